@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench import calls, guard, holdings, on_remote, peers, with_sdk
+from bench import calls, guard, holdings, kinds, on_remote, peers, with_sdk
 from bench.beginnings import Beginnings
 from bench.figures import machine
 from bench.placing import place_anywhere, place_us
@@ -56,6 +56,7 @@ def main() -> None:
     place_us()
     for part in (
         calls.lines(rounds, peers.STDIO, peers.HTTP),
+        kinds.lines(rounds),
         on_remote.lines(rounds, peers.REMOTE),
         with_sdk.lines(rounds),
     ):

@@ -28,6 +28,7 @@ from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
 from hub.protocol.request_state import NO_RETRY, CallState, RetryInput, digest
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
+from hub.roots.state import State
 from hub.sessions.session import Session
 from hub.system.disk import CachedDisk
 from hub.values import Call, Json, JsonObject
@@ -45,7 +46,7 @@ class JudgingContext(Struct, eq=False):
     `own` is the param that replaces the client's. `can_move`: the name may move to another server.
     `retry` is what a modern client's request brought from the previous round. `consented` (a
     digest) and `granted` are what the user has agreed to in this call. `version` is that of the
-    operator's roots when the call was judged.
+    operator's roots when the call was judged, `state` that of the client's roots.
     """
 
     session: Session
@@ -61,11 +62,15 @@ class JudgingContext(Struct, eq=False):
     consented: str | None = None
     granted: tuple[Root, ...] = ()
     version: int = -1
+    state: State | None = None
+    _here: EffectiveRoots | None = None
 
     @property
     def here(self) -> EffectiveRoots:
-        """The effective roots at the call's server."""
-        return self.session.at(self.slot.spec, self.effective)
+        """The effective roots at the call's server, as they were when first asked for."""
+        if self._here is None:
+            self._here = self.session.at(self.slot.spec, self.effective)
+        return self._here
 
     @property
     def no_overlap(self) -> str | None:
@@ -100,7 +105,7 @@ class JudgingContext(Struct, eq=False):
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict, from the worker thread if it takes long."""
         context, services = self.context(granted), self.session.services
-        self.version = services.operator.version
+        self.version, self.state = services.operator.version, self.session.roots.state
         soon = decide_within_inline_budget(self.call, self.guard, context)
         if soon is not None:
             return soon
@@ -116,7 +121,7 @@ class JudgingContext(Struct, eq=False):
 
     def is_still_valid(self) -> bool:
         """Whether the child's slot, the effective roots and the operator's roots are the same."""
-        known, here = self.session.at(self.slot.spec, self.session.known_effective()), self.here
+        known, here = self._known, self.here
         return (
             self.slot.is_kept
             and (known.roots, known.enforcing) == (here.roots, here.enforcing)
@@ -124,13 +129,23 @@ class JudgingContext(Struct, eq=False):
         )
 
     @property
+    def _known(self) -> EffectiveRoots:
+        """The effective roots at the server as they are known now."""
+        session, spec = self.session, self.slot.spec
+        services = session.services
+        is_same = session.roots.state is self.state and services.operator.version == self.version
+        if is_same and services.operator.is_current(spec.name, services.machine.links):
+            return self.here
+        return session.at(spec, session.known_effective())
+
+    @property
     def is_current(self) -> bool:
         """Whether the effective roots at the server are those that the call was judged by."""
-        return self.session.at(self.slot.spec, self.session.known_effective()) == self.here
+        return self._known == self.here
 
     async def look_again(self) -> None:
         """Replace `effective` and `slot` by those of the roots that are effective now."""
-        self.effective = await self.session.effective(self.asked.outlet)
+        self.effective, self._here = await self.session.effective(self.asked.outlet), None
         self.slot = self.session.slot_for(self.slot.spec, self.effective)
 
     @property

@@ -129,8 +129,11 @@ class Relay:
         with self._looking_up(request):
             effective = await session.effective(request.asked.outlet)
             self._ask_first(request, need_before_looking(session, named, request.owners))
+            state, operator = session.roots.state, self._services.operator
+            version = operator.version
             catalog = await self._catalog_for(request, effective)
-            if session.known_effective() != effective:
+            has_moved = session.roots.state is not state or operator.version != version
+            if has_moved and session.known_effective() != effective:
                 raise StaleError  # the roots changed while the catalog was awaited
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):

@@ -67,8 +67,8 @@ class Clash(Struct, frozen=True):
         """The problem, as one line."""
         servers = " and ".join(self.servers)
         return (
-            f"{self.kind.capitalize()} {self.name!r} is left out: {servers} have one of that name, "
-            "and `names: never` adds no prefix to tell them apart"
+            f"{self.kind.capitalize()} {self.name!r} is left out: {servers} have one with this "
+            "name, and `names: never` adds no prefix to tell them apart"
         )
 
     @property

@@ -138,7 +138,7 @@ def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
     Raises: SearchError if the server does not exist, or its tools are not known yet.
     """
     if server not in catalog.servers:
-        hint = _meant(near(server, catalog.servers)) or "list-servers shows those there are"
+        hint = _meant(near(server, catalog.servers)) or "list-servers shows the servers"
         raise SearchError(f"Unknown server {_shown(server)} ({hint})")
     tools = catalog.own_tools.get(server)
     if tools is None:
@@ -157,7 +157,7 @@ def tool_of(catalog: Catalog, server: ServerName, name: str) -> ChildRoute:
         others = [one for one, theirs in catalog.own_tools.items() if name in theirs]
         hint = f"server {_listed(others)} has it" if others else _meant(near(name, tools))
         unknown = f"Unknown tool {_shown(name)} of server {server!r}"
-        raise SearchError(f"{unknown} ({hint or 'find-tools finds those there are'})")
+        raise SearchError(f"{unknown} ({hint or 'find-tools shows its tools'})")
     return route
 
 

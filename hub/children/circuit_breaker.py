@@ -214,7 +214,7 @@ class ChildHealth:
         if self._breaker.is_taken:
             raise ChildError(
                 f"server {self._server!r} has failed {self.failures} times in a row, and one call "
-                "is trying it; call again when that is answered"
+                "is testing whether it works again; call again when that is answered"
             )
         self._step(Taken())
         outcome: BreakerEvent = GivenUp()

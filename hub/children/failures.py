@@ -23,7 +23,8 @@ def unanswered(
             )
         case LostError():
             return ChildError(
-                f"server {name!r} gave no answer: {why}; the hub sends the next call as ever"
+                f"server {name!r} gave no answer: {why}; the server still runs and "
+                "gets the next call"
             )
         case GoneError():
             return ChildError(f"server {name!r} went away during the call: {why}; {outlook}")

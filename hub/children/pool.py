@@ -124,7 +124,7 @@ def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
 
 def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
     raise ChildError(
-        f"server {name!r} is not started: {how_many} already, and all are at work ({knob})"
+        f"server {name!r} is not started: {how_many} already, and all of them serve calls ({knob})"
     )
 
 

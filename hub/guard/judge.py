@@ -83,7 +83,12 @@ class Judge:
             and value[0] == "-"
             and is_revision(candidate.key[-LONGEST_KEY:])
         ):
-            yield ReadingResult(value, "as given", None, "it would be an option, not a revision")
+            yield ReadingResult(
+                value,
+                "as given",
+                None,
+                "a revision must not begin with '-': the program would read it as an option",
+            )
             return
         try:
             for text, how, kind in self._texts.of(candidate, value):

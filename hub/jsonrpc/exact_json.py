@@ -138,7 +138,7 @@ def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
     if len(made) != len(pairs):
         seen: set[str] = set()
         repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise _RepeatedKeyError(f"The key {repeated!r:.80} stands twice in one object")
+        raise _RepeatedKeyError(f"The key {repeated!r:.80} is repeated in one object")
     return made
 
 

@@ -40,10 +40,10 @@ class InboundRequests:
     def add(self, id_: RequestId, underway: Cancellable) -> None:
         """Register a request, so that it can be cancelled.
 
-        Raises: WireError if its id is still in use, or if too many requests are under way.
+        Raises: WireError if its id is still in use, or if too many requests are in progress.
         """
         if len(self._underway) >= MAX_ASKED:
-            raise WireError(INTERNAL_ERROR, f"Over {MAX_ASKED} requests are under way", id_)
+            raise WireError(INTERNAL_ERROR, f"Over {MAX_ASKED} requests are in progress", id_)
         if id_ in self._underway:
             raise WireError(INVALID_REQUEST, "A request with this id is under way", id_)
         self._underway[id_] = underway

@@ -334,7 +334,7 @@ class Peer:
     def accept(self, request: Request, outlet: Outlet) -> Asked:
         """Register a request, so that it can be cancelled; `answer` must follow.
 
-        Raises: WireError if its id is still in use, or if too many requests are under way.
+        Raises: WireError if its id is still in use, or if too many requests are in progress.
         """
         asked = Asked(request, outlet, pending=self.pending, backlog=self.backlog)
         self.backlog.add(request.id, asked)

@@ -53,7 +53,7 @@ def parted(payload: Raw, keys: AbstractSet[str]) -> tuple[dict[str, Raw], Raw]:
         start = found.end() if found is not None else at
         end = start + len(bytes(value))
         if read[start:end] != bytes(value):
-            raise WireError(INVALID_REQUEST, "A key stands twice in one object")
+            raise WireError(INVALID_REQUEST, "A key is repeated in one object")
         if key in keys:
             taken[key] = Raw(text[start:end])
         else:
@@ -61,7 +61,7 @@ def parted(payload: Raw, keys: AbstractSet[str]) -> tuple[dict[str, Raw], Raw]:
         behind = _BEHIND.match(read, end)
         at = behind.end() if behind is not None else end
     if members and read[at:].strip():
-        raise WireError(INVALID_REQUEST, "A key stands twice in one object")
+        raise WireError(INVALID_REQUEST, "A key is repeated in one object")
     return taken, Raw(b"{" + b",".join(kept) + b"}")
 
 

@@ -375,7 +375,7 @@ async def test_a_call_whose_result_cannot_be_passed_on_has_failed(
         sent = await (await child.connected()).request("tools/call")
         child.link.answer(sent["id"], b'{"content":[],"_meta":{},"_meta":{}}')
         error = object_or_empty((await caller.client.end(id_))["error"])
-        assert "A key stands twice" in str(error["message"])
+        assert "A key is repeated" in str(error["message"])
     records = [json.loads(line) for line in file.read_text().splitlines()]
     ended = records[-1]
     assert (ended["verdict"], ended["reason"]) == ("failed", error["message"])

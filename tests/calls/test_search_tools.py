@@ -199,9 +199,7 @@ async def test_a_denied_tool_can_neither_be_found_nor_called() -> None:
         assert tools_in(await answer(client, "find-tools", pattern="read")) == {"gone": []}
         for name in ("get-tool", "call-tool"):
             said = await refusal(client, name, serverName="files", toolName="read")
-            assert said == (
-                "Unknown tool 'read' of server 'files' (find-tools finds those there are)"
-            )
+            assert said == ("Unknown tool 'read' of server 'files' (find-tools shows its tools)")
 
 
 # Calls

@@ -178,12 +178,12 @@ def test_tools_are_found_by_their_servers_own_names_in_the_order_of_the_config()
     ("server", "tool", "text"),
     [
         ("fles", "x", "Unknown server 'fles' (did you mean 'files'?)"),
-        ("zzz", "x", "Unknown server 'zzz' (list-servers shows those there are)"),
+        ("zzz", "x", "Unknown server 'zzz' (list-servers shows the servers)"),
         ("late", "x", "The tools of server 'late' are not known"),
         ("git", "gitlog", "Unknown tool 'gitlog' of server 'git' (did you mean 'git_log'?)"),
         ("git", "git__status", "Unknown tool 'git__status' of server 'git' (did you mean 'status'"),
         ("git", "read_text_file", "Unknown tool 'read_text_file' of server 'git' (server 'files' "),
-        ("git", "zzz", "Unknown tool 'zzz' of server 'git' (find-tools finds those there are)"),
+        ("git", "zzz", "Unknown tool 'zzz' of server 'git' (find-tools shows its tools)"),
         ("git", "z" * 9999, f"Unknown tool '{'z' * 100}…' of server 'git' (find-tools"),
     ],
 )

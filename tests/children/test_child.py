@@ -501,7 +501,7 @@ async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": wire.lost(0, "it broke")})
     async with owned(fake) as child:
         assert await error_of(child) == (
-            "server 'files' gave no answer: it broke; the hub sends the next call as ever"
+            "server 'files' gave no answer: it broke; the server still runs and gets the next call"
         )
         assert isinstance(child.state, Ready)
 
@@ -533,7 +533,7 @@ async def test_a_request_of_a_child_that_cannot_be_taken_is_answered(
         await child.ready()
         fake.link.ask("one", "ping", {})
         reply = await fake.link.reply("one")
-        assert reply["error"]["message"] == "Over 0 requests are under way"
+        assert reply["error"]["message"] == "Over 0 requests are in progress"
 
 
 async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_sent() -> None:

@@ -79,8 +79,8 @@ def test_while_one_call_tries_no_other_does() -> None:
     with health.trying(), pytest.raises(ChildError) as caught, health.trying():
         pass
     assert str(caught.value) == (
-        "server 'files' has failed 3 times in a row, and one call is trying it; "
-        "call again when that is answered"
+        "server 'files' has failed 3 times in a row, and one call is testing whether it works "
+        "again; call again when that is answered"
     )
 
 

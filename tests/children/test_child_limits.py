@@ -62,7 +62,7 @@ def test_a_child_that_is_at_work_makes_no_room() -> None:
     with in_flight(called.child.answers, RecordingAsker("b")):
         assert refusal(ChildLimits(2, 9), busy, called, sessions="c") == (
             "server 'files' is not started: 2 children run already, "
-            "and all are at work (max_children: 2)"
+            "and all of them serve calls (max_children: 2)"
         )
     assert ChildLimits(2, 9).made_for(slot("c"), [busy, called]) == [called]
 
@@ -72,7 +72,7 @@ def test_a_session_makes_room_with_what_it_alone_uses() -> None:
     assert ChildLimits(9, 2).made_for(slot("a"), [shared, own, others]) == [own]
     assert refusal(ChildLimits(9, 1), shared) == (
         "server 'files' is not started: this session uses 1 children already, "
-        "and all are at work (max_children_per_session: 1)"
+        "and all of them serve calls (max_children_per_session: 1)"
     )
 
 

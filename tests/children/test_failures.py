@@ -21,7 +21,8 @@ from tests.kit.rigs import remote
         ),
         (
             LostError(INTERNAL_ERROR, "it broke off"),
-            "server 'files' gave no answer: it broke off; the hub sends the next call as ever",
+            "server 'files' gave no answer: it broke off; the server still runs and "
+            "gets the next call",
         ),
         (
             GoneError("exited with code 1"),

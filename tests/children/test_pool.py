@@ -244,7 +244,7 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
                 await fake.links[number].request("tools/call")
             text = await at.failure_of(slots[2])
             assert text.startswith("server 'files' is not started: 2 children run already")
-            assert "all are at work (max_children: 2)" in text
+            assert "all of them serve calls (max_children: 2)" in text
             asked = fake.links[0].requests("tools/call")[0]
             fake.links[0].answer(asked["id"], {})
             await anyio.wait_all_tasks_blocked()
@@ -325,7 +325,10 @@ async def test_a_child_that_crashes_again_and_again_is_tried_by_one_call_at_a_ti
         at.clock.advance(2)
         with slot.health.trying():
             await at.children.obtain(slot)
-            with pytest.raises(ChildError, match="one call is trying it"), slot.health.trying():
+            with (
+                pytest.raises(ChildError, match="one call is testing whether it works again"),
+                slot.health.trying(),
+            ):
                 pass
         assert slot.health.breaker == "closed"
 
@@ -341,7 +344,7 @@ async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path
             at.children.release(old, ALICE, at_once=True)
             assert await at.failure_of(new) == (
                 "server 'files' is not started: this session uses 1 children already, "
-                "and all are at work (max_children_per_session: 1)"
+                "and all of them serve calls (max_children_per_session: 1)"
             )
             await at.children.obtain(at.lease(BOB, principal="bob"))
             calls.cancel_scope.cancel()

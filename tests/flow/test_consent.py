@@ -404,7 +404,9 @@ async def test_options_are_refused_where_a_revision_goes(top: Path) -> None:
     async with flow_hub({"guard": {"refuse_options": True}}) as hub:
         client = await greeted(hub, top)
         refused = text_of(await client.call("read_file", branch="-D"))
-        assert "it would be an option, not a revision" in refused
+        assert (
+            "a revision must not begin with '-': the program would read it as an option" in refused
+        )
         assert not is_refused(text_of(await client.call("read_file", branch="main")))
     async with flow_hub() as hub:
         client = await greeted(hub, top)

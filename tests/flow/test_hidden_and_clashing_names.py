@@ -54,7 +54,7 @@ async def test_a_name_that_two_servers_have_is_left_out_alone_and_its_call_says_
             error = cast("Any", answer["error"])
             assert "isError" not in await client.call("own", text="hi")
     assert error["code"] == INVALID_PARAMS
-    assert "'echo' is left out: one and two have one of that name" in error["message"]
+    assert "'echo' is left out: one and two have one with this name" in error["message"]
     assert "Set names: auto" in error["message"]
     (said,) = [entry for entry in logs if entry["event"] == "LEFT OUT"]
     assert said["servers"] == ["one", "two"]

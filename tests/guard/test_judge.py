@@ -321,7 +321,7 @@ def test_of_a_mount_the_part_on_this_machine_is_judged(
 def test_an_option_is_no_revision(world: CallContext) -> None:
     judge = Judge(world, Policy(refuse_options=True), needs_write=True)
     assert judge.objection(PathCandidate("/ref", "ref", NEUTRAL, "-D", "")) == (
-        "it would be an option, not a revision"
+        "a revision must not begin with '-': the program would read it as an option"
     )
     assert judge.objection(PathCandidate("/sort", "sort", NEUTRAL, "-D", "")) is None
 

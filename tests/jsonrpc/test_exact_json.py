@@ -112,7 +112,7 @@ def test_invalid_json_is_a_parse_error(text: bytes) -> None:
 def test_a_repeated_key_in_an_object_is_an_error(text: bytes) -> None:
     error = refused(text)
     assert error.code == INVALID_REQUEST
-    assert str(error) == "The key 'a' stands twice in one object"
+    assert str(error) == "The key 'a' is repeated in one object"
 
 
 def test_two_spellings_of_a_key_are_one_key() -> None:

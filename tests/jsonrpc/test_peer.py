@@ -460,7 +460,7 @@ async def test_no_more_requests_are_under_way_than_there_may_be(
     slow = Slow()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request(1, "slow", {}))
-        with pytest.raises(WireError, match="Over 1 requests are under way") as caught:
+        with pytest.raises(WireError, match="Over 1 requests are in progress") as caught:
             await talk.peer.receive(Request(2, "slow", {}))
         assert caught.value.id == 2
 

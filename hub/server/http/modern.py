@@ -204,7 +204,7 @@ class ModernPosts:
     ) -> None:
         """Answer a request in the task that calls this; `fields` are the headers of its POST."""
         if self._is_full:
-            said = f"{MAX_UNDERWAY} requests are under way; try again later"
+            said = f"{MAX_UNDERWAY} requests are in progress; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
             await response.finish(refused, status=503)
             return

@@ -868,7 +868,7 @@ async def test_so_many_modern_requests_are_under_way_and_no_more(
             await site.modern(asked("tools/list", 9)),
         ):
             assert (refused.status, refused.json["id"]) == (503, 9)
-            told = "2 requests are under way; try again later"
+            told = "2 requests are in progress; try again later"
             assert refused.json["error"] == {"code": INTERNAL_ERROR, "message": told}
         assert len(child.link.requests("tools/call")) == 2
         child.link.answer(sent["id"], {"content": []})

@@ -27,7 +27,7 @@ QUIET: Final = logging.getLogger("uvicorn.error.connection")
 """Logs what went wrong in this process, and not what each client did."""
 QUIET.setLevel(logging.ERROR)
 _LATE: Final = "The request took too long."
-_NO_ROOM: Final = "Too many requests are under way; try again."
+_NO_ROOM: Final = "Too many requests are in progress; try again."
 
 
 class _Unread:
