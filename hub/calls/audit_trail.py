@@ -23,7 +23,7 @@ from hub.values import ServerName
 _LONGEST_NAME: Final = 256
 
 
-class CallAudit(Struct, eq=False):
+class CallAudit(Struct, eq=False, gc=False):
     """The audit record of one call in progress, written once.
 
     As a context manager it writes the record when the context ends, unless the call is in flight
