@@ -131,7 +131,7 @@ _ENVELOPE = frozenset(
 _RETRY = frozenset({"inputResponses", "requestState"})
 """Params that only the retry of a modern request has: they are for the hub."""
 _BETWEEN = _RETRY | {"_meta"}
-_LONGEST_LABEL = 4096
+_LONGEST_LABEL = 512
 _NOUN = {
     "tools/call": "tool",
     "prompts/get": "prompt",

@@ -27,7 +27,7 @@ from hub.sessions.session import Session
 from hub.system.disk import CachedDisk
 from hub.values import CallMethod, Json, JsonObject, SessionKey
 
-MAX_ROUTES: Final = 1024
+MAX_ROUTES: Final = 256
 """How many routes of one session are cached; the oldest makes room."""
 
 

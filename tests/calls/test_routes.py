@@ -75,3 +75,44 @@ async def test_a_name_that_says_its_server_stays_where_another_list_changes(top:
         await anyio.wait_all_tasks_blocked()
         assert resolved(at, client, "files__read") is not None
         assert resolved(at, client, "other__echo") is None
+
+
+async def test_only_so_many_routes_of_a_session_are_cached(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hub.calls.routes.MAX_ROUTES", 1)
+    async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
+        client = at.client(top / "a")
+        for name in ("read", "echo"):
+            await client.call(name, {})
+        assert resolved(at, client, "read") is None
+        assert resolved(at, client, "echo") is not None
+
+
+async def test_a_prompt_a_resource_and_a_tool_of_one_name_have_routes_of_their_own(
+    top: Path,
+) -> None:
+    fake = FakeChild(
+        {**READ, "name": "one"},
+        capabilities={"tools": {}, "prompts": {}, "resources": {}},
+        answers={
+            "prompts/list": {"prompts": [{"name": "one"}]},
+            "resources/list": {"resources": [{"uri": "note://one", "name": "one"}]},
+            "prompts/get": {"messages": []},
+            "resources/read": {"contents": []},
+        },
+    )
+    async with rig({"files": FILES}, {"files": fake}) as at:
+        client, routes = at.client(top / "a"), at.relay.session_routes
+        requests = [
+            Request(1, "tools/call", {"name": "one", "arguments": {}}),
+            Request(2, "prompts/get", {"name": "one"}),
+            Request(3, "resources/read", {"uri": "note://one"}),
+        ]
+        for request in requests:
+            assert routes.find(client.session, request) is None
+            await client.request(client.asked_for(request.method, request.params))
+        found = [routes.find(client.session, request) for request in requests]
+        assert [one.resolved.method for one in found if one is not None] == [
+            request.method for request in requests
+        ]
