@@ -5,12 +5,14 @@ A list that grows hollows the test out: add to it only what would have everyday 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from hub.values import Json
 from tests.oracle.keys import ProcessTree
 from tests.oracle.trees import World
 
@@ -51,6 +53,30 @@ def _ordinary_words(family: ProcessTree, opened: Opened, _: World) -> bool:
         return not {"words", "lines"}.isdisjoint(opened.chain)
     is_taken_apart = ".." not in opened.text and not _TAKEN_APART.isdisjoint(opened.chain)
     return family == "key" or (family in _SAYING_NOTHING and is_taken_apart)
+
+
+def _fields_in_json(_: ProcessTree, opened: Opened, __: World) -> bool:
+    is_bare = "/" not in opened.text and ".." not in opened.text and opened.text[:1] != "~"
+    return is_bare and opened.text in _fields_of(opened.value)
+
+
+def _fields_of(text: str) -> set[str]:
+    """Return the names of all fields of the objects that a text has as JSON."""
+    try:
+        found = cast("Json", json.loads(text))
+    except (ValueError, RecursionError):
+        return set()
+    fields, left = set[str](), [found]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            fields.update(one)
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str) and one is not text:
+            fields |= _fields_of(one)
+    return fields
 
 
 def _lines_of_text(family: ProcessTree, opened: Opened, _: World) -> bool:
@@ -109,6 +135,11 @@ EXEMPTIONS = (
         "a word of a text, a field of an object, or what stands behind a '=', '@' or ':', that"
         " happens to be a link's name: links called `data` or `result` are everyday things",
         _ordinary_words,
+    ),
+    Exemption(
+        "the name of a field in JSON that is written into a string: fields are called `data` and"
+        " `result`, too",
+        _fields_in_json,
     ),
     Exemption(
         "a path in a text of several words or lines, under a key that says nothing: prose, YAML"
