@@ -9,5 +9,6 @@ Main types: `RootsRequirement` (why a call needs its client's roots first), `Mod
 routes, by principal, name and roots), `StateSealer` (encrypted state, valid once), `AskableCall`
 and its `Dialogue` (a call that goes on while its client is away), `ParkedCalls` (finds it again).
 
-Read in this order: roots_needed, sealed_state, modern_routes, askable_call, parked_calls.
+Read in this order: roots_needed, sealed_state, modern_routes, kept_reply, askable_call,
+parked_calls.
 """

@@ -16,19 +16,18 @@ from typing import Final, Protocol
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
 from hub.calls.consent import JudgingContext
 from hub.calls.in_flight import AwaitedReply, InFlightCall, ReplySink
 from hub.calls.results import renumbered
+from hub.calls.rounds.kept_reply import KeptReply
 from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
 from hub.children.concurrency import PATIENCE
-from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response
-from hub.jsonrpc.outgoing import UNSAID, Answer, Cancellable, Progress, RequestOwner
-from hub.jsonrpc.peer import Asked, Outlet, RpcError
+from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner
+from hub.jsonrpc.peer import Asked, RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import in_modern_words, inward
 from hub.protocol.request_state import CallState, RetryInput
@@ -385,44 +384,3 @@ class Dialogue:
                 question.settled.set()
         if self._questions:
             self._gather()
-
-
-class KeptReply:
-    """The reply sink of a detached call: it keeps the answer; `is_over` once there is one."""
-
-    has_room = True
-
-    def __init__(self, outlet: Outlet) -> None:
-        self.outlet = outlet
-        self.is_over = False
-        self._answer: Answer = None
-        self._is_stale = False
-
-    def give(self, answer: Answer) -> bool:
-        self._answer, self.is_over = answer, True
-        return True
-
-    async def deliver(self, answer: Response | Failure) -> None:
-        self.give(answer)
-
-    def resolve_again(self, request: Request) -> None:
-        self._is_stale = self.is_over = True
-
-    async def pass_on(self, reply: ReplySink, request: Request) -> None:
-        """Hand the answer over to the sink of a request."""
-        if self._is_stale:
-            reply.resolve_again(request)
-        elif self._answer is None:
-            reply.give(None)
-        else:
-            await reply.deliver(replace(self._answer, id=request.id))
-
-    def accepts(self, id_: RequestId) -> bool:
-        """Return False: no request comes through here."""
-        return False
-
-    def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        """Do nothing: a detached call cannot be cancelled by an id."""
-
-    def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        """Do nothing."""
