@@ -291,7 +291,8 @@ class PathTracer:
             starts = list(range(len(parts)))
         elif not starts and not self._context.enforcing:
             starts = [0]
-        self.effort.spend(len(starts) * (LEAST + self._policy.deny.effort(parts)), _TOO_DENIED)
+        effort = len(starts) * (LEAST + self._policy.deny.effort(parts))
+        self.effort.spend(effort, _TOO_DENIED if effort > FULL_BUDGET.effort else None)
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "it matches one of the operator's deny patterns"
         return None

@@ -25,7 +25,7 @@ MOST_OF_ONE: Final = 0.02
 """Most seconds counted for one message: longer work is mostly waiting, which costs no loop time."""
 PASSED_ON: Final = 0.0001
 """Seconds added for each notification, because other tasks send it on later."""
-BYTE: Final = 1e-8
+BYTE: Final = 4e-9
 """Seconds counted for reading one byte, which happens before the timing starts. It is more than
 reading takes, because large reads empty the CPU's caches, and what runs next is slower by that."""
 

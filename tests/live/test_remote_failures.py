@@ -42,7 +42,7 @@ ANSWERS = {
 }
 """What some tools are answered with, to the byte."""
 BROKEN = [
-    ("html", "it answered with content of type 'text/html'; the hub"),
+    ("html", "it answered with content of type 'text/html'; the server"),
     ("bare", "it answered with content of type ''; the hub"),
     ("taken", "it accepted the request but will not answer it (HTTP status 202); the hub"),
     ("nonsense", "the connection broke (illegal status line: "),
@@ -152,7 +152,7 @@ def faulty(sick: str | None = None, *, forgets: int | None = None) -> Generator[
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        ("500", "server 'far' gave no answer: it answered with HTTP status 500; the hub sends "),
+        ("500", "server 'far' gave no answer: it answered with HTTP status 500; the server still "),
         ("reset", "server 'far' gave no answer: the connection broke ("),
         ("cut", "server 'far' gave no answer: the connection broke ("),
         ("slow", "server 'far' did not answer within 2 s; the hub cancelled the call"),
