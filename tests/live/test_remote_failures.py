@@ -43,13 +43,13 @@ ANSWERS = {
 """What some tools are answered with, to the byte."""
 BROKEN = [
     ("html", "it answered with content of type 'text/html'; the server"),
-    ("bare", "it answered with content of type ''; the hub"),
-    ("taken", "it accepted the request but will not answer it (HTTP status 202); the hub"),
+    ("bare", "it answered with content of type ''; the server"),
+    ("taken", "it accepted the request but will not answer it (HTTP status 202); the server"),
     ("nonsense", "the connection broke (illegal status line: "),
-    ("nothing", "the connection broke (Server disconnected without sending a response.); the hub"),
+    ("nothing", "the connection broke (Server disconnected without sending a response.); the server"),
     ("number", "its answer cannot be read: Not a JSON-RPC message: "),
-    ("moved", "/elsewhere, which is not followed; the hub"),
-    ("ended", "the connection broke off; the hub"),
+    ("moved", "/elsewhere, which is not followed; the server"),
+    ("ended", "the connection broke off; the server"),
     ("broken", "the connection broke ("),
 ]
 """Which words some of them find for it."""
