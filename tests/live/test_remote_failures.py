@@ -46,7 +46,7 @@ BROKEN = [
     ("bare", "it answered with content of type ''; the server"),
     ("taken", "it accepted the request but will not answer it (HTTP status 202); the server"),
     ("nonsense", "the connection broke (illegal status line: "),
-    ("nothing", "the connection broke (Server disconnected without sending a response.); the server"),
+    ("nothing", "the connection broke (Server disconnected without sending a response.); the "),
     ("number", "its answer cannot be read: Not a JSON-RPC message: "),
     ("moved", "/elsewhere, which is not followed; the server"),
     ("ended", "the connection broke off; the server"),
