@@ -14,15 +14,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.cases import Params, folder_in, reading
+from bench.cases import folder_in, reading, require_guard
 from bench.figures import machine
-from bench.piped import Piped, WrongAnswerError
+from bench.piped import Piped
 from bench.programs import CHILD, exit_on_sigterm, hub_config, hub_on_stdio
 
 PACKAGE = f"{os.sep}hub{os.sep}"
 SETTLED = 0.3
 """Seconds in which the hub does what it puts off."""
-OUTSIDE: Params = {"name": "read_file", "arguments": {"path": "/etc/passwd"}}
 
 
 class Traced:
@@ -57,19 +56,6 @@ class Traced:
         return list(iter(self._told.readline, ".\n"))
 
 
-def refused(program: Piped) -> None:
-    """Call with a path outside of the roots.
-
-    Raises: SystemExit if it passes.
-    """
-    try:
-        program.request("tools/call", OUTSIDE)
-    except WrongAnswerError as exc:
-        if "Access denied" in str(exc):
-            return
-    raise SystemExit("a hub let a path outside of the roots pass")
-
-
 def lines() -> list[str]:
     """Return the table."""
     with ExitStack() as stack:
@@ -86,7 +72,7 @@ def lines() -> list[str]:
             "first tools/list: the roots are asked for, the child is started": listed,
             "first call": called,
             "the same call again": called,
-            "a call that is refused": refused,
+            "a call that is refused": require_guard,
         }
         shown = [f"| {row} | {' | '.join(map(str, hub.of(work)))} |" for row, work in rows.items()]
         return ["| stdio, legacy | functions | files |", "|---|---|---|", *shown]

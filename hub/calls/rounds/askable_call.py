@@ -193,13 +193,15 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             super()._fail(error)
         except InputNeededError as needed:
             self.audit.write("failed", str(error))
-            answer: Response | Failure
-            try:
-                asking = self.calls.input_required(needed, self.request, self.owner)
-                answer = Response(self.request.id, self.route.complete(asking))
-            except RpcError as exc:
-                answer = Failure(self.request.id, exc.error)
-            self._answer(answer)
+            self._answer(self.asking(needed))
+
+    def asking(self, needed: InputNeededError) -> Response | Failure:
+        """Return the answer to the current request that asks the client for input."""
+        try:
+            result = self.calls.input_required(needed, self.request, self.owner)
+            return Response(self.request.id, self.route.complete(result))
+        except RpcError as exc:
+            return Failure(self.request.id, exc.error)
 
     def cancel(self, reason: str = UNSAID) -> None:
         """Cancel the call: the child is notified, no request will get its answer."""
@@ -353,12 +355,7 @@ class Dialogue:
         call = self._call
         requests: JsonObject = {key: one.request for key, one in self._questions.items()}
         lasts = call.route.resolved.slot.spec.timeout + KEPT
-        needed = InputNeededError(requests, CallState(parked=self.key), lasts=lasts)
-        try:
-            asking = call.calls.input_required(needed, call.request, call.owner)
-            return Response(call.request.id, call.route.complete(asking))
-        except RpcError as exc:
-            return Failure(call.request.id, exc.error)
+        return call.asking(InputNeededError(requests, CallState(parked=self.key), lasts=lasts))
 
     async def _attach(self, reply: ReplySink) -> None:
         while self._between:
