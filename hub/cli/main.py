@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Final, cast
 
 from hub import __version__
-from hub.errors import ConfigError, HubError, StartError, leaves
+from hub.errors import ConfigError, HubError, StartError, UsageError, leaves
 from hub.legible import legible
 
 
@@ -52,6 +52,8 @@ def hidden(name: str) -> Generator[None]:
 
 
 _NO_THREAD: Final = "can't start new thread"
+_EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
+"""The exit codes of errors; that of any other is 1."""
 _COMMANDS: Final = {
     "run": ("run", "wrap"),
     "check": ("check", "plan", "schema"),
@@ -122,10 +124,8 @@ def _advice(options: Namespace, left: str) -> str:
 def _perform(options: Namespace) -> int:
     try:
         code: int = options.perform(options)
-    except ConfigError as exc:
-        return _fail(exc, 3)
     except HubError as exc:
-        return _fail(exc, 1)
+        return _fail(exc)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -145,7 +145,7 @@ def _fail_for(error: BaseException) -> int:
     known = next(filter(None, map(_known, leaves(error))), None)
     if known is None:
         raise error
-    return _fail(known, 3 if isinstance(known, ConfigError) else 1)
+    return _fail(known)
 
 
 def _known(error: BaseException) -> HubError | None:
@@ -159,13 +159,13 @@ def _known(error: BaseException) -> HubError | None:
     return error if isinstance(error, HubError) else None
 
 
-def _fail(error: HubError, code: int) -> int:
+def _fail(error: HubError) -> int:
     text = str(error)
     advice = (
         "" if "\n" in text else "\n`roots-hub check --connect` shows which servers answer, and how."
     )
     print(f"roots-hub: {legible(text)}{advice}", file=sys.stderr)
-    return code
+    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 if __name__ == "__main__":

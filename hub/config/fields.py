@@ -26,11 +26,15 @@ from hub.protocol.origins import origin_in
 
 
 class LoadContext(Struct, frozen=True):
-    """Directory, home and environment for reading a config. Relative paths start at `directory`."""
+    """Directory, home and environment for reading a config. Relative paths start at `directory`.
+
+    `digest`: only a file with this SHA-256 hash is read, the text that the user has trusted.
+    """
 
     directory: Path
     home: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    digest: str | None = None
 
     def __repr__(self) -> str:
         return f"LoadContext({self.directory!r})"
