@@ -56,7 +56,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
-_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
+_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
 
 
 class Setting(Struct, frozen=True):
@@ -162,9 +162,10 @@ async def running_hub(
     given_to = _settled(config, servers, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
+    shutdown = shutdown or Shutdown()
     async with (
-        _children(config, machine, open_child, shutdown or Shutdown()) as children,
-        watching(setting.watched, config, given, operator),
+        _children(config, machine, open_child, shutdown) as children,
+        watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
     ):
         with _audit(config) as audit:
             async with _own_tasks() as tasks:

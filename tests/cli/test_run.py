@@ -340,6 +340,20 @@ def test_a_port_in_use_is_named(served: Served) -> None:
     assert served.ways == []
 
 
+def test_a_port_in_use_under_make_is_freed_or_named_as_make_takes_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_STARTED_BY", "make run")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(StartError) as caught:
+            run("run", "--http", f"127.0.0.1:{port}")
+    next_to = port + 1 if port < 65535 else port - 1
+    assert caught.value.fix == (
+        f"Free the port, or choose another address: make run LISTEN=127.0.0.1:{next_to}"
+    )
+
+
 @pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%none"])
 def test_an_address_of_another_machine_is_named(
     served: Served, monkeypatch: pytest.MonkeyPatch, host: str

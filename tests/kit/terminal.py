@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import signal
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,6 +56,37 @@ class Terminal:
             return False
         self.shown += read.decode(errors="replace").replace("\r\n", "\n")
         return bool(read)
+
+
+class ControllingTerminal:
+    """A terminal to own: `command` runs a program that it belongs to; `files` must be passed on."""
+
+    def __init__(self, terminal: int) -> None:
+        self.files = (terminal,)
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """Return the command line that takes the terminal, in a new session, and runs `command`."""
+        return [sys.executable, "-c", _TAKE, str(self.files[0]), *command]
+
+
+_TAKE = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(int(sys.argv[1]), termios.TIOCSCTTY, 0)
+os.close(int(sys.argv[1]))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+@contextmanager
+def controlling_terminal() -> Generator[ControllingTerminal]:
+    """Yield a terminal for one process, whose streams stay. At the end the terminal hangs up."""
+    screen, terminal = pty.openpty()
+    try:
+        yield ControllingTerminal(terminal)
+    finally:
+        os.close(terminal)
+        os.close(screen)
 
 
 @contextmanager
