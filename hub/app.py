@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from hub import __version__
-from hub.audit.log_file import AuditSink, NoAudit, audit_log
+from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
@@ -48,6 +48,7 @@ from hub.sessions.operator_roots import Operator
 from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
+from hub.system.log import is_logged
 from hub.system.machine import Machine
 from hub.system.shutdown import Shutdown
 from hub.values import JsonObject, ServerName, SessionKey
@@ -63,13 +64,14 @@ class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
     `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: the
-    hub serves one client, over stdio.
+    hub serves one client, over stdio. `log_file` is where the log goes beside stderr.
     """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
     watched: Watched | None = None
     is_for_one: bool = False
+    log_file: str | None = None
 
     @property
     def config_path(self) -> Path | None:
@@ -90,18 +92,24 @@ def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -
     )
 
 
-def _environment() -> Mapping[str, str]:
-    """Return this process's environment, as a plain dict where possible: each call reads it."""
-    # On Windows names match in any case, which only `os.environ` itself does.
-    return os.environ if sys.platform == "win32" else dict(os.environ)
+def _machine(environment: Mapping[str, str] | None) -> Machine:
+    """Return this machine with `environment`, or with this process's own."""
+    if environment is not None:
+        return this_machine(environment)
+    # A plain dict where possible: each call reads it. On Windows names match in any case, which
+    # only `os.environ` itself does.
+    return this_machine(os.environ if sys.platform == "win32" else dict(os.environ))
 
 
 def place_of(
-    machine: Machine, config: HubConfig | None = None, source: Path | None = None
+    machine: Machine,
+    config: HubConfig | None = None,
+    source: Path | None = None,
+    log_file: str | None = None,
 ) -> PathContext:
     """Return the `PathContext` of `machine`; `source` is the file that `config` came from."""
     audit = config.audit.file if config is not None and config.audit is not None else None
-    own = own_files(machine, config=source, audit=audit)
+    own = own_files(machine, config=source, audit=audit, log=log_file)
     unsafe = UnsafePaths(
         _home(machine),
         machine.flavour,
@@ -156,13 +164,12 @@ async def running_hub(
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
-    machine = this_machine(_environment() if environment is None else environment)
-    place = place_of(machine, config, setting.config_path)
+    machine, shutdown = _machine(environment), shutdown or Shutdown()
+    place = place_of(machine, config, setting.config_path, setting.log_file)
     servers = server_specs(config, place)
     given_to = _settled(config, servers, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
-    shutdown = shutdown or Shutdown()
     async with (
         _children(config, machine, open_child, shutdown) as children,
         watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
@@ -243,7 +250,13 @@ async def _children(
                 shutdown.begin()
 
 
-def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
+@contextmanager
+def _audit(config: HubConfig) -> Generator[AuditSink]:
+    with _audit_file(config) as sink:
+        yield LoggedAudit(sink) if is_logged("debug") else sink
+
+
+def _audit_file(config: HubConfig) -> AbstractContextManager[AuditSink]:
     if config.audit is None:
         return nullcontext(NoAudit())
     path = Path(config.audit.file)

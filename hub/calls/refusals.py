@@ -28,7 +28,7 @@ def note_objection(
         return
     if no_overlap is not None:
         refused = replace(refused, reason=no_overlap)
-    session.refusals.add(spec, call, refused, audit.consent)
+    session.refusals.add(spec, call, refused, audit.consent, session.named())
     if isinstance(audit.verdict, Refused):
         audit.verdict = refused
 

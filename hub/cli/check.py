@@ -30,6 +30,7 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
+from hub.cli.problems import audit_problem, folder_problems, program_problem, tool_problems
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
 from hub.config.to_specs import server_specs
@@ -41,7 +42,7 @@ from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.startup_check import settle_confinement
 from hub.errors import ChildError, HubError
-from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.launch.plan import LaunchPlan, plan
 from hub.legible import legible, on_one_line
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.server.http.access import is_loopback
@@ -303,22 +304,40 @@ def _check(options: Namespace) -> int:
         if configured(options) is None:
             return 0 if fine else 1
     config, warnings = required_config(options)
-    for warning in warnings:
-        print(f"warning: {warning}")
     servers = _servers(config, options)
-    for spec, effective in servers:
-        if isinstance(spec.target, LaunchTemplate):
-            plan(spec.target, effective.roots, os.environ, directories=spec.directories)
-    for sentence in _missed(config, servers):
+    for sentence in (*warnings, *_missed(config, servers)):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     for hint in _hints(config):
         print(f"hint: {hint}")
+    problems = [*_problems(config, servers)]
+    for problem in problems:
+        print(f"problem: {problem}")
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
-    print(f"{count}: {names}. The config is fine.")
-    return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+    print(f"{count}: {names}. {_verdict(len(problems))}")
+    code = run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+    return 1 if problems else code
+
+
+def _verdict(problems: int) -> str:
+    if not problems:
+        return "The config is fine."
+    return f"The config loads, but has {'1 problem' if problems == 1 else f'{problems} problems'}."
+
+
+def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
+    """Yield what will go wrong with a config that loads, as far as it shows offline."""
+    given = _environments(config, servers)
+    for spec, effective in servers:
+        problem = program_problem(spec, effective, given.get(spec.name, {}))
+        if problem is not None:
+            yield problem
+    yield from folder_problems(config)
+    problem = audit_problem(config)
+    if problem is not None:
+        yield problem
 
 
 def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
@@ -343,19 +362,29 @@ def _hints(config: HubConfig) -> Iterator[str]:
 
 async def _connect(config: HubConfig, setting: Setting) -> int:
     failed: list[str] = []
+    problems: list[str] = []
     async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
         session = Session(services, tasks, principal="check")
         async with anyio.create_task_group() as starting:
             for spec in services.servers.values():
                 print(f"{spec.name}: starting", flush=True)
-                starting.start_soon(_start, services, session, spec, failed)
+                starting.start_soon(_start, services, session, spec, failed, problems, config)
         session.close()
         tasks.cancel_scope.cancel()
     print(f"{len(services.servers) - len(failed)} of {len(services.servers)} servers answer.")
-    return 1 if failed else 0
+    for problem in problems:
+        print(f"problem: {problem}")
+    return 1 if failed or problems else 0
 
 
-async def _start(services: Services, session: Session, spec: ServerSpec, failed: list[str]) -> None:
+async def _start(  # noqa: PLR0913, PLR0917 - what is found is told at the end, in one place
+    services: Services,
+    session: Session,
+    spec: ServerSpec,
+    failed: list[str],
+    problems: list[str],
+    config: HubConfig,
+) -> None:
     began = services.machine.clock()
     try:
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
@@ -368,6 +397,7 @@ async def _start(services: Services, session: Session, spec: ServerSpec, failed:
         f"{spec.name}: {_offer(ready, spec.offer)}, {services.machine.clock() - began:.1f} s",
         flush=True,
     )
+    problems += tool_problems(spec, config, list(map(_name_of, ready.listing.tools)))
 
 
 def _offer(ready: Ready, offer: Offer) -> str:

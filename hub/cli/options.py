@@ -94,6 +94,11 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     return found
 
 
+def log_file_of(options: Namespace) -> str | None:
+    """Return the option `--log-file`, which belongs to the program as a whole."""
+    return getattr(options, "log_file", None)
+
+
 Args = TypeVarTuple("Args")
 Result = TypeVar("Result")
 

@@ -24,6 +24,7 @@ from hub.cli.options import (
     add_config_option,
     add_root_option,
     load_context,
+    log_file_of,
     run_loop,
 )
 from hub.cli.served import Served, nobody_yet, served
@@ -85,6 +86,7 @@ def register(subparsers: Subparsers) -> None:
 
 def _run(options: Namespace) -> int:
     config, setting, source = _chosen(options)
+    setting = replace(setting, log_file=log_file_of(options))
     what = partial(served, config, source=source, is_embedded=bool(setting.ceiling))
     if options.http is None:
         run_loop(_serve_stdio, config, setting, partial(_tell, what, source))
@@ -135,7 +137,8 @@ def _wrap(options: Namespace) -> int:
     # `wrap` replaces a client's own launch of the server, so the server inherits all variables.
     argv = [options.command, *options.args]
     config = config_from_command(argv, load_context(), environment="all")
-    run_loop(_serve_stdio, config, Setting(given=options.root), None)
+    setting = Setting(given=options.root, log_file=log_file_of(options))
+    run_loop(_serve_stdio, config, setting, None)
     return 0
 
 

@@ -89,6 +89,16 @@ class Session:
     def greeted(self, client: Client) -> None:
         """Set the client and its capabilities, after `initialize` or from a modern request."""
         self.client = client
+        # A modern client has a session for each request.
+        tell = log.debug if client.is_modern else log.info
+        version = client.info.get("version")
+        shares = client.declares("roots")
+        tell("client", **self.named(), version=version, protocol=client.version, roots=shares)
+
+    def named(self) -> JsonObject:
+        """Return who the client is, as fields of a line of the log."""
+        name = None if self.client is None else self.client.info.get("name")
+        return {"client": name if isinstance(name, str) else None, "session": self.key}
 
     def opened(self) -> None:
         """Process that the client is ready: from now on it may be asked for its roots."""
@@ -120,6 +130,8 @@ class Session:
         return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=unsafe)
 
     def _roots_changed(self) -> None:
+        known = self.known_effective()
+        log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
         self._tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
@@ -144,7 +156,7 @@ class Session:
         if self.services.operator.is_first_warning(self.principal, str(name)):
             log.warning(
                 "this client is NOT restricted: it shares no roots, and there is no fallback",
-                client=name,
+                **self.named(),
                 fix="set roots.fallback or --root, or roots.when_missing: deny",
             )
 

@@ -187,7 +187,7 @@ def test_a_plan_needs_a_config() -> None:
 def test_a_config_that_is_fine_is_said_to_be(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(monkeypatch, {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1:9/"}})
+    configure(monkeypatch, {"a": {"command": "sh"}, "b": {"url": "http://127.0.0.1:9/"}})
     assert run("check") == 0
     assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
 
@@ -246,7 +246,7 @@ def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch)
 def test_warnings_are_shown(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = {"command": "x", "nonsense": 1}
+    entry = {"command": "sh", "nonsense": 1}
     (top / "client.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
     assert run("check", "--config", "client.json") == 0
     warning, fine = capsys.readouterr().out.splitlines()
@@ -267,7 +267,7 @@ def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
         return opened
 
     monkeypatch.setattr(app, "opener", opener)
-    configure(monkeypatch, {name: {"command": "x"} for name in children})
+    configure(monkeypatch, {name: {"command": "sh"} for name in children})
 
 
 def test_connecting_shows_what_servers_offer(
@@ -292,9 +292,131 @@ def test_connecting_shows_no_tool_that_clients_do_not_see(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(monkeypatch, one=FakeChild(ECHO, READ))
-    configure(monkeypatch, {"one": {"command": "x", "tools": {"deny": ["ec*"]}}})
+    configure(monkeypatch, {"one": {"command": "sh", "tools": {"deny": ["ec*"]}}})
     assert run("check", "--connect") == 0
     assert "; 1 tools (1 more left out): read; " in capsys.readouterr().out
+
+
+def problems(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """Return the problems that a check finds, in order; the exit code says whether there are."""
+    code = run("check", *arguments)
+    shown = capsys.readouterr().out.splitlines()
+    found = [line.removeprefix("problem: ") for line in shown if line.startswith("problem: ")]
+    assert code == bool(found)
+    assert any("The config is fine." in line for line in shown) == (not found) or arguments
+    return found
+
+
+@pytest.fixture
+def programs(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let there be two programs on the PATH."""
+    for name in ("npx", "uvx"):
+        program = plant(top, f"bin/{name}") / "bin" / name
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{top}/bin")
+    return top
+
+
+PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
+    ({"command": "npx"}, None),
+    ({"command": "TOP/bin/npx"}, None),
+    ({"command": "bin/npx"}, None),
+    ({"command": "npxx"}, "there is no program 'npxx' on the PATH. Did you mean npx?"),
+    (
+        {"command": "deno"},
+        "there is no program 'deno' on the PATH. Install it, or write its whole path.",
+    ),
+    (
+        {"command": "npx -y 'a b'"},
+        'there is no program "npx -y \'a b\'". Write `command: npx` and `args: ["-y", "a b"]`.',
+    ),
+    (
+        {"command": "npx", "env": {"PATH": "/nowhere"}},
+        "there is no program 'npx' on the PATH. Install it, or write its whole path.",
+    ),
+    (
+        {"command": "npx -y @scope/server"},
+        "there is no program 'TOP/npx -y @scope/server'. "
+        'Write `command: npx` and `args: ["-y", "@scope/server"]`.',
+    ),
+    ({"command": "sub/x"}, "there is no program 'TOP/sub/x'. Install it, or write its whole path."),
+]
+
+
+@pytest.mark.parametrize(("server", "problem"), PROGRAMS)
+def test_a_program_that_is_not_there_is_a_problem(
+    server: dict[str, Any],
+    problem: str | None,
+    programs: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    filled = json.loads(json.dumps(server).replace("TOP", str(programs)))
+    configure(monkeypatch, {"s": filled, "far": {"url": "http://127.0.0.1:9/"}})
+    found = problems(capsys)
+    if problem is None:
+        assert found == []
+    else:
+        assert found == [f"servers.s.command: {problem.replace('TOP', str(programs))}"]
+
+
+def test_folders_that_are_not_there_are_problems(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = {"fallback": [f"{top}/a", f"{top}/my file"], "ceiling": [str(top), f"{top}/gone/x"]}
+    configure(monkeypatch, {"s": {"command": "sh"}}, roots=roots)
+    assert problems(capsys) == [
+        f"roots.fallback: {top}/my file: there is no such folder. Did you mean my files?",
+        f"roots.ceiling: {top}/gone/x: there is no such folder. Make it, or take it out.",
+    ]
+
+
+def test_an_audit_file_that_cannot_be_written_is_a_problem(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "link").symlink_to("a.log")
+    for name, problem in (
+        ("a/audit.jsonl", None),
+        ("none/audit.jsonl", f"there is no directory {top}/none. Make it, or name another file."),
+        ("a", "it is a directory. Name a file in it."),
+        ("link", "it is a symbolic link. Name the file itself."),
+    ):
+        configure(monkeypatch, {"s": {"command": "sh"}}, audit={"file": f"{top}/{name}"})
+        told = [] if problem is None else [f"audit.file: {top}/{name}: {problem}"]
+        assert problems(capsys) == told
+    assert not (top / "a" / "audit.jsonl").exists()
+
+
+TYPOS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"allow": ["*"], "deny": ["ec*"], "overrides": {"read": {"title": "R"}}}, []),
+    ({"deny": ["ecko"]}, ["deny: 'ecko' is no tool of one. Did you mean echo?"]),
+    ({"deny": ["delete_*"]}, ["deny: 'delete_*' is no tool of one. It has: echo, read."]),
+    (
+        {"overrides": {"raed": {"title": "R"}}},
+        ["overrides: 'raed' is no tool of one. Did you mean read?"],
+    ),
+    (
+        {"allow": ["rread"]},
+        [
+            "allow: 'rread' is no tool of one. Did you mean read?",
+            "leaves none of its 2 tools: clients see nothing of one.",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("tools", "found"), TYPOS)
+def test_names_that_are_no_tools_are_problems_once_the_server_is_asked(
+    tools: dict[str, Any],
+    found: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play(monkeypatch, one=FakeChild(ECHO, READ))
+    configure(monkeypatch, {"one": {"command": "sh", "tools": tools}})
+    assert problems(capsys) == []
+    told = [line.removeprefix("servers.one.tools") for line in problems(capsys, "--connect")]
+    assert [line.lstrip(".: ") for line in told] == found
 
 
 def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
