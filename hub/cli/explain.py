@@ -22,6 +22,7 @@ from hub.cli.options import (
     configured,
     run_loop,
 )
+from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.to_specs import server_specs
@@ -130,7 +131,9 @@ def register(subparsers: Subparsers) -> None:
         help="show whether a call would pass the guard, and why",
         description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.",
     )
-    parser.add_argument("call", metavar="SERVER.TOOL", nargs="?", help="what would be called")
+    parser.add_argument(
+        "call", metavar="SERVER.TOOL", nargs="?", help="what would be called; or its public name"
+    )
     parser.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
     add_config_option(parser)
     add_root_option(parser)
@@ -186,12 +189,12 @@ class _Case(Struct, frozen=True):
 
 
 def _case(options: Namespace) -> _Case:
-    server, tool = _named(options)
+    found = configured(options)
+    config = found[0] if found is not None else HubConfig(version=1)
+    server, tool = _named(options, config)
     arguments = _parsed(options.arguments, "--arguments", options)
     if not isinstance(arguments, dict):
         options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
-    found = configured(options)
-    config = found[0] if found is not None else HubConfig(version=1)
     machine = this_machine(os.environ)
     place = place_of(machine, config, config_path(options))
     effective = for_rootless(operator_roots(config.roots, options.root, place))
@@ -224,15 +227,13 @@ def _case(options: Namespace) -> _Case:
     )
 
 
-def _named(options: Namespace) -> tuple[str, str]:
-    """Return the server and the tool of the argument `SERVER.TOOL`."""
+def _named(options: Namespace, config: HubConfig) -> tuple[str, str]:
+    """Return the server and the tool of the argument `SERVER.TOOL`, or of a public name."""
     call: str = options.call or ""
     if not call:
         options.usage_error("give SERVER.TOOL and --arguments '{...}', or --batch FILE")
-    server, _, tool = call.partition(".")
-    if not server or not tool:
-        options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
-    return server, tool
+    named = named_tool(call, config.servers, config.names)
+    return named or options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
 
 
 def _ensure_offered(spec: ServerSpec, tool: str) -> None:

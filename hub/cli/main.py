@@ -60,6 +60,7 @@ _COMMANDS: Final = {
     "run": ("run", "wrap"),
     "check": ("check", "plan", "schema"),
     "explain": ("explain",),
+    "tools": ("tools", "call"),
     "roots": ("roots",),
 }
 """The subcommands of each module of this package."""
@@ -81,7 +82,7 @@ def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
 
     add("--log-format", "text", choices=("text", "json"), help="format of the log")
     levels = ("debug", "info", "warning", "error")
-    add("--log-level", "info", choices=levels, help="lowest level that is logged")
+    add("--log-level", None, choices=levels, help="lowest level that is logged")
     add("--log-file", None, metavar="FILE", help="write the log to a file, too")
 
 
@@ -115,7 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parsed(given)
     try:
         file = _file_log(options.log_file)
-        configure_logs(options.log_format, options.log_level, file=file)
+        level = options.log_level or getattr(options, "usual_log_level", "info")
+        configure_logs(options.log_format, level, file=file)
     except (RuntimeError, HubError) as exc:
         return _fail_for(exc)
     return _perform(options)

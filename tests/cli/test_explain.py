@@ -135,6 +135,20 @@ def test_a_tool_that_clients_are_not_offered_is_not_said_to_be_callable(tree: Pa
         run("git.git_reset", "--config", str(config))
 
 
+@pytest.mark.parametrize(
+    ("servers", "call"),
+    [(["files"], "read"), (["files"], "files.read"), (["files", "git"], "files__read")],
+)
+def test_a_call_may_be_named_as_clients_name_it(
+    servers: list[str], call: str, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"version": 1, "servers": {name: {"command": "x"} for name in servers}}
+    (tree / "hub.json").write_text(json.dumps(config))
+    given = ("--config", f"{tree}/hub.json", "--root", f"{tree}/project")
+    assert run(call, "--arguments", '{"path": "a.txt"}', *given) == 0
+    assert capsys.readouterr().out.startswith("files.read: allowed\n")
+
+
 @pytest.mark.live
 def test_a_server_is_asked_for_its_own_schema(
     tree: Path, capsys: pytest.CaptureFixture[str]

@@ -110,7 +110,9 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"roots-hub {version('roots-hub')}\n"
 
 
-@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+@pytest.mark.parametrize(
+    "command", ["run", "wrap", "check", "plan", "schema", "explain", "tools", "call", "roots"]
+)
 def test_each_command_has_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
@@ -398,7 +400,9 @@ def test_nothing_looks_for_garbage_while_the_hub_loads(monkeypatch: pytest.Monke
     assert [*looking, gc.isenabled()] == [False, True]
 
 
-@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+@pytest.mark.parametrize(
+    "command", ["run", "wrap", "check", "plan", "schema", "explain", "tools", "call", "roots"]
+)
 def test_a_command_is_parsed_alone_as_it_is_among_all(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
