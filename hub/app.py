@@ -191,6 +191,7 @@ async def running_hub(
                     is_for_one=setting.is_for_one,
                     preface=config.instructions,
                     environments=given_to,
+                    has_config=not setting.ceiling,
                 )
 
 

@@ -81,8 +81,7 @@ class JudgingContext(Struct, eq=False):
         own = ", ".join(spec.ceiling.paths)
         return (
             f"the client's roots ({', '.join(effective.roots.paths)}) and the directories that "
-            f"server {spec.name!r} is started with ({own}) do not overlap; with "
-            "`roots: {args: replace}` the client's roots stand in for them"
+            f"server {spec.name!r} is started with ({own}) do not overlap"
         )
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:

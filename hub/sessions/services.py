@@ -76,6 +76,7 @@ class Services(Struct, frozen=True):
     `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
     request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
     the servers' instructions. `environments` has the variables that launched servers inherit.
+    `has_config` False: the folders that the command line names bound all clients.
     """
 
     info: JsonObject
@@ -95,6 +96,7 @@ class Services(Struct, frozen=True):
     environments: Mapping[ServerName, Mapping[str, str]] = field(
         default_factory=dict[ServerName, Mapping[str, str]]
     )
+    has_config: bool = True
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
         """Return the environment variables of a server's child, as far as they are known."""
