@@ -32,8 +32,9 @@ _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 class Refused(Struct, frozen=True):
     """A call that does not reach its child.
 
-    `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it. Both are
-    empty if the call as a whole is refused. `roots` are the URIs of the client's roots.
+    `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it, or of a
+    command the word that was refused. Both are empty if the call as a whole is refused. `roots` are
+    the URIs of the client's roots.
     """
 
     pointer: str
@@ -250,8 +251,10 @@ def _evaluate(
     for candidate in found:
         objection = judge.objection(candidate)
         if objection is not None:
-            refused = Refused(candidate.pointer, _text(candidate), objection, context.roots.uris)
-            return _Evaluation(refused, call, is_final=not judge.is_at_its_end)
+            is_final = not judge.is_at_its_end
+            path = judge.refused_word(candidate) or _text(candidate)
+            refused = Refused(candidate.pointer, path, objection, context.roots.uris)
+            return _Evaluation(refused, call, is_final=is_final)
     if policy.rewrite == "verbatim":
         return _Evaluation(None, call)
     canonical = {candidate.pointer: judge.canonical(candidate) for candidate in found}
