@@ -7,7 +7,7 @@ from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
 from hub.children.handshake import HubIdentity, ServerHandshake
 from hub.children.pool import ChildLimits
-from hub.children.slot import ChildSlot, key_of
+from hub.children.slot import ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
@@ -22,7 +22,7 @@ READY = Ready(ServerHandshake("legacy", "2025-11-25", {}, {}, "", {}), Listing()
 
 def slot(*sessions: str) -> ChildSlot:
     """Return a place that sessions wait for."""
-    key = key_of(SPEC, None, EMPTY, principal="", asks={}, session=SessionKey(""))
+    key = key_of(SPEC, None, EMPTY, ClientOfKey(SessionKey(""), None, "", {}))
     users = {SessionKey(session): RecordingLessee() for session in sessions}
     return ChildSlot(key, SPEC, users=dict(users))
 
