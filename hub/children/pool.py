@@ -115,9 +115,18 @@ class ChildLimits(Struct, frozen=True):
 
 
 def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
-    """Return the slot of the idle child to end first: unused, then least recently used; or None."""
+    """Return the slot of the idle child to end first; None if there is none.
+
+    First those that nobody uses, then those that keep nothing for one client, then the others; of
+    each kind the one that was used least recently.
+    """
     idle = (other for other in among if other.is_idle)
-    return min(idle, key=lambda other: (bool(other.users), other.used_at), default=None)
+    return min(idle, key=_how_missed, default=None)
+
+
+def _how_missed(slot: ChildSlot) -> tuple[bool, bool, float]:
+    is_owned = slot.key.session is not None
+    return is_owned or bool(slot.users), is_owned, slot.used_at
 
 
 def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
@@ -322,6 +331,13 @@ class ChildPool:
         """
         running = [other for other in self._slots.values() if other.is_running]
         for spare in self._limits.made_for(slot, running):
+            if spare.key.session is not None:
+                log.warning(
+                    "ended to make room for another server; what it kept is gone",
+                    server=spare.spec.name,
+                    started=slot.spec.name,
+                    fix="raise max_children, or max_children_per_session",
+                )
             if spare.users and spare.child is not None:
                 spare.child.stop()
                 spare.child = None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
@@ -53,6 +54,17 @@ def test_a_child_of_nobodys_makes_room_first_and_then_the_longest_unused() -> No
     room, those = ChildLimits(1, 9), [held, late, idlest, early]
     for expected in (early, late, idlest, held):
         assert room.made_for(slot("c"), those) == [expected]
+        those.remove(expected)
+
+
+def test_a_child_that_may_keep_something_for_a_client_makes_room_last() -> None:
+    own, away = running("a", used_at=1.0), running(used_at=2.0)
+    for one in (own, away):
+        one.key = replace(one.key, session=SessionKey("a"))
+    held, unused = running("b", used_at=4.0), running(used_at=3.0)
+    those = [own, away, held, unused]
+    for expected in (unused, held, own, away):
+        assert ChildLimits(1, 9).made_for(slot("c"), those) == [expected]
         those.remove(expected)
 
 
