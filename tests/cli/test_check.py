@@ -195,11 +195,14 @@ def test_a_config_that_is_fine_is_said_to_be(
 
 
 def test_it_is_said_who_shares_a_server_and_why(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (plant(top, "bin/uvx", "bin/sh") / "bin" / "uvx").chmod(0o755)
+    (top / "bin" / "sh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{top}/bin")
     git = {"command": "uvx", "args": ["mcp-server-git"]}
-    told = {"command": "x", "share": "roots"}
-    configure(monkeypatch, {"git": git, "think": {"command": "y"}, "told": told, "web": git})
+    told = {"command": "sh", "share": "roots"}
+    configure(monkeypatch, {"git": git, "think": {"command": "sh"}, "told": told, "web": git})
     assert run("check") == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "git, web: clients with the same roots share a process (known to keep nothing between "
