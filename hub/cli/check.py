@@ -43,8 +43,8 @@ from hub.confinement.startup_check import settle_confinement
 from hub.errors import ChildError, HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.legible import legible, on_one_line
+from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
-from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
