@@ -31,7 +31,7 @@ _PAGE: Final = """<!doctype html>
 <pre>{config}</pre>
 {token}</html>
 """
-_TOKEN: Final = """<p>Clients need a token. Ask whoever runs this hub for it.
+_ON_TOKENS: Final = """<p>Clients need a token. Ask whoever runs this hub for it.
 Put it into the environment variable HUB_TOKEN.</p>
 """
 
@@ -56,4 +56,4 @@ def page(headers: RequestHeaders, proxied: ProxiedTo, path: str, *, needs_token:
     """Return the page, with the URL that the browser came to."""
     url = f"{proxied.scheme or 'http'}://{proxied.host or headers.get('host') or 'localhost'}{path}"
     config = escape(client_config(url, needs_token=needs_token))
-    return _PAGE.format(config=config, token=_TOKEN if needs_token else "").encode()
+    return _PAGE.format(config=config, token=_ON_TOKENS if needs_token else "").encode()
