@@ -119,6 +119,7 @@ def _status_of(session: Session, slot: ChildSlot | None) -> JsonObject:
     """Return the state of a server's child; if it is down, also the reason and the retry time."""
     if slot is None:
         return {"state": "idle"}
+    slot = session.services.children.most_telling(slot)
     machine, retry_at = session.services.machine, slot.health.retry_at
     standing: JsonObject = {"state": slot.state, "breaker": slot.health.breaker}
     if slot.trouble is not None:
@@ -174,7 +175,8 @@ class _View(Struct, frozen=True):
         return {"serverName": question.server, "tool": self._with_roots(route)}
 
     def _servers(self) -> list[Json]:
-        slots = {slot.spec.name: slot for slot in self.session.slots}
+        told = self.session.services.children.most_telling
+        slots = {slot.spec.name: told(slot) for slot in self.session.slots}
         entries: list[Json] = []
         for server in self.catalog.servers:
             slot, tools = slots.get(server), self.catalog.own_tools.get(server)

@@ -39,7 +39,7 @@ class ChildSlot(Struct, eq=False):
     """The pool's entry for one key; its child is running, down, or not started.
 
     `is_kept`: calls with this key still use this slot. `unlisted` is the reason last logged for a
-    failed listing.
+    failed listing. `is_late`: a list has waited for the child in vain, so no other list does.
     """
 
     key: ChildKey
@@ -53,6 +53,7 @@ class ChildSlot(Struct, eq=False):
     uses: int = 0
     is_kept: bool = True
     unlisted: str | None = None
+    is_late: bool = False
 
     @contextmanager
     def in_use(self) -> Generator[None]:

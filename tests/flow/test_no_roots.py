@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hub.values import JsonObject
-from tests.kit.fakes import FakeChild
+from tests.kit.fakes import READ, FakeChild
 from tests.kit.rigs import ROOTS
 from tests.kit.scripted import ScriptedHub, scripted
-from tests.server.test_modern import READ, envelope, with_roots
+from tests.server.test_modern import envelope, with_roots
 from tests.server.test_stdio import pytestmark as pipes
 
 pytestmark = pipes
@@ -26,12 +26,12 @@ GONE: JsonObject = {"uri": "file:///nowhere/project"}
 
 async def told(hub: ScriptedHub, era: str) -> list[str]:
     """Return the texts of two refusals; the second call's route is cached."""
-    params = CALL
+    params: JsonObject = CALL
     if era == "legacy":
         client = await hub.greeted(ROOTS, [GONE])
     else:
         client = hub.client()
-        responses = with_roots("file:///nowhere/project")
+        responses: JsonObject = with_roots("file:///nowhere/project")
         params = {**CALL, "inputResponses": responses, "_meta": envelope()}
     results: list[Any] = [await client.request("tools/call", params) for _ in range(2)]
     assert all(result["isError"] for result in results)

@@ -14,7 +14,7 @@ WHY = "it shares no roots, and there is no fallback"
 
 
 async def warnings(*specs: ServerSpec, shared: Any = (), **operator: Any) -> list[dict[str, Any]]:
-    servers = {spec.name: spec for spec in specs}
+    servers = {str(spec.name): spec for spec in specs}
     async with rig(servers, {}, operator=OperatorRoots(**operator)) as at:
         client = at.client(*shared)
         with capture_logs() as logs:
