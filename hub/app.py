@@ -45,7 +45,7 @@ from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
+from hub.sessions.services import LaunchPlanCache, ResultLimit, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
@@ -182,6 +182,7 @@ async def running_hub(
                     expose=config.expose,
                     is_for_one=setting.is_for_one,
                     preface=config.instructions,
+                    max_result=_max_result(config, setting),
                     environments=given_to,
                 )
 
@@ -197,6 +198,11 @@ def _settled(
     given_to = environments(config, servers, machine)
     warn_of_missed(servers.values(), given_to, machine.environment)
     return given_to
+
+
+def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
+    part, key = (config.stdio, "stdio") if setting.is_for_one else (config.listen, "listen")
+    return None if part.max_result is None else ResultLimit(part.max_result, f"{key}.max_result")
 
 
 def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:

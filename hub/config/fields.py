@@ -174,6 +174,8 @@ def inheritable(value: object) -> object:
 
 Flag: TypeAlias = StrictBool
 Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
+ResultBytes: TypeAlias = Annotated[StrictInt, Field(ge=1024)]
+"""A limit that leaves room for the error text in place of a larger result."""
 Port: TypeAlias = Annotated[StrictInt, Field(ge=0, le=65535)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 SecondsOrZero: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]

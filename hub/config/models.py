@@ -35,6 +35,7 @@ from hub.config.fields import (
     PlaceText,
     Pointer,
     Port,
+    ResultBytes,
     Seconds,
     SecondsOrZero,
     Secret,
@@ -217,6 +218,13 @@ class Listen(Part):
     names: tuple[HostName, ...] = ()
     origins: tuple[Origin, ...] = ()
     trusted_proxies: tuple[Network, ...] = ()
+    max_result: ResultBytes | None = None
+
+
+class Stdio(Part):
+    """How clients on stdin and stdout are served."""
+
+    max_result: ResultBytes | None = None
 
 
 class FallbackRoot(Part):
@@ -266,6 +274,7 @@ class HubConfig(Part):
 
     version: Literal[1]
     listen: Listen = Listen()
+    stdio: Stdio = Stdio()
     roots: Roots = Roots()
     guard: GuardKey = Guard()
     names: NamesMode = "auto"
