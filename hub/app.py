@@ -166,25 +166,24 @@ async def running_hub(
         _children(config, machine, open_child, shutdown or Shutdown()) as children,
         watching(setting.watched, config, given, operator),
     ):
-        with _audit(config) as audit:
-            async with _own_tasks() as tasks:
-                yield Services(
-                    info=INFO,
-                    servers=servers,
-                    names=Names(servers, config.names),
-                    children=children,
-                    operator=operator,
-                    machine=machine,
-                    settings=_roots_settings(config, place),
-                    audit=audit,
-                    tasks=tasks,
-                    plans=LaunchPlanCache(machine.environment, machine.directory),
-                    expose=config.expose,
-                    is_for_one=setting.is_for_one,
-                    preface=config.instructions,
-                    max_result=_max_result(config, setting),
-                    environments=given_to,
-                )
+        async with _audit_and_tasks(config) as (audit, tasks):
+            yield Services(
+                info=INFO,
+                servers=servers,
+                names=Names(servers, config.names),
+                children=children,
+                operator=operator,
+                machine=machine,
+                settings=_roots_settings(config, place),
+                audit=audit,
+                tasks=tasks,
+                plans=LaunchPlanCache(machine.environment, machine.directory),
+                expose=config.expose,
+                is_for_one=setting.is_for_one,
+                preface=config.instructions,
+                max_result=_max_result(config, setting),
+                environments=given_to,
+            )
 
 
 def _settled(
@@ -211,15 +210,19 @@ def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
 
 
 @asynccontextmanager
-async def _own_tasks() -> AsyncGenerator[TaskGroup]:
-    """Own the tasks that outlive the requests that started them; cancel them with the context."""
-    async with anyio.create_task_group() as tasks:
-        if inherits_orphans():
-            tasks.start_soon(reap_orphans)
-        try:
-            yield tasks
-        finally:
-            tasks.cancel_scope.cancel()
+async def _audit_and_tasks(config: HubConfig) -> AsyncGenerator[tuple[AuditSink, TaskGroup]]:
+    """Own the audit log, and the tasks that outlive the requests that started them.
+
+    The tasks are cancelled with the context.
+    """
+    with _audit(config) as audit:
+        async with anyio.create_task_group() as tasks:
+            if inherits_orphans():
+                tasks.start_soon(reap_orphans)
+            try:
+                yield audit, tasks
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
