@@ -165,25 +165,25 @@ async def running_hub(
     async with (
         _children(config, machine, open_child, shutdown or Shutdown()) as children,
         watching(setting.watched, config, given, operator),
+        _audit_and_tasks(config) as (audit, tasks),
     ):
-        async with _audit_and_tasks(config) as (audit, tasks):
-            yield Services(
-                info=INFO,
-                servers=servers,
-                names=Names(servers, config.names),
-                children=children,
-                operator=operator,
-                machine=machine,
-                settings=_roots_settings(config, place),
-                audit=audit,
-                tasks=tasks,
-                plans=LaunchPlanCache(machine.environment, machine.directory),
-                expose=config.expose,
-                is_for_one=setting.is_for_one,
-                preface=config.instructions,
-                max_result=_max_result(config, setting),
-                environments=given_to,
-            )
+        yield Services(
+            info=INFO,
+            servers=servers,
+            names=Names(servers, config.names),
+            children=children,
+            operator=operator,
+            machine=machine,
+            settings=_roots_settings(config, place),
+            audit=audit,
+            tasks=tasks,
+            plans=LaunchPlanCache(machine.environment, machine.directory),
+            expose=config.expose,
+            is_for_one=setting.is_for_one,
+            preface=config.instructions,
+            max_result=_max_result(config, setting),
+            environments=given_to,
+        )
 
 
 def _settled(
