@@ -53,6 +53,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "ceiling": {"type": ["array", "null"], "items": {"type": "string"}},
                 "servers": _ENTRIES,
                 "recentRefusals": _ENTRIES,
+                "whyNoRoots": {"type": ["string", "null"]},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
         },
@@ -97,6 +98,7 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
             _server(session, spec, effective) for spec in session.services.servers.values()
         ],
         "recentRefusals": list[Json](session.refusals.recent),
+        "whyNoRoots": session.why_no_roots(effective) or None,
     }
 
 
