@@ -12,6 +12,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from hub.catalog.instructions import is_for_all
 from hub.catalog.merge import Listing
@@ -230,6 +231,23 @@ class ChildPool:
         slot.users[session] = user
         slot.unused_since = None
         return slot
+
+    def settled(self, key: ChildKey) -> ChildKey:
+        """Return the key of the client's running child for the roots that it has named, if any.
+
+        Otherwise, and if `key` has roots itself, `key`. So a client that is not asked for its roots
+        again finds what it left at that child.
+        """
+        if not key.unknown or key.session is None:
+            return key
+        named = (
+            other
+            for other, slot in self._slots.items()
+            if not other.unknown
+            and slot.is_running
+            and replace(other, plan=key.plan, roots=key.roots, unknown=True) == key
+        )
+        return next(named, key)
 
     def _moved_to(self, key: ChildKey) -> ChildSlot | None:
         """Return the slot of the client's child for other roots, moved to `key`; None if none can.

@@ -60,4 +60,5 @@ class SessionChildren:
 
     def _key(self, spec: ServerSpec, here: EffectiveRoots) -> ChildKey:
         roots = EMPTY if spec.share == "all" else here.roots
-        return key_of(spec, self._services.plans.of(spec, here), roots, self._client())
+        key = key_of(spec, self._services.plans.of(spec, here), roots, self._client())
+        return self._services.children.settled(key)

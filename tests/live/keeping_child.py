@@ -1,4 +1,5 @@
 """A server that keeps what it was told: `remember` lists all texts so far, `roots` the roots told.
+`learn` adds a tool.
 
 `read_file` reads a path as it is given: a relative one from the directory that the server runs in.
 """
@@ -16,6 +17,7 @@ TOOLS = [
     {"name": "read_file", "inputSchema": PATH, "annotations": {"readOnlyHint": True}},
     {"name": "roots", "inputSchema": {"type": "object"}},
     {"name": "pid", "inputSchema": {"type": "object"}},
+    {"name": "learn", "inputSchema": TEXT},
 ]
 
 texts: list[str] = []
@@ -35,6 +37,10 @@ def result(params: dict[str, Any]) -> str:
             return json.dumps(texts)
         case "read_file":
             return Path(arguments["path"]).read_text(encoding="utf-8")
+        case "learn":
+            TOOLS.append({"name": arguments["text"], "inputSchema": {"type": "object"}})
+            send({"method": "notifications/tools/list_changed"})
+            return "learnt"
         case "roots":
             return json.dumps(told)
         case _:
@@ -45,7 +51,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         return {
             "protocolVersion": "2025-11-25",
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "keeper", "version": "1"},
         }
     if method == "tools/list":

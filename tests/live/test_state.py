@@ -147,6 +147,21 @@ async def test_a_modern_client_over_stdio_keeps_its_server_when_a_folder_is_adde
         assert await remembered(client, "2") == ["1", "2"]
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_client_is_listed_what_its_own_server_has_learnt(top: Path, mode: Mode) -> None:
+    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a"])
+    async with through("stdio", config, shared, mode) as client:
+        assert await call(client, "learn", text="dance") == "learnt"
+        names = set[str]()
+        for _ in range(100):
+            listed = await client.list_tools(cache_mode="bypass")
+            names = {tool.name for tool in listed.tools}
+            if "dance" in names:
+                break
+            await anyio.sleep(0.01)
+        assert "dance" in names
+
+
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_modern_clients_server_without_paths_outlives_any_change_of_roots(
     top: Path, transport: str
