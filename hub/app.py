@@ -30,9 +30,9 @@ from hub.children.process.process_tree import inherits_orphans, keeping, reap_or
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.watch import Watched, watching
-from hub.config.withholding import warn_of_missed
+from hub.config.withholding import warn_of_left_out, warn_of_missed
 from hub.confinement.confined_launch import this_kernel
 from hub.confinement.startup_check import settle_confinement
 from hub.errors import StartError
@@ -158,10 +158,9 @@ async def running_hub(
     """
     machine = this_machine(_environment() if environment is None else environment)
     place = place_of(machine, config, setting.config_path)
-    servers = server_specs(config, place)
-    given_to = _settled(config, servers, machine)
+    usable, given_to = _settled(config, place, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
-    operator = Operator(given(config.roots), servers, machine)
+    operator = Operator(given(config.roots), usable.specs, machine)
     async with (
         _children(config, machine, open_child, shutdown or Shutdown()) as children,
         watching(setting.watched, config, given, operator),
@@ -170,8 +169,9 @@ async def running_hub(
             async with _own_tasks() as tasks:
                 yield Services(
                     info=INFO,
-                    servers=servers,
-                    names=Names(servers, config.names),
+                    servers=usable.specs,
+                    names=_names(config, usable),
+                    left_out=usable.left_out,
                     children=children,
                     operator=operator,
                     machine=machine,
@@ -186,17 +186,27 @@ async def running_hub(
                 )
 
 
-def _settled(
-    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
-) -> dict[ServerName, Mapping[str, str]]:
-    """Return the environment of each launched server; warn of servers that get less than asked.
+def _names(config: HubConfig, usable: UsableServers) -> Names:
+    # A server that is left out counts: when it is mended, the names of the others stay.
+    return Names([*usable.specs, *(one.name for one in usable.left_out)], config.names)
 
-    Raises: ConfigError for a server that must be confined and cannot be.
+
+def _settled(
+    config: HubConfig, place: PathContext, machine: Machine
+) -> tuple[UsableServers, dict[ServerName, Mapping[str, str]]]:
+    """Return the usable servers, and the environment of each launched one.
+
+    Warns of servers that are left out or get less than asked.
+
+    Raises: ConfigError if no server is usable, or one must be confined and cannot be.
     """
+    usable = usable_servers(config, place)
+    servers = usable.specs
+    warn_of_left_out(usable.left_out)
     settle_confinement(servers.values(), machine.kernel)
     given_to = environments(config, servers, machine)
     warn_of_missed(servers.values(), given_to, machine.environment)
-    return given_to
+    return usable, given_to
 
 
 def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Final, TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from hub.app import Setting, environments, place_of, running_hub, this_machine
 from hub.catalog.merge import Offer
 from hub.catalog.names import Names
 from hub.children.child import Ready
+from hub.cli.inputs import ask_for_inputs
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -30,9 +32,10 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
+from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import server_specs, usable_servers
 from hub.config.withholding import missed
 from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.confined_launch import planned_grants, this_kernel
@@ -47,7 +50,7 @@ from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import LeftOut, RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName
 
@@ -302,23 +305,45 @@ def _check(options: Namespace) -> int:
         print("\n".join(lines))
         if configured(options) is None:
             return 0 if fine else 1
+    ask_for_inputs(config_source(options.config, os.environ))
     config, warnings = required_config(options)
     for warning in warnings:
         print(f"warning: {warning}")
     servers = _servers(config, options)
+    left_out = _left_out(config, options)
     for spec, effective in servers:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, effective.roots, os.environ, directories=spec.directories)
     for sentence in _missed(config, servers):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
-    Names([spec.name for spec, _ in servers], config.names)
+    Names([*(spec.name for spec, _ in servers), *(one.name for one in left_out)], config.names)
     for hint in _hints(config):
         print(f"hint: {hint}")
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
-    print(f"{count}: {names}. The config is fine.")
-    return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+    print(f"{count}: {names}. {_verdict(left_out)}")
+    code = 3 if left_out else 0
+    return (
+        run_loop(_connect, config, Setting(given=options.root)) or code if options.connect else code
+    )
+
+
+def _left_out(config: HubConfig, options: Namespace) -> tuple[LeftOut, ...]:
+    """Return the servers that cannot be used, and print why."""
+    place = place_of(this_machine(os.environ), config, config_path(options))
+    left_out = usable_servers(config, place).left_out
+    for one in left_out:
+        print(f"{one.name}: down, left out:")
+        for fault in one.faults:
+            print(indent(legible(str(fault)), "  "))
+    return left_out
+
+
+def _verdict(left_out: Collection[LeftOut]) -> str:
+    if not left_out:
+        return "The config is fine."
+    return f"Left out: {', '.join(one.name for one in left_out)}. The others run."
 
 
 def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
