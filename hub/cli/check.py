@@ -354,7 +354,9 @@ def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]])
 
 
 def _hints(config: HubConfig) -> Iterator[str]:
-    """Yield hints about keys that the operator should set."""
+    """Yield hints about keys that the operator should set; other programs' files have no such."""
+    if config.is_clients:
+        return
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
             continue

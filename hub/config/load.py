@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from hub.config.clients.entries import NAMING
 from hub.config.clients.sections import ClientConfig, client_config, likely_section
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
@@ -202,7 +203,9 @@ class _Servers:
             LeftOut(ServerName(name), tuple(self._fault(problem) for problem in found))
             for name, found in wrong.items()
         )
-        return config.with_servers(servers, left_out, self._fault_at)
+        return config.with_servers(
+            servers, left_out, self._fault_at, is_clients=self._client is not None
+        )
 
     def _made(self) -> Iterable[tuple[str, ServerModel | list[Problem]]]:
         if self._client is None:
@@ -225,12 +228,11 @@ class _Servers:
         return self._document.fault(section, "no servers", fix)
 
     def _fault(self, problem: Problem) -> Fault:
-        fix = problem.fix
+        path, fix = self._theirs(problem.path), problem.fix
         if self._client is not None and problem.variable and not problem.variable.startswith(INPUT):
-            fix = f"Set the variable {problem.variable} for the hub, or write its value here."
-        return self._document.fault(
-            self._theirs(problem.path), problem.what, fix, of_key=problem.of_key
-        )
+            fix = f"Set the variable {problem.variable} for the hub"
+            fix += "." if NAMING & set(path) else ", or write its value here."
+        return self._document.fault(path, problem.what, fix, of_key=problem.of_key)
 
     def _fault_at(self, path: Path, what: str, fix: str) -> Fault:
         return self._document.fault(self._theirs(path), what, fix)

@@ -281,6 +281,12 @@ class HubConfig(Part):
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])
     _left_out: tuple[LeftOut, ...] = PrivateAttr(default=())
     _fault_at: FaultAt | None = PrivateAttr(default=None)
+    _is_clients: bool = PrivateAttr(default=False)
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether the file is another program's, which has no keys of the hub's own."""
+        return self._is_clients
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -292,11 +298,14 @@ class HubConfig(Part):
         servers: Mapping[str, StdioServer | RemoteServer],
         left_out: Iterable[LeftOut],
         fault_at: FaultAt,
+        *,
+        is_clients: bool,
     ) -> HubConfig:
         """Return this config with these servers; `fault_at` shows a place in the file."""
         made = self.model_copy(update={"servers": dict(servers)})
         made._left_out = tuple(left_out)
         made._fault_at = fault_at
+        made._is_clients = is_clients
         return made
 
     def fault(self, path: Path, what: str, fix: str) -> Fault:

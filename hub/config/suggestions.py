@@ -44,7 +44,6 @@ _UNITS: Final = (
     (re.compile(r"h|hrs?|hours?"), 3600),
     (re.compile(r"d|days?"), 86400),
 )
-_SHORT: Final = 4
 _AMOUNT: Final = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*([A-Za-z]*)\.?\s*(?:,|and)?")
 
 
@@ -72,9 +71,8 @@ def likely_key(key: str, known: Iterable[str]) -> str | None:
         return plain[wanted]
     if (meant := _SYNONYMS.get(wanted)) in plain.values():
         return meant
-    # In a short word one wrong letter is a larger part.
-    cutoff = 0.6 if len(wanted) <= _SHORT else 0.7
-    near = difflib.get_close_matches(wanted, plain, n=1, cutoff=cutoff)
+    swapped = next((word for word in plain if sorted(word) == sorted(wanted)), None)
+    near = [swapped] if swapped else difflib.get_close_matches(wanted, plain, n=1, cutoff=0.7)
     return plain[near[0]] if near else None
 
 

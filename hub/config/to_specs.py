@@ -137,7 +137,8 @@ def _unsafe(config: HubConfig, name: ServerName, server: StdioServer, place: Pat
             except RootError as exc:
                 at = ("servers", name, "args", index)
                 fix = "Name another directory, or none: then the clients' roots decide."
-                return config.fault(at, f"{path}: {exc}", fix)
+                lifted = "" if config.is_clients else " `roots.allow_unsafe` lifts this."
+                return config.fault(at, f"{path}: {exc}", f"{fix}{lifted}")
     at = ("servers", name, "args")
     return config.fault(at, "a directory may not be shared", "Name other directories.")
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from hub.config.problems import Problem
 from hub.config.source.documents import ParsedConfig
+from hub.config.source.excerpts import may_be_shown
 from hub.config.source.places import Path
 from hub.config.suggestions import likely_key
 
@@ -39,6 +40,8 @@ _TOOLS: Final[Mapping[str, str]] = {
 
 _VARIABLES: Final = ("env_vars", "env_keys")
 """Keys with names of variables that the server gets as they are."""
+NAMING: Final = frozenset({*_VARIABLES, "bearer_token_env_var", "env_http_headers"})
+"""Keys whose values are names of variables, and cannot be the values themselves."""
 _SWITCHES: Final = {"disabled": True, "enabled": False, "isActive": False}
 """Keys that can turn a server off, and the value that does."""
 
@@ -125,6 +128,9 @@ def _flat(raw: ParsedConfig, entry: ClientServer) -> ParsedConfig:
 
 
 def _is_off(fields: ParsedConfig, entry: ClientServer) -> bool:
+    if _word(fields.get("type")) in _BUILT_IN:
+        entry.warnings.append("left out: it is built into its program, which alone can start it")
+        return True
     for switch in _SWITCHES:
         if not isinstance(fields.get(switch), bool | None):
             fix = "Write true or false, without quotes."
@@ -172,9 +178,20 @@ def _read_variables(fields: ParsedConfig, entry: ClientServer) -> None:
         for index, one in enumerate(cast("list[Any]", names)):
             name = cast("ParsedConfig", one).get("name") if isinstance(one, dict) else one
             env = entry.server.setdefault("env", {})
-            if isinstance(name, str) and isinstance(env, dict):
-                cast("ParsedConfig", env).setdefault(name, f"${{{name}}}")
-                entry.spelled["env", name] = (key, index)
+            if _is_variable(name, (key, index), entry) and isinstance(env, dict):
+                cast("ParsedConfig", env).setdefault(str(name), f"${{{name}}}")
+                entry.spelled["env", str(name)] = (key, index)
+
+
+def _is_variable(name: object, at: Path, entry: ClientServer) -> bool:
+    """Return whether `name` is the name of a variable; if not, that is a problem at a path."""
+    is_name = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+    if is_name and may_be_shown(name, ()):
+        return True
+    # It may be the secret itself: no text shows it.
+    what, fix = "must be the name of a variable", "Write the variable's name, not its value."
+    entry.problems.append(Problem(at, what, fix))
+    return False
 
 
 def _read_headers(fields: ParsedConfig, entry: ClientServer) -> None:
@@ -186,10 +203,11 @@ def _read_headers(fields: ParsedConfig, entry: ClientServer) -> None:
         entry.spelled |= {("headers", one): ("requestOptions", "headers", one) for one in headers}
     if isinstance(named, dict):
         for header, variable in cast("ParsedConfig", named).items():
-            headers[header] = f"${{{variable}}}"
-            entry.spelled["headers", header] = ("env_http_headers", header)
+            if _is_variable(variable, ("env_http_headers", header), entry):
+                headers[header] = f"${{{variable}}}"
+                entry.spelled["headers", header] = ("env_http_headers", header)
     token = fields.get("bearer_token_env_var")
-    if isinstance(token, str):
+    if token is not None and _is_variable(token, ("bearer_token_env_var",), entry):
         headers["Authorization"] = f"Bearer ${{{token}}}"
         entry.spelled["headers", "Authorization"] = ("bearer_token_env_var",)
     if headers and isinstance(own := entry.server.setdefault("headers", {}), dict):
@@ -216,15 +234,11 @@ def _choose_transport(fields: ParsedConfig, entry: ClientServer) -> None:
     """Keep what belongs to the transport that the entry says, or shows."""
     server = entry.server
     kind = fields.get("type") or fields.get("transport")
-    word = None if kind is None else re.sub(r"[-_ ]", "", str(kind)).lower()
+    word = None if kind is None else _word(kind)
     at = ("type",) if fields.get("type") else ("transport",)
     if fields.get("source") == "extension" or ("settings" in fields and "command" not in server):
         what = "only the editor knows how to start its extension"
         entry.problems.append(Problem(("source",), what, _ITS_OWN))
-        return
-    if word in _BUILT_IN:
-        what = "is built into the program, which alone can start it"
-        entry.problems.append(Problem(at, what, f"{_ITS_OWN} To hide this: `enabled: false`."))
         return
     transport = None if word is None else _TRANSPORTS.get(word)
     if word is not None and transport is None:
@@ -234,6 +248,10 @@ def _choose_transport(fields: ParsedConfig, entry: ClientServer) -> None:
     if "httpUrl" in fields and transport is None:
         transport = "http"
     _keep(entry, transport)
+
+
+def _word(kind: object) -> str:
+    return re.sub(r"[-_ ]", "", str(kind)).lower()
 
 
 def _keep(entry: ClientServer, transport: str | None) -> None:

@@ -78,8 +78,9 @@ def client_config(document: Document, context: LoadContext) -> ClientConfig | No
     _check_any_is_on(document, found[0][0], entries)
     on = {name: entry for name, entry in entries.items() if not entry.is_off}
     warnings = _ignored(document.raw, {str(path[0]) for path, _ in found})
-    for name, entry in on.items():
+    for entry in on.values():
         entry.server = respelling.entry(entry.server)
+    for name, entry in entries.items():
         warnings += [f"{spelled(places[name])}: {one}" for one in entry.warnings]
     return ClientConfig(on, places, found[0][0], tuple(warnings))
 

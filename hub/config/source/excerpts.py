@@ -19,7 +19,12 @@ _SECRET_PARTS: Final = frozenset(
 _RANDOM: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[A-Za-z0-9_-]{16,}")
 """What looks like a key or a token: long, with letters and digits."""
 _REVEALING: Final = re.compile(r"[=@?#]")
-_PLACEHOLDER: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
+_PLACEHOLDER: Final = re.compile(
+    r"(\$\{\{ *\w+\.\w+ *\}\}"
+    r"|\$?\{(?:env[:.]|input:)?[A-Za-z_][\w-]*\}"
+    r"|(?<!\w)\$[A-Z_][A-Z0-9_]*\b)"
+)
+"""The placeholders of all programs; none with a default, which may be a secret."""
 _COLON: Final = re.compile(r"\s*[:=]\s*")
 _KEY: Final = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*""")
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -85,7 +90,11 @@ def _shown(value: str, path: Path) -> str:
     """Return a value as written; of a value that may be a secret, only its placeholders."""
     if may_be_shown(value, path):
         return value if len(value) <= WIDTH else value[: WIDTH - 1] + MASK
-    return " ".join(_PLACEHOLDER.findall(value)) or MASK
+    quote = value[:1] if value[:1] in {'"', "'"} and len(value) > 1 else ""
+    inner = value[len(quote) : len(value) - len(quote)]
+    pieces = _PLACEHOLDER.split(inner)
+    masked = (piece if at % 2 else MASK if piece else "" for at, piece in enumerate(pieces))
+    return f"{quote}{''.join(masked)}{quote}"
 
 
 def _drawn(place: str, line: str, before: int, marked: int) -> str:

@@ -53,7 +53,7 @@ def test_h14_entries_are_taken_as_they_are() -> None:
         ),
         ({"transport": {"type": "sse", "url": "u"}}, {"url": "u", "transport": "sse"}),
         (
-            {"command": "x", "env_vars": ["A", {"name": "B", "source": "local"}, 3]},
+            {"command": "x", "env_vars": ["A", {"name": "B", "source": "local"}]},
             {"command": "x", "env": {"A": "${A}", "B": "${B}"}},
         ),
         (
@@ -118,7 +118,14 @@ def test_tools_that_a_client_hides_stay_hidden(way: dict[str, Any]) -> None:
         ({"transport": "x", "url": "u"}, ("transport",), "unknown transport", "Write stdio"),
         ({"source": "extension"}, ("source",), "only the editor knows", "Write the server's own"),
         ({"enabled": True, "settings": {}}, ("source",), "only the editor knows", "Write the"),
-        ({"type": "builtin", "name": "x"}, ("type",), "is built into the program", "Write the"),
+        (
+            {"url": "u", "bearer_token_env_var": "sk-0123"},
+            ("bearer_token_env_var",),
+            "must be the name of a variable",
+            "Write the variable's name, not its value.",
+        ),
+        ({"url": "u", "env_http_headers": {"A": 3}}, ("env_http_headers", "A"), "must be", "Write"),
+        ({"cmd": "x", "env_keys": ["a b"]}, ("env_keys", 0), "must be the name", "Write"),
         (
             {"command": "x", "disabled": "true"},
             ("disabled",),
@@ -166,6 +173,14 @@ def test_a_place_is_named_as_the_file_spells_it(
     entry: dict[str, Any], ours: tuple[str | int, ...], theirs: tuple[str | int, ...]
 ) -> None:
     assert read_entry(entry).theirs(ours) == theirs
+
+
+def test_what_is_built_into_a_program_is_told_and_no_server() -> None:
+    found = read_entry({"type": "builtin", "name": "developer", "enabled": True})
+    assert found.is_off
+    assert found.warnings == [
+        "left out: it is built into its program, which alone can start it",
+    ]
 
 
 def test_an_env_file_is_said_not_to_be_read() -> None:

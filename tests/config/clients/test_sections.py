@@ -110,7 +110,8 @@ def test_a_section_that_is_a_text_is_an_error() -> None:
 
 def test_what_has_no_effect_is_told() -> None:
     others = {f"setting{n}": n for n in range(7)}
-    raw = {"mcpServers": {"a": {**STDIO, "trust": 1, "evn": {}}}, "roots": {}, **others}
+    entry: dict[str, Any] = {**STDIO, "trust": 1, "evn": {}}
+    raw: dict[str, Any] = {"mcpServers": {"a": entry}, "roots": {}, **others}
     assert read(raw).warnings == (
         "roots: has no effect here, only in a hub.yaml",
         "ignored: setting0, setting1, setting2, setting3, setting4 and 2 more",
