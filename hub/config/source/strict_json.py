@@ -27,6 +27,10 @@ def read_json(text: str) -> object:
     plain = without_extras(text)
     if not plain.strip():
         return None
+    start = len(plain) - len(plain.lstrip())
+    if plain[start] not in "{[":
+        fix = "Name a YAML file .yaml; JSON begins with { and ends with }."
+        raise SyntaxMistakesError(Mistake("does not begin with {", fix, start))
     doubled: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -39,18 +43,21 @@ def read_json(text: str) -> object:
         found = json.loads(
             plain, object_pairs_hook=unique, parse_float=_written, parse_constant=_no_number
         )
-    except json.JSONDecodeError as error:
-        raise SyntaxMistakesError(_mistake(plain, error.msg, error.pos)) from None
-    except RecursionError:
-        mistake = Mistake("is nested too deeply", "Take brackets out.", 0)
-        raise SyntaxMistakesError(mistake) from None
-    except ValueError as error:  # a number with too many digits, or NaN
-        at = plain.find(str(error)) if str(error) in {"NaN", "Infinity", "-Infinity"} else 0
-        mistake = Mistake("has a number that cannot be read", "Put it in quotes.", max(at, 0))
-        raise SyntaxMistakesError(mistake) from None
+    except (ValueError, RecursionError) as error:
+        raise SyntaxMistakesError(_told(plain, error)) from None
     if doubled:
         raise SyntaxMistakesError(*(twice(key, at) for key, at in JsonPlaces(plain).twice))
     return found
+
+
+def _told(text: str, error: ValueError | RecursionError) -> Mistake:
+    if isinstance(error, json.JSONDecodeError):
+        return _mistake(text, error.msg, error.pos)
+    if isinstance(error, RecursionError):
+        return Mistake("is nested too deeply", "Take brackets out.", 0)
+    # A number with too many digits, or NaN.
+    at = text.find(str(error)) if str(error) in {"NaN", "Infinity", "-Infinity"} else 0
+    return Mistake("has a number that cannot be read", "Put it in quotes.", max(at, 0))
 
 
 def without_extras(text: str) -> str:
