@@ -122,15 +122,25 @@ def _placed(text: str, info: ValidationInfo) -> str:
 
 def _web_address(text: str, info: ValidationInfo) -> str:
     resolved = _resolved(text, info)
+    if not resolved:
+        raise _empty(text)
     try:
         parts = urlsplit(resolved)
         has_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
         raise FieldError("is no URL", "Write host and port as in https://host:8080/mcp.") from None
     if parts.scheme not in {"http", "https"} or not has_host:
-        fix = "Write it in full, as in https://mcp.example.com/mcp."
-        raise FieldError("must be an http:// or https:// URL", fix, is_outside="${" in text)
+        raise FieldError(
+            "must be an http:// or https:// URL", _full_address(text), is_outside="${" in text
+        )
     return resolved
+
+
+def _full_address(text: str) -> str:
+    if re.fullmatch(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?", text):
+        is_near = text.startswith(("localhost", "127."))
+        return f"Write {'http' if is_near else 'https'}://{text}."
+    return "Write it in full, as in https://mcp.example.com/mcp."
 
 
 def _patterns(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,7 +182,7 @@ def off_spelled_false(value: object) -> object:
 def mode_alone(value: object) -> object:
     """Return a mapping with the key `mode` for a bare mode."""
     value = off_spelled_false(value)
-    return {"mode": value} if isinstance(value, str) else value
+    return {"mode": value} if isinstance(value, str | bool | int) else value
 
 
 def path_alone(value: object) -> object:

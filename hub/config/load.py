@@ -138,6 +138,9 @@ def _all_problems(servers: ParsedConfig, context: LoadContext) -> Iterator[Probl
 
 def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[Problem]:
     """Return one server, or what is wrong with it; paths begin with `servers`."""
+    misplaced = _misplaced(name, raw)
+    if misplaced is not None:
+        return [misplaced]
     entry = _with_texts(cast("ParsedConfig", raw)) if isinstance(raw, dict) else raw
     try:
         made = HubConfig.model_validate({"version": 1, "servers": {name: entry}}, context=context)
@@ -149,6 +152,19 @@ def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[
         fix = "Write `share: roots`, or take the roots out (placeholders; or `roots.args: none`)."
         return [Problem(("servers", name, "share"), what, fix)]
     return server
+
+
+def _misplaced(name: str, raw: object) -> Problem | None:
+    """Return the problem of an entry of `servers` that is a key of another place, if it is one."""
+    path = ("servers", name)
+    if not isinstance(raw, dict) and name in {"command", "args", "url", "env", "cwd", "headers"}:
+        fix = "Indent it below the name of its server."
+        return Problem(path, "is a key of a server, not a server", fix, of_key=True)
+    is_server = isinstance(raw, dict) and not {"command", "url"}.isdisjoint(raw)  # pyright: ignore[reportUnknownArgumentType] - parsed YAML
+    if name in HubConfig.model_fields and not is_server:
+        fix = "Indent it less: it belongs beside `servers`."
+        return Problem(path, "is no server", fix, of_key=True)
+    return None
 
 
 def _with_texts(server: ParsedConfig) -> ParsedConfig:

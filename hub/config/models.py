@@ -27,6 +27,7 @@ from hub.config.fields import (
     ArgumentText,
     CommandText,
     Count,
+    FieldError,
     Flag,
     Name,
     Network,
@@ -101,7 +102,8 @@ class Confine(Part):
     @model_validator(mode="after")
     def _asks_with_effect(self) -> Self:
         if self.abi > 1 and self.mode != "require":
-            raise ValueError("abi needs mode: require; other modes accept older kernels")
+            what = "abi needs mode: require; other modes accept older kernels"
+            raise FieldError(what, "Write `mode: require`, or take `abi` out.")
         return self
 
 

@@ -5,16 +5,18 @@ Here its errors become sentences of our own, with a remedy that can be written i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hub.config.source.excerpts import may_be_shown
 from hub.config.source.places import Path
-from hub.config.suggestions import keys_at, likely_key, likely_value, seconds_in
+from hub.config.suggestions import default_at, keys_at, likely_key, likely_value, seconds_in
 from hub.launch.templates import TemplateError
 
 Words: TypeAlias = tuple[str, str]
@@ -38,8 +40,31 @@ class Problem(Struct, frozen=True):
 
 def problems_in(error: ValidationError) -> Iterator[Problem]:
     """Yield what is wrong with a config, in its order. No text has a value that may be a secret."""
-    for details in error.errors(include_url=False):
-        yield _problem(details)
+    errors = error.errors(include_url=False)
+    found = [_problem(details) for details in errors]
+    meant = dict(_missing_and_unknown(errors))
+    for details, problem in zip(errors, found, strict=True):
+        around, key = details["loc"][:-1], details["loc"][-1:]
+        if around not in meant:
+            yield problem
+        elif details["type"] == "extra_forbidden":
+            yield replace(problem, fix=f"Write `{meant[around]}`.")
+        elif key != (meant[around],):
+            yield problem
+
+
+def _missing_and_unknown(errors: list[ErrorDetails]) -> Iterator[tuple[Path, str]]:
+    """Yield each mapping that lacks one key and has one unknown key, and the key it lacks."""
+    lacks: dict[Path, list[str]] = {}
+    has: Counter[Path] = Counter()
+    for details in errors:
+        around, key = details["loc"][:-1], str(details["loc"][-1])
+        if details["type"] == "missing":
+            lacks.setdefault(around, []).append(key)
+        has[around] += details["type"] == "extra_forbidden"
+    for around, keys in lacks.items():
+        if len(keys) == 1 == has[around] and around:
+            yield around, keys[0]
 
 
 def _problem(details: ErrorDetails) -> Problem:
@@ -103,11 +128,23 @@ def _for_unknown(path: Path) -> str:
     places = [place for home in homes for place in home.split("|")]
     if places:
         return f"It belongs in {' or '.join(sorted(places))}."
-    elsewhere = likely_key(key, keys_at((), deep=True))
+    elsewhere = likely_key(key, keys_at((), deep=True), cutoff=0.85)
     if elsewhere is not None:
         home = keys_at((), deep=True)[elsewhere].replace("|", " or ")
         return f"Did you mean `{elsewhere}` of {home}?"
     return f"Take it out. Keys here are: {', '.join(here)}." if here else "Take it out."
+
+
+def _for_nothing(key: str, path: Path) -> str:
+    if path == ("servers",):
+        return "Write the servers below it, indented: `servers: {files: {command: ...}}`."
+    if len(path) == len(("servers", "NAME")) and path[0] == "servers":
+        return "Write its `command` or `url` below it, indented further."
+    if path[-2:-1] == ("env",):
+        return f'Write "" for an empty text, or "${{{key}}}" for the hub\'s own value.'
+    if isinstance(path[-1], int):
+        return "Write a text, or take it out."
+    return f"Write a value for `{key}`, or take the key out."
 
 
 _Explain: TypeAlias = "Callable[[ErrorDetails, str, Path], Words]"
@@ -117,7 +154,7 @@ def _words(details: ErrorDetails, path: Path) -> Words:
     kind = details["type"]
     key = next((part for part in reversed(path) if isinstance(part, str)), "it")
     if details["input"] is None and not kind.startswith("literal"):
-        return "has no value", f"Write a value after `{key}:`, or take the key out."
+        return "has no value", _for_nothing(key, path)
     explain = _EXPLAINED.get(kind)
     if explain is None:
         return "has a value that does not fit", "`roots-hub schema` prints what fits."
@@ -129,14 +166,18 @@ def _number(details: ErrorDetails, key: str, path: Path) -> Words:
     what = "must be a number of seconds" if is_time else "must be a whole number"
     if isinstance(value, str) and is_time and (seconds := seconds_in(value)) is not None:
         return what, f"Write `{key}: {seconds:g}`."
+    if key == "port" and isinstance(value, str) and (port := value.rpartition(":")[2]).isdigit():
+        rest = "; the address goes into `host`" if ":" in value else ", without quotes"
+        return what, f"Write `port: {port}`{rest}."
     if isinstance(value, str) and value.strip().removeprefix("-").isdigit():
         return what, f"Write `{key}: {value.strip()}`, without quotes."
     if isinstance(value, float) and value.is_integer():
         return what, f"Write `{key}: {value:.0f}`."
-    return what, f"Write a number, such as `{key}: {_EXAMPLES.get(key, 30 if is_time else 1)}`."
+    return what, f"Write a number, such as `{key}: {_example(path)}`."
 
 
-_EXAMPLES: Final[Mapping[str, int]] = {"port": 8765, "timeout": 300, "idle_stop": 600}
+def _example(path: Path) -> object:
+    return default_at(path) or 1
 
 
 def _bound(details: ErrorDetails, key: str, path: Path) -> Words:
@@ -150,10 +191,7 @@ def _bound(details: ErrorDetails, key: str, path: Path) -> Words:
         if word in bounds:
             limit = f"{bounds[word]:g}"
             what = f"must be {said} {limit}"
-            example = _EXAMPLES.get(key)
-            return what, f"Write a number that is {said} {limit}" + (
-                f", such as {example}." if example else "."
-            )
+            return what, f"Write a number that is {said} {limit}, such as {_example(path)}."
     return "is outside of its bounds", "Write another number."
 
 
@@ -168,7 +206,10 @@ def _flag(details: ErrorDetails, key: str, path: Path) -> Words:
 def _text(details: ErrorDetails, key: str, path: Path) -> Words:
     value = details["input"]
     if isinstance(value, list):
-        return "must be one text, not a list", f"Write `{key}: ...` with one text."
+        fix = f"Write `{key}: ...` with one text."
+        if key == "command":
+            fix = "Write the first word here, and the others into `args`."
+        return "must be one text, not a list", fix
     if isinstance(value, dict):
         return "must be a text, not a mapping", "Write one text. A `: ` or a brace needs quotes."
     return "must be a text", "Put it in quotes."
@@ -195,8 +236,11 @@ def _mapping(details: ErrorDetails, key: str, path: Path) -> Words:
     if path == ("servers",):
         return what, "Write each server's name as a key: `servers: {files: {command: ...}}`."
     if key in {"env", "headers"}:
-        return what, f"Write `{key}: {{NAME: value}}`, or a line `NAME: value` for each."
-    known = ", ".join(list(keys_at(path))[:6])
+        return what, f'Write `{key}: {{"NAME": "value"}}`.'
+    keys = list(keys_at(path))
+    if len(keys) == 1 and isinstance(value, str) and may_be_shown(value, path):
+        return what, f"Write `{key}: {{{keys[0]}: {value}}}`."
+    known = ", ".join(keys[:6])
     return what, f"Write `{key}:` and its keys below it: {known}." if known else (
         f"Write `{key}: {{KEY: VALUE}}`."
     )
@@ -206,7 +250,7 @@ def _choice(details: ErrorDetails, key: str, path: Path) -> Words:
     expected = str(details.get("ctx", {}).get("expected", "")).replace(" or ", ", ")
     choices = [choice.strip().strip("'") for choice in expected.split(",")]
     if key == "version":
-        return "must be 1", "Write `version: 1`."
+        return "must be the number 1", "Write `version: 1`."
     what = f"must be {_either(choices)}"
     meant = likely_value(details["input"], choices)
     if meant is not None:
@@ -270,6 +314,7 @@ _EXPLAINED: Final[Mapping[str, _Explain]] = {
     "tuple_type": _list,
     **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), _mapping),
     "literal_error": _choice,
+    "enum": _choice,
     "string_too_short": _short,
     "string_too_long": _long,
     "string_pattern_mismatch": _pattern,

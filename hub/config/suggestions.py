@@ -63,7 +63,7 @@ def seconds_in(text: str) -> float | None:
     return seconds if at else None
 
 
-def likely_key(key: str, known: Iterable[str]) -> str | None:
+def likely_key(key: str, known: Iterable[str], *, cutoff: float = 0.7) -> str | None:
     """Return the known key that `key` probably stands for."""
     plain = {_plain(name): name for name in known}
     wanted = _plain(key)
@@ -72,7 +72,7 @@ def likely_key(key: str, known: Iterable[str]) -> str | None:
     if (meant := _SYNONYMS.get(wanted)) in plain.values():
         return meant
     swapped = next((word for word in plain if sorted(word) == sorted(wanted)), None)
-    near = [swapped] if swapped else difflib.get_close_matches(wanted, plain, n=1, cutoff=0.7)
+    near = [swapped] if swapped else difflib.get_close_matches(wanted, plain, n=1, cutoff=cutoff)
     return plain[near[0]] if near else None
 
 
@@ -81,6 +81,9 @@ def likely_value(value: object, choices: Iterable[str]) -> str | None:
     plain = {_plain(choice): choice for choice in choices}
     if not isinstance(value, str):
         return "off" if value is False and "off" in plain else None
+    inside = [plain[word] for word in plain if word in _plain(value)]
+    if len(inside) == 1:  # `streamable-http` means `http`
+        return inside[0]
     near = difflib.get_close_matches(_plain(value), plain, n=1, cutoff=0.6)
     return plain[near[0]] if near else None
 
@@ -98,6 +101,15 @@ def keys_at(path: Path, *, deep: bool = False) -> Mapping[str, str]:
     for part in _parts_at(schema, schema["$defs"], path):
         found |= dict.fromkeys(part.get("properties", {}), "")
     return found
+
+
+def default_at(path: Path) -> object:
+    """Return the default of a key of hub.yaml; None if it has none."""
+    schema = json_schema()
+    for part in _parts_at(schema, schema["$defs"], path[:-1]):
+        if (found := part.get("properties", {}).get(path[-1])) is not None:
+            return cast("object", found.get("default"))
+    return None
 
 
 @cache

@@ -120,7 +120,10 @@ def parse_template(text: str, *, spread: bool = False) -> Template:
         end = found.end()
     template = Template(tuple(part for part in (*parts, text[end:]) if part != ""))
     if EachRoot() in template.parts and not (spread and template.spreads):
-        raise TemplateError("${roots} must be an argument of its own; ${roots:,} joins the roots")
+        raise TemplateError(
+            "${roots} must be an argument of its own",
+            "Write ${roots:,} for all roots in one text, or ${root} for the first.",
+        )
     return template
 
 
@@ -134,7 +137,8 @@ def _part(found: re.Match[str]) -> TemplatePart:
         return "${"
     body = found["body"]
     if found["open"] or body is None:
-        raise TemplateError("a placeholder is not closed, or contains another")
+        why = "a placeholder is not closed, or contains another"
+        raise TemplateError(why, "Close it with }; $${ is a literal ${.")
     if body == "roots":
         return EachRoot()
     if body == "root":
@@ -194,6 +198,8 @@ def _unset(name: str) -> TemplateError:
     if name.startswith(INPUT):
         fix = f"Set {name} for the hub. `roots-hub check` asks for it on a terminal."
         return TemplateError(f"the input {name} has no value", fix, variable=name)
+    if name in {"workspaceFolder", "workspaceRoot"}:
+        return TemplateError(f"the variable {name} is not set", "Write ${root}.", variable=name)
     meant = difflib.get_close_matches(name, _MEANT, n=1, cutoff=0.7)
     fix = (
         f"Write ${{{meant[0]}}}, or set the variable."

@@ -96,7 +96,7 @@ servers:
         ("# only a comment", "is empty"),
         ("servers: {a: {command: x}}", "version is missing"),
         ("- 1", "must be a mapping"),
-        ("version: 2\nservers: {a: {command: x}}", "version: must be 1"),
+        ("version: 2\nservers: {a: {command: x}}", "version: must be the number 1"),
         ("version: 1", "servers: no servers"),
         (MINIMAL + "gaurd: off", "gaurd: unknown key"),
         (MINIMAL + "names: sometimes", "names: must be auto, always or never"),

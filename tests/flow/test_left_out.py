@@ -77,7 +77,7 @@ async def test_searching_clients_hear_of_it_too(tmp_path: Path) -> None:
             "good": "idle",
         }
         assert WHY in next(one["trouble"] for one in servers if one["serverName"] == "bad")
-        call = {"serverName": "bad", "toolName": "x", "toolArgs": {}}
+        call: dict[str, Any] = {"serverName": "bad", "toolName": "x", "toolArgs": {}}
         assert WHY in await trouble_of(client, "call-tool", **call)
         assert WHY in text_of(await client.call("list-all-tools-in-server", serverName="bad"))
 

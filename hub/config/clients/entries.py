@@ -185,8 +185,8 @@ def _read_variables(fields: ParsedConfig, entry: ClientServer) -> None:
 
 def _is_variable(name: object, at: Path, entry: ClientServer) -> bool:
     """Return whether `name` is the name of a variable; if not, that is a problem at a path."""
-    is_name = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
-    if is_name and may_be_shown(name, ()):
+    text = name if isinstance(name, str) else ""
+    if re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) and may_be_shown(text, ()):
         return True
     # It may be the secret itself: no text shows it.
     what, fix = "must be the name of a variable", "Write the variable's name, not its value."
@@ -276,5 +276,5 @@ def _missing(entry: ClientServer, wanted: str, transport: str | None) -> Problem
     near = re.search(r"(\S+) \(did you mean (command|url|serverUrl|httpUrl|uri|cmd)\?\)", said)
     what = "has neither a command nor a url" if transport is None else f"has no {wanted}"
     if near:
-        return Problem((near[1],), what, f"Write `{near[2]}` for `{near[1]}`.", of_key=True)
+        return Problem((near[1],), "unknown key", f"Write `{near[2]}`.", of_key=True)
     return Problem((), what, _ITS_OWN if transport is None else f"Add its `{wanted}`.")

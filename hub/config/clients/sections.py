@@ -90,7 +90,8 @@ def _found(document: Document, context: LoadContext) -> Iterator[tuple[Path, obj
     raw = document.raw
     for section in _SECTIONS:
         value = _at(raw, section)
-        if value is not None and _is_theirs(section, value, document):
+        is_there = value is not None or (section[0] in raw and len(section) == 1)
+        if is_there and _is_theirs(section, value, document):
             yield section, value
             break
     projects = raw.get("projects")
@@ -161,8 +162,7 @@ def likely_section(raw: ParsedConfig) -> tuple[str, str] | None:
     """Return a key that is probably a misspelt section of a client's config, and that section."""
     known = {str(path[0]).lower(): str(path[0]) for path in _SECTIONS if len(path) == 1}
     for key in raw:
-        plain = re.sub(r"[-_ ]", "", key).lower()
-        near = difflib.get_close_matches(plain, known, n=1, cutoff=0.85)
+        near = difflib.get_close_matches(key.lower().replace("-", ""), known, n=1, cutoff=0.85)
         if near and known[near[0]] != key:
             return key, known[near[0]]
     return None

@@ -221,7 +221,7 @@ def _decoded(found: bytes, source: str) -> str:
 
 
 def _missing_file(path: FilePath, source: str) -> str:
-    near = difflib.get_close_matches(path.name, _names(path.parent), n=1)
+    near = difflib.get_close_matches(path.name, _names(path.parent), n=1, cutoff=0.8)
     if near:
         return f"Did you mean {source.removesuffix(path.name)}{near[0]}?"
     return "Name a file that exists, by --config or HUB_CONFIG."

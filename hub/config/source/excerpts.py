@@ -27,7 +27,7 @@ _PLACEHOLDER: Final = re.compile(
 """The placeholders of all programs; none with a default, which may be a secret."""
 _COLON: Final = re.compile(r"\s*[:=]\s*")
 _KEY: Final = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*""")
-_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 
 
 def excerpt(
@@ -68,8 +68,8 @@ def syntax_excerpt(origin: str, text: str, at: int) -> str:
     if len(before) > WIDTH // 2:
         before = MASK + before[-WIDTH // 2 :]
     if _hides_a_secret(line):
-        before, after = _without_values(before), ""
-    before, after = _RANDOM.sub(MASK, before), _RANDOM.sub(MASK, after)[: WIDTH // 2]
+        before, after = _without_values(before), MASK if after else ""
+    before, after = _RANDOM.sub(MASK, before), _RANDOM.sub(MASK, after)[:WIDTH]
     return _drawn(f"{origin}:{number}:{column}", before + after, len(before), 1)
 
 
@@ -115,7 +115,7 @@ def _hides_a_secret(line: str) -> bool:
     return any(
         _VARIABLE.fullmatch(found["key"])
         or is_named_like_a_secret(found["key"])
-        or found["key"].lower() == "authorization"
+        or found["key"] in _SECRET_PARTS
         for found in _KEY.finditer(line)
     )
 

@@ -102,7 +102,7 @@ _KNOWN: Final = (
         r"could not find expected ':'",
         True,
         "a `:` is missing after the key",
-        "Write `key: value`.",
+        "Write `KEY:`.",
     ),
     (
         r"sequence entries are not allowed",
@@ -154,23 +154,40 @@ _KNOWN: Final = (
 def _mistake(error: yaml.MarkedYAMLError, text: str) -> Mistake:
     problem = str(error.problem)
     if "mapping values are not" in problem and error.problem_mark is not None:
-        at = _key_without_colon(text, error.problem_mark.index)
-        if at is not None:
-            return Mistake("a `:` is missing after the key", "Write `key: value`.", at)
+        found = _wrong_line_before(text, error.problem_mark.index)
+        if found is not None:
+            return found
+    if "but got ':'" in problem and _are_on_one_line(error.context_mark, error.problem_mark):
+        fix = "Put a text that contains `: ` in quotes."
+        return Mistake("a `:` is not expected here", fix, _index(error.problem_mark))
     for pattern, at_context, what, fix in _KNOWN:
         if re.search(pattern, problem):
             mark = error.context_mark if at_context else error.problem_mark
-            return Mistake(what, fix, _index(mark or error.problem_mark))
+            at = _index(mark or error.problem_mark)
+            key = re.compile(r"[\w.-]*").match(text, at)
+            return Mistake(what, fix.replace("KEY", key[0] if key else "key"), at)
     return Mistake(problem, "Correct the YAML here.", _index(error.problem_mark))
 
 
-def _key_without_colon(text: str, at: int) -> int | None:
-    """Return where the line before a position starts, if that is a key without a colon."""
+_NO_COLON: Final = re.compile(r"[ -]*(?P<key>[\w.-]+)")
+_NO_SPACE: Final = re.compile(r"[ -]*(?P<key>[\w.-]+):(?P<value>[^\s:].*)")
+
+
+def _wrong_line_before(text: str, at: int) -> Mistake | None:
+    """Return the mistake in the line before a position, if its key lacks a colon or a space."""
     before = text[: text.rfind("\n", 0, at) + 1].rstrip()
     start = before.rfind("\n") + 1
-    line = before[start:]
-    is_key = re.fullmatch(r"\s*[\w.-]+", line) is not None
-    return start + len(line) - len(line.lstrip()) if is_key else None
+    if found := _NO_COLON.fullmatch(before, start):
+        what, fix = "a `:` is missing after the key", f"Write `{found['key']}:`."
+        return Mistake(what, fix, found.start("key"))
+    if found := _NO_SPACE.fullmatch(before, start):
+        what, fix = "a space is missing after the `:`", f"Write `{found['key']}: ...`."
+        return Mistake(what, fix, found.start("key"))
+    return None
+
+
+def _are_on_one_line(one: yaml.Mark | None, other: yaml.Mark | None) -> bool:
+    return one is not None and other is not None and one.line == other.line
 
 
 def _index(mark: yaml.Mark | None) -> int:

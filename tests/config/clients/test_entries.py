@@ -107,8 +107,8 @@ def test_tools_that_a_client_hides_stay_hidden(way: dict[str, Any]) -> None:
     [
         ("x", (), "must be a mapping", 'Write {"command": "...", "args": []}.'),
         ({}, (), "has neither a command nor a url", "Write the server's own `command`"),
-        ({"comand": "x"}, ("comand",), "has neither", "Write `command` for `comand`."),
-        ({"severUrl": "x"}, ("severUrl",), "has neither", "Write `serverUrl` for `severUrl`."),
+        ({"comand": "x"}, ("comand",), "unknown key", "Write `command`."),
+        ({"severUrl": "x"}, ("severUrl",), "unknown key", "Write `serverUrl`."),
         ({"command": []}, (), "has neither", "Write the server's own"),
         ({"command": "x", "url": "u"}, (), "has both a command and a url", "Take one of them"),
         ({"type": "stdio", "url": "u"}, (), "has no command", "Add its `command`."),

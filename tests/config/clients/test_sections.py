@@ -125,7 +125,8 @@ def test_what_has_no_effect_is_told() -> None:
         ("mcpservers", "mcpServers"),
         ("mcp-servers", "mcpServers"),
         ("mcpServer", "mcpServers"),
-        ("MCP_SERVERS", "mcpServers"),
+        ("MCP_SERVERS", "mcp_servers"),
+        ("mcp_server", "mcp_servers"),
         ("context_server", "context_servers"),
     ],
 )
