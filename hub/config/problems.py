@@ -118,6 +118,8 @@ _FOREIGN: Final[Mapping[str, str]] = {
 def _for_unknown(path: Path) -> str:
     key, around = str(path[-1]), path[:-1]
     here = keys_at(around)
+    if (glued := key.partition(":")[0]) in here:
+        return f"Write `{glued}: ...`, with a space after the colon."
     meant = likely_key(key, here)
     is_elsewhere = key in keys_at((), deep=True)
     if meant is not None and not is_elsewhere:
@@ -140,6 +142,8 @@ def _for_nothing(key: str, path: Path) -> str:
         return "Write the servers below it, indented: `servers: {files: {command: ...}}`."
     if len(path) == len(("servers", "NAME")) and path[0] == "servers":
         return "Write its `command` or `url` below it, indented further."
+    if ":" in key:
+        return f"Write `{key.partition(':')[0]}: ...`, with a space after the colon."
     if path[-2:-1] == ("env",):
         return f'Write "" for an empty text, or "${{{key}}}" for the hub\'s own value.'
     if isinstance(path[-1], int):

@@ -39,7 +39,7 @@ def test_a_check_on_a_terminal_asks_for_inputs(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps(CONFIG))
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hub", "check", "--config", "mcp.json"]
-    check = subprocess.Popen(
+    check = subprocess.Popen(  # noqa: S603 - the hub itself
         command,
         cwd=tmp_path,
         stdin=theirs,

@@ -312,3 +312,91 @@ def test_keys_that_other_programs_have_are_known_to_be_theirs(
 def test_a_windows_path_in_json_is_said_to_want_its_backslashes_twice(tmp_path: Path) -> None:
     text = r'{"mcpServers": {"a": {"command": "C:\Users\x"}}}'
     assert refused(tmp_path, text, "client.json").fix == r"Write each \ twice."
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "version: 1\nguard: of\nservers:\n  a: {comand: x}\n  b: {command: x, timeout: 5m}\n"
+    error = refused(tmp_path, text)
+    assert [fault.fix for fault in error.faults] == [
+        "Write `guard: off`.",
+        "Write `command`.",
+        "Write `timeout: 300`.",
+    ]
+    assert str(error).endswith("\n\n3 mistakes.")
+    assert error.faults[2].excerpt.splitlines() == [
+        " --> hub.yaml:5:28",
+        "  |",
+        "5 |   … timeout: 5m",
+        "  |              ^^",
+    ]
+
+
+def test_numbers_in_env_and_args_are_texts(tmp_path: Path) -> None:
+    yaml = "version: 1\nservers: {a: {command: x, args: [80, 1.10, yes], env: {P: 80, M: 0755}}}"
+    server = stdio(load(tmp_path, yaml), "a")
+    assert (server.args, server.env) == (("80", "1.10", "yes"), {"P": "80", "M": "0755"})
+    json_text = '{"mcpServers": {"a": {"command": "x", "args": [80, 1.10], "env": {"P": true}}}}'
+    server = stdio(load(tmp_path, json_text, "x.json"), "a")
+    assert (server.args, server.env) == (("80", "1.10"), {"P": "true"})
+
+
+def test_a_variable_that_is_not_set_leaves_out_its_server_alone(tmp_path: Path) -> None:
+    text = "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}, b: {command: y}}"
+    config = load(tmp_path, text).config
+    assert list(config.servers) == ["b"]
+    (left_out,) = config.left_out
+    assert left_out.name == "a"
+    assert left_out.reason == (
+        "hub.yaml: servers.a.env.A: the variable NO is not set. "
+        "Set it for the hub, or give it a default: ${NO:-default}."
+    )
+    assert not config.is_clients
+
+
+def test_a_mistake_in_a_hub_yaml_is_an_error_even_beside_a_missing_variable(tmp_path: Path) -> None:
+    text = "version: 1\nservers: {a: {command: '${NO}/x'}, b: {command: y, no: 1}, c: {command: z}}"
+    assert len(refused(tmp_path, text).faults) == 2
+
+
+def test_what_makes_no_sense_in_a_clients_file_leaves_out_its_server_alone(tmp_path: Path) -> None:
+    entries: dict[str, Any] = {
+        "a": {"command": "x"},
+        "b": {"source": "extension", "settings": {}},
+        "c": {"command": "x", "args": "y"},
+        "d": {"command": "x", "cwd": 5},
+        "e": {"type": "ws", "url": "ws://x"},
+        "f": None,
+    }
+    config = load(tmp_path, json.dumps({"context_servers": entries}), "zed.json").config
+    assert list(config.servers) == ["a"]
+    assert [one.name for one in config.left_out] == ["b", "c", "d", "e", "f"]
+    assert config.is_clients
+    assert all(
+        one.faults[0].where.startswith(f"zed.json: context_servers.{one.name}")
+        for one in config.left_out
+    )
+
+
+def test_a_file_without_a_server_that_can_be_used_is_an_error(tmp_path: Path) -> None:
+    entries = {"a": {"source": "extension"}, "b": {"command": "x", "cwd": 5}}
+    error = refused(tmp_path, json.dumps({"mcpServers": entries}), "x.json")
+    assert len(error.faults) == 2
+
+
+def test_codex_has_its_servers_in_toml(tmp_path: Path) -> None:
+    text = (
+        '[mcp_servers.a]\ncommand = "x"\nargs = [1]\n[mcp_servers.b]\nbearer_token_env_var = "T"\n'
+    )
+    config = load(tmp_path, text + 'url = "https://h/"\n', "config.toml").config
+    assert list(config.servers) == ["a"]
+    fault = config.left_out[0].faults[0]
+    assert fault.where == (
+        "config.toml: mcp_servers.b.bearer_token_env_var: the variable T is not set"
+    )
+    assert fault.fix == "Set the variable T for the hub."
+
+
+def test_a_file_that_is_nearly_a_clients_is_told_the_section(tmp_path: Path) -> None:
+    assert refused(tmp_path, '{"mcpservers": {}}', "x.json").fix == "Write `mcpServers`."
+    unwrapped = refused(tmp_path, '{"a": {"command": "x"}}', "x.json")
+    assert unwrapped.where == "x.json: the servers are not in a section"

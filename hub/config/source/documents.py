@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from hub.config.source.excerpts import excerpt, line_and_column, syntax_excerpt
+from hub.config.source.excerpts import excerpt, line_and_column, masked, shown_key, syntax_excerpt
 from hub.config.source.mistakes import Mistake, SyntaxMistakesError
 from hub.config.source.places import (
     JsonPlaces,
@@ -61,7 +61,12 @@ class Document:
             # The file has `guard: off` for `guard: {mode: off}`.
             fix = fix.replace(f"`{path[-1]}: ", f"`{path[-2]}: ")
             path = path[:-1]
-        where = f"{spelled(path)}: {what}" if path else what
+        shown_path = _legible(path)
+        for part, shown_part in zip(path, shown_path, strict=True):
+            if part != shown_part:
+                what = what.replace(str(part), str(shown_part))
+                fix = fix.replace(str(part), str(shown_part))
+        where = f"{spelled(shown_path)}: {what}" if path else what
         place = self._nearest(path)
         shown = "" if place is None else self._excerpt(place, path, of_key=of_key)
         return Fault(f"{self.origin}: {where}", _in_form(fix, self.form), shown)
@@ -116,8 +121,17 @@ class Document:
 
     def _shown(self, mistake: Mistake) -> Fault:
         number, column = line_and_column(self.text, mistake.at)
-        where = f"{self.origin}: line {number}, column {column}: {mistake.what}"
-        return Fault(where, mistake.fix, syntax_excerpt(self.origin, self.text, mistake.at))
+        where = f"{self.origin}: line {number}, column {column}: {masked(mistake.what)}"
+        shown = syntax_excerpt(self.origin, self.text, mistake.at)
+        return Fault(where, masked(mistake.fix), shown)
+
+
+def _legible(path: Path) -> Path:
+    """Return a path without what may be a secret in its keys."""
+    return tuple(
+        shown_key(part, path[:at]) if isinstance(part, str) else part
+        for at, part in enumerate(path)
+    )
 
 
 _PIECE: Final = re.compile(r"`(?P<key>[\w-]+): (?P<value>[^`]*)`")

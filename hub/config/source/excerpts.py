@@ -49,8 +49,10 @@ def excerpt(
     key, value = text[start : marked[0]], text[marked[0] : min(marked[1], end)]
     tail = ""
     if marked[0] != start:
-        value = _shown(value, path)
-    elif tail := text[marked[1] : end]:  # the key is marked
+        key, value = shown_key(key, path[:-1]), _shown(value, path)
+    elif path and isinstance(path[-1], str):  # the key is marked
+        value, tail = shown_key(value, path[:-1]), text[marked[1] : end]
+    if tail:
         colon = _COLON.match(tail)
         tail = (colon[0] if colon else "") + _shown(tail[colon.end() if colon else 0 :], path)
     shown = f"{lead}{key}"
@@ -76,6 +78,19 @@ def syntax_excerpt(origin: str, text: str, at: int) -> str:
 def line_and_column(text: str, at: int) -> tuple[int, int]:
     """Return the line and column of a position, both from 1."""
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+
+
+def masked(text: str) -> str:
+    """Return a text with `…` for whatever looks like a key or a token."""
+    return _RANDOM.sub(MASK, text)
+
+
+def shown_key(key: str, around: Path) -> str:
+    """Return a key without what may be a secret: `{token:abc}` has no space, so it is all key."""
+    name, colon, rest = key.partition(":")
+    if colon and rest.strip() and not may_be_shown(rest, (*around, name.strip("\"' "))):
+        return f"{name}:{MASK}"
+    return masked(key)
 
 
 def may_be_shown(value: str, path: Path) -> bool:
