@@ -35,8 +35,8 @@ from hub.cli.options import (
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
-from hub.config.to_specs import server_specs, usable_servers
-from hub.config.withholding import missed
+from hub.config.to_specs import UsableServers, server_specs, usable_servers
+from hub.config.withholding import missed, warn_of_left_out
 from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
@@ -199,6 +199,7 @@ def _plan(options: Namespace) -> int:
     for warning in warnings:
         log.warning(warning)
     servers = _servers(config, options)
+    warn_of_left_out(_usable(config, options).left_out)
     given = _environments(config, servers)
     plans = [
         (_planned(spec, effective, given.get(spec.name, {})), effective)
@@ -218,6 +219,11 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, Ef
     return [
         (spec, for_server(effective, spec.ceiling)) for spec in server_specs(config, place).values()
     ]
+
+
+def _usable(config: HubConfig, options: Namespace) -> UsableServers:
+    place = place_of(this_machine(os.environ), config, config_path(options))
+    return usable_servers(config, place)
 
 
 def _environments(
@@ -331,8 +337,7 @@ def _check(options: Namespace) -> int:
 
 def _left_out(config: HubConfig, options: Namespace) -> tuple[LeftOut, ...]:
     """Return the servers that cannot be used, and print why."""
-    place = place_of(this_machine(os.environ), config, config_path(options))
-    left_out = usable_servers(config, place).left_out
+    left_out = _usable(config, options).left_out
     for one in left_out:
         print(f"{one.name}: down, left out:")
         for fault in one.faults:

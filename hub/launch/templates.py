@@ -25,6 +25,8 @@ _PLACEHOLDER: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?
 _INPUT: Final = re.compile(r"input:(?P<id>[^:{}]+)(?::-(?P<default>.*))?", re.DOTALL)
 _THEIRS: Final = re.compile(r"env[:.](\w+)")
 _MEANT: Final = ("roots", "root")
+_EDITORS: Final = frozenset({"workspaceFolder", "workspaceRoot"})
+"""What editors call the first root."""
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 
 Lookup: TypeAlias = Callable[[str], str | None]
@@ -198,12 +200,10 @@ def _unset(name: str) -> TemplateError:
     if name.startswith(INPUT):
         fix = f"Set {name} for the hub. `roots-hub check` asks for it on a terminal."
         return TemplateError(f"the input {name} has no value", fix, variable=name)
-    if name in {"workspaceFolder", "workspaceRoot"}:
-        return TemplateError(f"the variable {name} is not set", "Write ${root}.", variable=name)
+    why = f"the variable {name} is not set"
     meant = difflib.get_close_matches(name, _MEANT, n=1, cutoff=0.7)
-    fix = (
-        f"Write ${{{meant[0]}}}, or set the variable."
-        if meant
-        else f"Set it for the hub, or give it a default: ${{{name}:-default}}."
-    )
-    return TemplateError(f"the variable {name} is not set", fix, variable=name)
+    if name in _EDITORS or meant:  # a misspelt placeholder, no variable
+        fix = f"Write ${{{meant[0] if meant else 'root'}}}, or set the variable."
+        return TemplateError(why, fix)
+    fix = f"Set it for the hub, or give it a default: ${{{name}:-default}}."
+    return TemplateError(why, fix, variable=name)

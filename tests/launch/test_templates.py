@@ -71,10 +71,14 @@ def test_an_unset_variable_is_named() -> None:
     with pytest.raises(TemplateError, match="the variable rots is not set") as raised:
         parse_template("${rots}").fill(ENVIRONMENT.get, ROOTS)
     assert raised.value.fix == "Write ${roots}, or set the variable."
-    assert raised.value.variable == "rots"
+    assert raised.value.variable is None  # a mistake in the file
+    with pytest.raises(TemplateError) as raised:
+        parse_template("${workspaceFolder}").fill(ENVIRONMENT.get, ROOTS)
+    assert raised.value.fix == "Write ${root}, or set the variable."
     with pytest.raises(TemplateError, match="the variable TOKEN is not set") as raised:
         parse_template("${TOKEN}").fill(ENVIRONMENT.get, ROOTS)
     assert raised.value.fix == "Set it for the hub, or give it a default: ${TOKEN:-default}."
+    assert raised.value.variable == "TOKEN"
 
 
 def test_an_editors_input_is_a_variable() -> None:

@@ -106,18 +106,22 @@ class Document:
 
     def _nearest(self, path: Path) -> Place | None:
         """Return the place of a path, or of what is nearest around it; None at the top."""
+        places = self._places_around(path) if self.form == "json" else self._places
         for length in range(len(path), 0, -1):
-            if (place := self._places.get(path[:length])) is not None:
+            if (place := places.get(path[:length])) is not None:
                 return place
         return None
 
+    def _places_around(self, path: Path) -> Places:
+        return JsonPlaces(self._plain_json, only=path).found
+
+    @cached_property
+    def _plain_json(self) -> str:
+        return without_extras(self.text)
+
     @cached_property
     def _places(self) -> Places:
-        if self.form == "yaml":
-            return places_in_yaml(self.text)
-        if self.form == "toml":
-            return places_in_toml(self.text)
-        return JsonPlaces(without_extras(self.text)).found
+        return places_in_yaml(self.text) if self.form == "yaml" else places_in_toml(self.text)
 
     def _shown(self, mistake: Mistake) -> Fault:
         number, column = line_and_column(self.text, mistake.at)

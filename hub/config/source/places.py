@@ -75,14 +75,19 @@ _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"|[^\s,\]}]*')
 """A text, or a number or a word."""
 
 
+_DECODER: Final = json.JSONDecoder()
+
+
 class JsonPlaces:
     """The places in a JSON text that can be parsed, and has no comments.
 
+    With `only`, the places of this path and of what is around it: large files have much else.
     `twice` has each key that a mapping has twice, with its position.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, only: Path | None = None) -> None:
         self._text = text
+        self._only = only
         self.found: dict[Path, Place] = {}
         self.twice: list[tuple[str, int]] = []
         self._value(self._after_space(0), (), None)
@@ -93,6 +98,8 @@ class JsonPlaces:
 
     def _value(self, at: int, path: Path, key: _Key | None) -> int:
         first = self._text[at : at + 1]
+        if self._only is not None and path != self._only[: len(path)]:
+            return _DECODER.raw_decode(self._text, at)[1]
         if first in {"{", "["}:
             self.found[path] = _place(key, at, None)
             return self._mapping(at + 1, path) if first == "{" else self._list(at + 1, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from hub.config.source.mistakes import Mistake, SyntaxMistakesError, twice
@@ -24,6 +25,8 @@ def read_json(text: str) -> object:
 
     Raises: SyntaxMistakesError if it is not JSON or has a key twice.
     """
+    with suppress(ValueError, RecursionError):
+        return _decoded(text)  # without comments, which take long to find
     plain = without_extras(text)
     if not plain.strip():
         return None
@@ -31,23 +34,30 @@ def read_json(text: str) -> object:
     if plain[start] not in "{[":
         fix = "Name a YAML file .yaml; JSON begins with { and ends with }."
         raise SyntaxMistakesError(Mistake("does not begin with {", fix, start))
-    doubled: list[str] = []
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            doubled.append("")
-        return made
-
     try:
-        found = json.loads(
-            plain, object_pairs_hook=unique, parse_float=_written, parse_constant=_no_number
-        )
+        return _decoded(plain)
+    except _TwiceError:
+        mistakes = (twice(key, at) for key, at in JsonPlaces(plain).twice)
+        raise SyntaxMistakesError(*mistakes) from None
     except (ValueError, RecursionError) as error:
         raise SyntaxMistakesError(_told(plain, error)) from None
-    if doubled:
-        raise SyntaxMistakesError(*(twice(key, at) for key, at in JsonPlaces(plain).twice))
-    return found
+
+
+class _TwiceError(ValueError):
+    """A mapping has a key twice."""
+
+
+def _decoded(text: str) -> object:
+    return json.loads(
+        text, object_pairs_hook=_unique, parse_float=_written, parse_constant=_no_number
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise _TwiceError
+    return made
 
 
 def _told(text: str, error: ValueError | RecursionError) -> Mistake:

@@ -61,6 +61,13 @@ def test_the_places_in_json() -> None:
     }
 
 
+def test_one_place_in_json_and_those_around_it() -> None:
+    path = ("b", 1, "e", "f")
+    every, around = JsonPlaces(JSON).found, JsonPlaces(JSON, only=path).found
+    assert around == {path[:length]: every[path[:length]] for length in range(5)}
+    assert ("b", 1, "x") not in JsonPlaces(JSON, only=("b", 1, "x")).found
+
+
 def test_the_places_in_toml() -> None:
     assert parts(TOML, places_in_toml(TOML)) == {
         ("a",): ("a", "1"),
