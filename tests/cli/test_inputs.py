@@ -56,7 +56,7 @@ def test_a_check_on_a_terminal_asks_for_inputs(tmp_path: Path) -> None:
     os.write(ours, b"h.example\n")
     said, _ = check.communicate(timeout=30)
     os.close(ours)
-    assert said.decode() == "2 servers: a, b. The config is fine.\n"
+    assert said.decode().startswith("2 servers: a, b. The config is fine.\n")
     assert check.returncode == 0
 
 
