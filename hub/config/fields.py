@@ -137,6 +137,8 @@ def _web_address(text: str, info: ValidationInfo) -> str:
 
 
 def _full_address(text: str) -> str:
+    if found := re.fullmatch(r"(https?)[:/]+([\w.-]+(?::\d+)?(?:/[\w./-]*)?)", text):
+        return f"Write {found[1]}://{found[2]}."
     if re.fullmatch(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?", text):
         is_near = text.startswith(("localhost", "127."))
         return f"Write {'http' if is_near else 'https'}://{text}."

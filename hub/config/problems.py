@@ -5,7 +5,6 @@ Here its errors become sentences of our own, with a remedy that can be written i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast
 
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from hub.config.models import RemoteServer
 from hub.config.source.excerpts import may_be_shown
 from hub.config.source.places import Path
 from hub.config.suggestions import default_at, keys_at, likely_key, likely_value, seconds_in
@@ -56,14 +56,16 @@ def problems_in(error: ValidationError) -> Iterator[Problem]:
 def _missing_and_unknown(errors: list[ErrorDetails]) -> Iterator[tuple[Path, str]]:
     """Yield each mapping that lacks one key and has one unknown key, and the key it lacks."""
     lacks: dict[Path, list[str]] = {}
-    has: Counter[Path] = Counter()
+    has: dict[Path, list[str]] = {}
     for details in errors:
         around, key = details["loc"][:-1], str(details["loc"][-1])
         if details["type"] == "missing":
             lacks.setdefault(around, []).append(key)
-        has[around] += details["type"] == "extra_forbidden"
+        elif details["type"] == "extra_forbidden":
+            has.setdefault(around, []).append(key)
     for around, keys in lacks.items():
-        if len(keys) == 1 == has[around] and around:
+        unknown = has.get(around, [])
+        if len(keys) == 1 == len(unknown) and (around or likely_key(unknown[0], keys)):
             yield around, keys[0]
 
 
@@ -118,8 +120,8 @@ _FOREIGN: Final[Mapping[str, str]] = {
 def _for_unknown(path: Path) -> str:
     key, around = str(path[-1]), path[:-1]
     here = keys_at(around)
-    if (glued := key.partition(":")[0]) in here:
-        return f"Write `{glued}: ...`, with a space after the colon."
+    if key.partition(":")[0] in here:
+        return _for_known(key)
     meant = likely_key(key, here)
     is_elsewhere = key in keys_at((), deep=True)
     if meant is not None and not is_elsewhere:
@@ -135,6 +137,14 @@ def _for_unknown(path: Path) -> str:
         home = keys_at((), deep=True)[elsewhere].replace("|", " or ")
         return f"Did you mean `{elsewhere}` of {home}?"
     return f"Take it out. Keys here are: {', '.join(here)}." if here else "Take it out."
+
+
+def _for_known(key: str) -> str:
+    """Return the remedy for a key that is glued to its value, or of the other kind of server."""
+    if ":" in key:
+        return f"Write `{key.partition(':')[0]}: ...`, with a space after the colon."
+    kind = "url" if key in RemoteServer.model_fields else "command"
+    return f"Take it out: it is a key of servers with a `{kind}`."
 
 
 def _for_nothing(key: str, path: Path) -> str:
@@ -229,7 +239,7 @@ def _list(details: ErrorDetails, key: str, path: Path) -> Words:
             shown = f'"{value}"' if isinstance(value, str) else str(value)
         return "must be a list", f"Write `{key}: [{shown}]`."
     if isinstance(value, dict):
-        return "must be a list, not a mapping", f"Write `{key}: [...]`, or a line `- ...` for each."
+        return "must be a list, not a mapping", f"Write `{key}: [...]`."
     return "must be a list", f"Put it in brackets: `{key}: [...]`."
 
 

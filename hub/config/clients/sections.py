@@ -160,7 +160,7 @@ def _ignored(raw: ParsedConfig, sections: Iterable[str]) -> list[str]:
 
 def likely_section(raw: ParsedConfig) -> tuple[str, str] | None:
     """Return a key that is probably a misspelt section of a client's config, and that section."""
-    known = {str(path[0]).lower(): str(path[0]) for path in _SECTIONS if len(path) == 1}
+    known = {str(path[0]).lower(): str(path[0]) for path in _SECTIONS[:3]}
     for key in raw:
         near = difflib.get_close_matches(key.lower().replace("-", ""), known, n=1, cutoff=0.85)
         if near and known[near[0]] != key:

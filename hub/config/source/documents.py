@@ -6,6 +6,7 @@ import codecs
 import difflib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -43,7 +44,7 @@ class Document:
         Raises: ConfigError if that is not possible, with all mistakes.
         """
         self.origin = origin
-        self.form: Form = form
+        self.form = form = _real_form(text, form)
         self.text = text
         try:
             raw = _parsed(text, form)
@@ -178,6 +179,15 @@ def read(source: str, directory: FilePath) -> Document:
     return Document(source, _text(directory / source, source, MAX_BYTES[form]), form)
 
 
+def _real_form(text: str, form: Form) -> Form:
+    """Return the form of a text. JSON may be indented with tabs, YAML may not."""
+    if form == "yaml" and re.match(r"\s*\{\s*\"", text):
+        with suppress(SyntaxMistakesError):
+            read_json(text)
+            return "json"
+    return form
+
+
 def _parsed(text: str, form: Form) -> object:
     if form == "json":
         return read_json(text)
@@ -200,12 +210,33 @@ def _toml(text: str) -> object:
             lines = text.splitlines(keepends=True)
             at = sum(map(len, lines[: int(place[1]) - 1])) + int(place[2]) - 1
         what = str(error).partition(" (at ")[0]
-        fix = "Put a text in quotes, and write each key once as `key = value`."
-        raise SyntaxMistakesError(Mistake(what[:1].lower() + what[1:], fix, at)) from None
+        for pattern, said, fix in _TOML:
+            if re.search(pattern, what):
+                raise SyntaxMistakesError(Mistake(said, fix, at)) from None
+        raise SyntaxMistakesError(Mistake(what.lower(), "Correct the TOML here.", at)) from None
+
+
+_TOML: Final = (
+    (r"Cannot declare", "the table is there twice", "Keep one of them."),
+    (r"Cannot overwrite", "the key is there twice", "Keep one of them."),
+    (
+        r"hex value|Unescaped",
+        "a `\\` in double quotes begins an escape that does not exist",
+        "Write each \\ twice, or use single quotes.",
+    ),
+    (r"Invalid value", "a value is expected", "Put a text in quotes."),
+    (r"Expected '\]'", "the name of a table is not closed", "Close it with `]`."),
+    (r"Expected '='", "a `=` is missing after the key", "Write `key = value`."),
+    (r"Illegal character|Unterminated", "a quote is not closed on its line", 'Close it with ".'),
+    (r"Unclosed array", "a `[` is not closed", "Close it with `]`."),
+    (r"Unclosed inline", "a `{` is not closed", "Close it with `}` on the same line."),
+    (r"Expected newline", "there is text after the value", "Put a text in quotes."),
+)
+"""Pattern of the parser's message, what to say of it, and the remedy."""
 
 
 def _not_a_mapping(text: str, form: Form) -> str:
-    if form == "yaml" and re.match(r"\s*\w+=", text):
+    if form == "yaml" and re.match(r"\s*\w+\s*=", text):
         return f"Write `key: value`, with a colon. {_START}"
     return _START
 

@@ -102,7 +102,7 @@ _KNOWN: Final = (
         r"could not find expected ':'",
         True,
         "a `:` is missing after the key",
-        "Write `KEY:`.",
+        "Write `key: value`.",
     ),
     (
         r"sequence entries are not allowed",
@@ -153,23 +153,50 @@ _KNOWN: Final = (
 
 def _mistake(error: yaml.MarkedYAMLError, text: str) -> Mistake:
     problem = str(error.problem)
-    if "mapping values are not" in problem and error.problem_mark is not None:
-        found = _wrong_line_before(text, error.problem_mark.index)
-        if found is not None:
-            return found
-    if "but got ':'" in problem and _are_on_one_line(error.context_mark, error.problem_mark):
-        fix = "Put a text that contains `: ` in quotes."
-        return Mistake("a `:` is not expected here", fix, _index(error.problem_mark))
+    found = _by_what_is_around(error, problem, text)
+    if found is not None:
+        return found
     for pattern, at_context, what, fix in _KNOWN:
         if re.search(pattern, problem):
             mark = error.context_mark if at_context else error.problem_mark
-            at = _index(mark or error.problem_mark)
-            key = re.compile(r"[\w.-]*").match(text, at)
-            return Mistake(what, fix.replace("KEY", key[0] if key else "key"), at)
+            return Mistake(what, fix, _index(mark or error.problem_mark))
     return Mistake(problem, "Correct the YAML here.", _index(error.problem_mark))
 
 
-_NO_COLON: Final = re.compile(r"[ -]*(?P<key>[\w.-]+)")
+def _by_what_is_around(error: yaml.MarkedYAMLError, problem: str, text: str) -> Mistake | None:
+    """Return the mistake if the text around it tells more than the parser's message."""
+    at, began = _index(error.problem_mark), _index(error.context_mark)
+    is_one_line = error.context_mark is not None and "\n" not in text[began:at]
+    if "mapping values are not" in problem:
+        return _wrong_line_before(text, at)
+    if "could not find expected ':'" in problem:
+        return _without_colon(text, began)
+    if "but got ':'" in problem and is_one_line:
+        fix = "Put a text that contains `: ` in quotes."
+        return Mistake("a `:` is not expected here", fix, at)
+    if "but got '<scalar>'" in problem and is_one_line:
+        return Mistake("a comma is missing", "Put a comma here.", at)
+    if "but found '<scalar>'" in problem:
+        fix = "Put the whole text in quotes; '' is a quote within single quotes."
+        return Mistake("there is text after the value", fix, at)
+    return None
+
+
+_WORD: Final = re.compile(r"[\w.-]+")
+
+
+def _without_colon(text: str, at: int) -> Mistake | None:
+    """Return the mistake of a line that is only a word: its colon is missing, or a space."""
+    found = _WORD.match(text, at)
+    if found is None:
+        return None
+    if found[0].startswith("-"):
+        fix = f"Write `- {found[0][1:]}`, with a space after the dash."
+        return Mistake("a space is missing after the `-`", fix, at)
+    return Mistake("a `:` is missing after the key", f"Write `{found[0]}:`.", at)
+
+
+_NO_COLON: Final = re.compile(r"[ -]*(?P<key>\w[\w.-]*)")
 _NO_SPACE: Final = re.compile(r"[ -]*(?P<key>[\w.-]+):(?P<value>[^\s:].*)")
 
 
@@ -184,10 +211,6 @@ def _wrong_line_before(text: str, at: int) -> Mistake | None:
         what, fix = "a space is missing after the `:`", f"Write `{found['key']}: ...`."
         return Mistake(what, fix, found.start("key"))
     return None
-
-
-def _are_on_one_line(one: yaml.Mark | None, other: yaml.Mark | None) -> bool:
-    return one is not None and other is not None and one.line == other.line
 
 
 def _index(mark: yaml.Mark | None) -> int:

@@ -157,3 +157,28 @@ def test_only_utf_8_is_read(tmp_path: Path) -> None:
 def test_a_very_large_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_bytes(b"# " + b"x" * (1 << 20))
     assert refused(tmp_path, "big.yaml").startswith("big.yaml: is larger than 1 MiB\n")
+
+
+def test_json_in_a_yaml_file_can_be_indented_with_tabs() -> None:
+    found = document('{\n\t"a": {"b": 1}\n}')
+    assert (found.raw, found.form) == ({"a": {"b": 1}}, "json")
+    assert document('{"a": 1 # c\n}').form == "yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[a]\n[a]", "the table is there twice"),
+        ("a = 1\na = 2", "the key is there twice"),
+        ('a = "C:\\Users"', "a `\\` in double quotes"),
+        ("a = npx", "a value is expected"),
+        ("[a\n", "the name of a table is not closed"),
+        ("a 1", "a `=` is missing"),
+        ('a = "x\n', "a quote is not closed"),
+        ("a = [1", "a `[` is not closed"),
+    ],
+)
+def test_a_mistake_in_toml_is_told_in_plain_words(text: str, what: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        document(text, "toml")
+    assert f": {what}" in raised.value.where
