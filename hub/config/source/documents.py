@@ -44,16 +44,16 @@ class Document:
         Raises: ConfigError if that is not possible, with all mistakes.
         """
         self.origin = origin
-        self.form = form = _real_form(text, form)
+        self.form: Form = _real_form(text, form)
         self.text = text
         try:
-            raw = _parsed(text, form)
+            raw = _parsed(text, self.form)
         except SyntaxMistakesError as error:
             raise ConfigError.of([self._shown(mistake) for mistake in error.mistakes]) from None
         if raw is None:
             raise ConfigError(f"{origin}: is empty", _START)
         if not isinstance(raw, dict):
-            raise ConfigError(f"{origin}: must be a mapping", _not_a_mapping(text, form))
+            raise ConfigError(f"{origin}: must be a mapping", _not_a_mapping(text, self.form))
         self.raw = cast("ParsedConfig", raw)
 
     def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
