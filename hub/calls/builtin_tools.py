@@ -53,6 +53,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "ceiling": {"type": ["array", "null"], "items": {"type": "string"}},
                 "servers": _ENTRIES,
                 "recentRefusals": _ENTRIES,
+                "whyNoRoots": {"type": ["string", "null"]},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
         },
@@ -98,6 +99,7 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
             *map(_left_out, session.services.left_out),
         ],
         "recentRefusals": list[Json](session.refusals.recent),
+        "whyNoRoots": session.why_no_roots(effective) or None,
     }
 
 
@@ -132,6 +134,7 @@ def _status_of(session: Session, slot: ChildSlot | None) -> JsonObject:
     """Return the state of a server's child; if it is down, also the reason and the retry time."""
     if slot is None:
         return {"state": "idle"}
+    slot = session.services.children.most_telling(slot)
     machine, retry_at = session.services.machine, slot.health.retry_at
     standing: JsonObject = {"state": slot.state, "breaker": slot.health.breaker}
     if slot.trouble is not None:
@@ -187,7 +190,8 @@ class _View(Struct, frozen=True):
         return {"serverName": question.server, "tool": self._with_roots(route)}
 
     def _servers(self) -> list[Json]:
-        slots = {slot.spec.name: slot for slot in self.session.slots}
+        told = self.session.services.children.most_telling
+        slots = {slot.spec.name: told(slot) for slot in self.session.slots}
         entries: list[Json] = [
             {"serverName": one.name, "state": "down", "trouble": f"left out: {one.reason}"}
             for one in self.session.services.left_out

@@ -13,7 +13,13 @@ from pydantic import ValidationError
 from hub.config.clients.entries import NAMING
 from hub.config.clients.sections import ClientConfig, client_config, likely_section
 from hub.config.fields import LoadContext
-from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
+from hub.config.models import (
+    HubConfig,
+    RemoteServer,
+    StdioServer,
+    check_access,
+    is_shared_with_roots,
+)
 from hub.config.problems import Problem, problems_in
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
@@ -108,6 +114,10 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
             found += _all_problems(cast("ParsedConfig", servers), context)
         found.sort(key=lambda problem: document.position(problem.path))
         raise ConfigError.of([_fault(document, problem) for problem in found]) from None
+    try:
+        check_access(config.listen, context.environment)
+    except ConfigError as error:
+        raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
     return _Servers(document, None, context).config(config)
 
 

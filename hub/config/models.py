@@ -29,6 +29,7 @@ from hub.config.fields import (
     Count,
     FieldError,
     Flag,
+    HostName,
     Name,
     Network,
     Origin,
@@ -37,6 +38,7 @@ from hub.config.fields import (
     PlaceText,
     Pointer,
     Port,
+    ResultBytes,
     Seconds,
     SecondsOrZero,
     Secret,
@@ -50,11 +52,12 @@ from hub.config.fields import (
 )
 from hub.config.source.places import Path, spelled
 from hub.confinement.grants import NEWEST_ABI
-from hub.errors import Fault
+from hub.errors import ConfigError, Fault
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
 from hub.launch.templates import parse_template
+from hub.protocol.host_names import is_loopback
 from hub.specs import Allowance, LeftOut
 
 GuardMode: TypeAlias = Annotated[
@@ -221,8 +224,16 @@ class Listen(Part):
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
     poll_after: SecondsOrZero = 0
+    names: tuple[HostName, ...] = ()
     origins: tuple[Origin, ...] = ()
     trusted_proxies: tuple[Network, ...] = ()
+    max_result: ResultBytes | None = None
+
+
+class Stdio(Part):
+    """How clients on stdin and stdout are served."""
+
+    max_result: ResultBytes | None = None
 
 
 class FallbackRoot(Part):
@@ -272,6 +283,7 @@ class HubConfig(Part):
 
     version: Literal[1]
     listen: Listen = Listen()
+    stdio: Stdio = Stdio()
     roots: Roots = Roots()
     guard: GuardKey = Guard()
     names: NamesMode = "auto"
@@ -328,6 +340,27 @@ def is_shared_with_roots(server: StdioServer | RemoteServer, name: str) -> bool:
     if not isinstance(server, StdioServer) or server.share != "all":
         return False
     return mentions_roots(server.template(name))
+
+
+def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
+    """Check that a hub which others can reach through a proxy has a token.
+
+    Raises:
+        ConfigError: it has a public name, or a proxy, and no token.
+    """
+    if listen.token is not None or environment.get("HUB_TOKEN"):
+        return
+    public = next((name for name in listen.names if not is_loopback(name)), None)
+    if public is not None:
+        key, whose = "names", f"others can reach the hub as {public}"
+    elif listen.trusted_proxies:
+        key, whose = "trusted_proxies", "others can reach the hub through a proxy"
+    else:
+        return
+    raise ConfigError(
+        f"listen.{key}: {whose}, and there is no token",
+        f"Set the variable HUB_TOKEN or listen.token to one, or take listen.{key} out.",
+    )
 
 
 @cache

@@ -70,6 +70,13 @@ class RootsSettings(Struct, frozen=True):
     reuse: float = 0.0
 
 
+class ResultLimit(Struct, frozen=True):
+    """The largest result of a call, in `bytes` of JSON; `key` is the config key that says so."""
+
+    bytes: int
+    key: str
+
+
 class Services(Struct, frozen=True):
     """The parts of one hub that all sessions share.
 
@@ -77,6 +84,7 @@ class Services(Struct, frozen=True):
     request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
     the servers' instructions. `left_out` are servers of the config that cannot be used; they are
     among the `names` only. `environments` has the variables that launched servers inherit.
+    `max_result` None: results of any size are passed on.
     """
 
     info: JsonObject
@@ -93,6 +101,7 @@ class Services(Struct, frozen=True):
     is_for_one: bool = False
     preface: str | None = None
     left_out: Sequence[LeftOut] = ()
+    max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
     environments: Mapping[ServerName, Mapping[str, str]] = field(
         default_factory=dict[ServerName, Mapping[str, str]]
