@@ -27,13 +27,18 @@ def faults_of(tmp_path: Path, form: str, text: str) -> list[Fault]:
     return [fault for one in left_out for fault in one.faults]
 
 
+def stable(fix: str) -> str:
+    """Return a remedy without the list of keys, which grows."""
+    return fix.partition(" Keys here are:")[0].partition(" and its keys below it:")[0]
+
+
 @pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row["said"][0]["where"][:60])
 def test_a_mistake_is_told_with_its_place_and_its_remedy(
     tmp_path: Path, row: dict[str, Any]
 ) -> None:
     faults = faults_of(tmp_path, row["form"], row["text"])
-    told = [(fault.where.removeprefix(f"f.{row['form']}: "), fault.fix) for fault in faults]
-    assert told == [(said["where"], said["fix"]) for said in row["said"]]
+    told = [(fault.where.removeprefix(f"f.{row['form']}: "), stable(fault.fix)) for fault in faults]
+    assert told == [(said["where"], stable(said["fix"])) for said in row["said"]]
     shown = "\n".join(map(str, faults))
     assert [word for word in PYDANTIC if word in shown] == []
     for fault in faults:
