@@ -30,9 +30,9 @@ from hub.children.process.process_tree import inherits_orphans, keeping, reap_or
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.watch import Watched, watching
-from hub.config.withholding import warn_of_missed
+from hub.config.withholding import warn_of_left_out, warn_of_missed
 from hub.confinement.confined_launch import this_kernel
 from hub.confinement.startup_check import settle_confinement
 from hub.errors import StartError
@@ -165,10 +165,9 @@ async def running_hub(
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine, shutdown = _machine(environment), shutdown or Shutdown()
-    place = place_of(machine, config, setting.config_path, setting.log_file)
-    servers, given_to = _settled(config, place, machine)
+    place, usable, given_to = _settled(config, setting, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
-    operator = Operator(given(config.roots), servers, machine)
+    operator = Operator(given(config.roots), usable.specs, machine)
     async with (
         _children(config, machine, open_child, shutdown) as children,
         watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
@@ -176,8 +175,9 @@ async def running_hub(
     ):
         yield Services(
             info=INFO,
-            servers=servers,
-            names=Names(servers, config.names),
+            servers=usable.specs,
+            names=_names(config, usable),
+            left_out=usable.left_out,
             children=children,
             operator=operator,
             machine=machine,
@@ -194,18 +194,28 @@ async def running_hub(
         )
 
 
-def _settled(
-    config: HubConfig, place: PathContext, machine: Machine
-) -> tuple[dict[ServerName, ServerSpec], dict[ServerName, Mapping[str, str]]]:
-    """Return the servers, and the environment of each launched one; warn where it lacks something.
+def _names(config: HubConfig, usable: UsableServers) -> Names:
+    # A server that is left out counts: when it is mended, the names of the others stay.
+    return Names([*usable.specs, *(one.name for one in usable.left_out)], config.names)
 
-    Raises: ConfigError for a server that must be confined and cannot be.
+
+def _settled(
+    config: HubConfig, setting: Setting, machine: Machine
+) -> tuple[PathContext, UsableServers, dict[ServerName, Mapping[str, str]]]:
+    """Return the context of paths, the usable servers, and each launched one's environment.
+
+    Warns of servers that are left out or get less than asked.
+
+    Raises: ConfigError if no server is usable, or one must be confined and cannot be.
     """
-    servers = server_specs(config, place)
+    place = place_of(machine, config, setting.config_path, setting.log_file)
+    usable = usable_servers(config, place)
+    servers = usable.specs
+    warn_of_left_out(usable.left_out)
     settle_confinement(servers.values(), machine.kernel)
     given_to = environments(config, servers, machine)
     warn_of_missed(servers.values(), given_to, machine.environment)
-    return servers, given_to
+    return place, usable, given_to
 
 
 def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
+
+from msgspec import Struct
 
 
 class HubError(Exception):
     """An error that a user of the hub can act on. Its text may be shown to users."""
 
 
-class ConfigError(HubError):
-    """The operator's config is wrong: `where` names the place and the mistake, `fix` the remedy.
+class Fault(Struct, frozen=True):
+    """One mistake in a config: `where` names the place and the mistake, `fix` the remedy.
 
-    Example of `where`: `hub.yaml: servers.files.args[2]: unknown placeholder ${rots}`.
+    Example of `where`: `hub.yaml: servers.files.args[2]: the variable X is not set`. `excerpt`
+    shows the line, without secrets; it is empty if there is none.
     """
 
-    def __init__(self, where: str, fix: str) -> None:
-        super().__init__(f"{where}\n{fix}")
+    where: str
+    fix: str
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (self.where, self.fix, self.excerpt)))
+
+
+class ConfigError(HubError):
+    """The operator's config is wrong. `where` and `fix` are those of the first of its `faults`."""
+
+    def __init__(
+        self, where: str, fix: str, excerpt: str = "", *, others: Sequence[Fault] = ()
+    ) -> None:
+        self.faults = (Fault(where, fix, excerpt), *others)
+        count = f"\n\n{len(self.faults)} mistakes." if others else ""
+        super().__init__("\n\n".join(map(str, self.faults)) + count)
         self.where = where
         self.fix = fix
+
+    @classmethod
+    def of(cls, faults: Sequence[Fault]) -> ConfigError:
+        """Return the error with these faults, at least one."""
+        first, *others = faults
+        return cls(first.where, first.fix, first.excerpt, others=others)
 
 
 class StartError(HubError):

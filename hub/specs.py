@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from hub.catalog.merge import Offer
+from hub.errors import Fault
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.environments import Inherits
 from hub.launch.plan import LaunchTemplate
@@ -16,6 +17,8 @@ from hub.roots.roots import RootSet
 from hub.values import ServerName
 
 EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
+TransportChoice: TypeAlias = Literal["auto", "http", "sse"]
+"""How a URL is reached; `auto`: streamable HTTP, else HTTP+SSE."""
 Share: TypeAlias = Literal["auto", "roots", "session", "all"]
 """Who may share a child: clients with the same roots (`roots`), all clients (`all`), or nobody.
 
@@ -52,7 +55,7 @@ class RemoteTarget(Struct, frozen=True):
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    transport: Literal["http", "sse"] = "http"
+    transport: TransportChoice = "auto"
 
     def __repr__(self) -> str:
         return f"RemoteTarget({self.shown!r})"
@@ -77,6 +80,18 @@ class ConfineSetting(Struct, frozen=True):
     write: tuple[str, ...] = ()
     allow: tuple[Allowance, ...] = ()
     abi: int = 1
+
+
+class LeftOut(Struct, frozen=True):
+    """A server of the config that cannot be used, and its faults: at least one."""
+
+    name: ServerName
+    faults: tuple[Fault, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why it is left out, and what to do, as one sentence each."""
+        return "; ".join(f"{fault.where}. {fault.fix}" for fault in self.faults)
 
 
 class ServerSpec(Struct, frozen=True):

@@ -172,11 +172,11 @@ async def test_a_root_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
     assert error.what == f"HUB_ROOTS {gone}: Path is not accessible"
 
 
-async def test_a_filesystem_server_of_unsafe_directories_ends_the_start() -> None:
+async def test_a_hub_whose_only_server_is_unsafe_does_not_start() -> None:
     server = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", "/etc"]}
     error = await failing(read(servers={"files": server}))
     assert isinstance(error, ConfigError)
-    assert error.where == "servers.files.args: Path is not safe for sharing"
+    assert error.where == "servers.files.args[1]: /etc: Path is not safe for sharing"
 
 
 async def test_an_audit_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hub.jsonrpc.exact_json import mended
 from hub.launch.plan import LaunchTemplate
 from hub.roots.effective import EffectiveRoots
 from hub.sessions.session import Session
-from hub.specs import ServerSpec
+from hub.specs import LeftOut, ServerSpec
 from hub.values import ChildRoute, Json, JsonObject, ServerName, object_or_empty
 
 GET_ROOTS = "get-roots"
@@ -95,7 +95,8 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
         "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in effective.rejected],
         "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),
         "servers": [
-            _server(session, spec, effective) for spec in session.services.servers.values()
+            *(_server(session, spec, effective) for spec in session.services.servers.values()),
+            *map(_left_out, session.services.left_out),
         ],
         "recentRefusals": list[Json](session.refusals.recent),
         "whyNoRoots": session.why_no_roots(effective) or None,
@@ -115,6 +116,17 @@ def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> Js
         "args": None if plan is None else list(plan.shown),
         "confinement": _confinement(session, spec),
         "sharing": spec.sharing,
+    }
+
+
+def _left_out(server: LeftOut) -> JsonObject:
+    return {
+        "name": server.name,
+        "state": "down",
+        "reason": f"left out: {server.reason}",
+        "era": None,
+        "effectiveRoots": [],
+        "args": None,
     }
 
 
@@ -180,8 +192,11 @@ class _View(Struct, frozen=True):
     def _servers(self) -> list[Json]:
         told = self.session.services.children.most_telling
         slots = {slot.spec.name: told(slot) for slot in self.session.slots}
-        entries: list[Json] = []
-        for server in self.catalog.servers:
+        entries: list[Json] = [
+            {"serverName": one.name, "state": "down", "trouble": f"left out: {one.reason}"}
+            for one in self.session.services.left_out
+        ]
+        for server in self.session.services.servers:
             slot, tools = slots.get(server), self.catalog.own_tools.get(server)
             entry: JsonObject = {"serverName": server, "state": slot.state if slot else "idle"}
             if tools is not None:

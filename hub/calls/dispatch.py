@@ -178,7 +178,10 @@ class Relay:
         try:
             return request.named.route(catalog)
         except RouteError:
-            trouble = self.listings.missing(request.session, request.owners or ())
+            owners = request.owners
+            if owners is None:  # without prefixes it may be a tool of a server that is left out
+                owners = [one.name for one in self._services.left_out]
+            trouble = self.listings.missing(request.session, owners)
             if trouble is None:
                 raise
             raise ChildError(trouble) from None

@@ -186,6 +186,11 @@ class Listings:
             for slot in session.slots
             if slot.spec.name in servers and slot.listing is None
         ]
+        texts += [
+            f"server {one.name!r} is left out of this hub: {one.reason}"
+            for one in self._services.left_out
+            if one.name in servers
+        ]
         return "; ".join(texts) or None
 
     def _trouble_of_all(self, session: Session) -> str | None:

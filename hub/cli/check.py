@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Final, TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
 
@@ -31,10 +32,12 @@ from hub.cli.options import (
     run_loop,
 )
 from hub.cli.problems import audit_problem, folder_problems, program_problem, tool_problems
+from hub.cli.terminal_questions import ask_for_inputs
+from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
-from hub.config.to_specs import server_specs
-from hub.config.withholding import missed
+from hub.config.to_specs import UsableServers, server_specs, usable_servers
+from hub.config.withholding import missed, warn_of_left_out
 from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
@@ -48,7 +51,7 @@ from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import LeftOut, RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName
 
@@ -197,6 +200,7 @@ def _plan(options: Namespace) -> int:
     for warning in warnings:
         log.warning(warning)
     servers = _servers(config, options)
+    warn_of_left_out(_usable(config, options).left_out)
     given = _environments(config, servers)
     plans = [
         (_planned(spec, effective, given.get(spec.name, {})), _why_none(spec, effective))
@@ -216,6 +220,11 @@ def _servers(config: HubConfig, options: Namespace) -> list[tuple[ServerSpec, Ef
     return [
         (spec, for_server(effective, spec.ceiling)) for spec in server_specs(config, place).values()
     ]
+
+
+def _usable(config: HubConfig, options: Namespace) -> UsableServers:
+    place = place_of(this_machine(os.environ), config, config_path(options))
+    return usable_servers(config, place)
 
 
 def _environments(
@@ -305,12 +314,14 @@ def _check(options: Namespace) -> int:
         print("\n".join(lines))
         if configured(options) is None:
             return 0 if fine else 1
+    ask_for_inputs(config_source(options.config, os.environ))
     config, warnings = required_config(options)
     servers = _servers(config, options)
+    left_out = _left_out(config, options)
     for sentence in (*warnings, *_missed(config, servers)):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
-    Names([spec.name for spec, _ in servers], config.names)
+    Names([*(spec.name for spec, _ in servers), *(one.name for one in left_out)], config.names)
     for hint in _hints(config):
         print(f"hint: {hint}")
     problems = [*_problems(config, servers)]
@@ -319,15 +330,27 @@ def _check(options: Namespace) -> int:
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
     sharing = _sharing(config, [spec for spec, _ in servers])
-    print("\n".join([f"{count}: {names}. {_verdict(len(problems))}", *sharing]))
-    code = run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
-    return 1 if problems else code
+    print("\n".join([f"{count}: {names}. {_verdict(left_out, len(problems))}", *sharing]))
+    answer = run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+    return 3 if left_out else 1 if problems else answer
 
 
-def _verdict(problems: int) -> str:
-    if not problems:
-        return "The config is fine."
-    return f"The config loads, but has {'1 problem' if problems == 1 else f'{problems} problems'}."
+def _left_out(config: HubConfig, options: Namespace) -> tuple[LeftOut, ...]:
+    """Return the servers that cannot be used, and print why."""
+    left_out = _usable(config, options).left_out
+    for one in left_out:
+        print(f"{one.name}: down, left out:")
+        for fault in one.faults:
+            print(indent(legible(str(fault)), "  "))
+    return left_out
+
+
+def _verdict(left_out: Collection[LeftOut], problems: int) -> str:
+    count = "1 problem" if problems == 1 else f"{problems} problems"
+    if left_out:
+        others = f"The others run, with {count}." if problems else "The others run."
+        return f"Left out: {', '.join(one.name for one in left_out)}. {others}"
+    return f"The config loads, but has {count}." if problems else "The config is fine."
 
 
 def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
@@ -358,14 +381,18 @@ def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
         if config.servers[spec.name].share == "auto" and spec.share == "roots":
             why = "known to keep nothing between calls"
         elif spec.share == "auto":
-            why = "may keep something between calls; if not, `share: roots`"
+            why = "may keep something between calls"
+            if not config.is_clients:
+                why += "; if not, `share: roots`"
         named.setdefault(f"{spec.sharing} ({why})", []).append(spec.name)
     for text, names in named.items():
         yield f"{', '.join(names)}: {text}"
 
 
 def _hints(config: HubConfig) -> Iterator[str]:
-    """Yield hints about keys that the operator should set."""
+    """Yield hints about keys that the operator should set; other programs' files have no such."""
+    if config.is_clients:
+        return
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
             continue

@@ -28,7 +28,7 @@ from hub.cli.options import (
 from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError, RouteError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
@@ -300,10 +300,14 @@ def _ensure_offered(spec: ServerSpec, tool: str) -> None:
 
 
 def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
-    specs = server_specs(config, place)
+    usable = usable_servers(config, place)
+    specs = usable.specs
     for name, spec in specs.items():
         if name == server:
             return spec
+    for one in usable.left_out:
+        if one.name == server:
+            raise ConfigError.of(one.faults)
     known = ", ".join(specs) or "none"
     raise ConfigError(f"servers.{server}: there is no such server", f"Configured: {known}.")
 

@@ -17,7 +17,6 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.app import Setting, connection_builder, running_hub, this_machine
-from hub.cli.found_config import trusted_digest
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -27,6 +26,7 @@ from hub.cli.options import (
     run_loop,
 )
 from hub.cli.served import Served, nobody_yet, served
+from hub.cli.terminal_questions import trusted_digest
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in

@@ -1,7 +1,8 @@
 """The config: reads hub.yaml and MCP clients' own JSON, checks them, follows and edits the file.
 
-Nothing is started here. An error in a config is a `ConfigError` that names the place and never
-shows a value, as values may be secrets. Unknown keys in hub.yaml are errors.
+Nothing is started here. An error in a config is a `ConfigError` with all mistakes, their places and
+remedies; it shows no value that may be a secret. Unknown keys in hub.yaml are errors. A server that
+cannot be used is left out, if the file is a client's or a variable is not set; the others run.
 
 Main types: `HubConfig` (the file's shape, pydantic), `LoadContext` (directory, home, environment),
 `Loaded` (a config and its warnings), `PathContext` (checks paths of roots on this machine).
@@ -9,7 +10,7 @@ The rest of the hub works with `ServerSpec` and `OperatorRoots`, which are made 
 
 Read in this order:
 - `models` and `fields`: every key and what values it accepts;
-- `load`, with `strict_yaml` (duplicate keys) and `mcp_servers` (clients' configs);
+- `load`, with `source` (the text), `clients` (clients' configs), `problems` and `suggestions`;
 - `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots;
 - `own_files`, `own_inodes`: the hub's own files, which calls may not touch;
 - `withholding`: warnings about environment variables that a child does not get;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
@@ -41,6 +42,18 @@ class LoadContext(Struct, frozen=True):
         return f"LoadContext({self.directory!r})"
 
 
+class FieldError(ValueError):
+    """A value that does not fit. The text says why, `fix` what to do.
+
+    `is_outside`: the file is as it should be, but not the environment variable that it names.
+    """
+
+    def __init__(self, why: str, fix: str, *, is_outside: bool = False) -> None:
+        super().__init__(why)
+        self.fix = fix
+        self.is_outside = is_outside
+
+
 def _context(info: ValidationInfo) -> LoadContext:
     return info.context if isinstance(info.context, LoadContext) else LoadContext(Path())
 
@@ -48,7 +61,7 @@ def _context(info: ValidationInfo) -> LoadContext:
 def _resolved(text: str, info: ValidationInfo) -> str:
     template = parse_template(text)
     if template.mentions_roots:
-        raise ValueError("cannot depend on the roots")
+        raise FieldError("cannot depend on the roots", "Write a value without ${root}.")
     return template.fill(_context(info).environment.get, ())
 
 
@@ -57,23 +70,31 @@ def _secret(value: object, info: ValidationInfo) -> object:
         return value
     resolved = _resolved(value, info)
     if not resolved:
-        raise ValueError("is empty")
+        raise _empty(value)
     return resolved
 
 
+def _empty(written: str) -> FieldError:
+    if "${" in written:
+        fix = "Set the variable in it to a text that is not empty."
+        return FieldError("is empty, as its variable is", fix, is_outside=True)
+    return FieldError("is empty", "Write a text, or take the key out.")
+
+
 def _path(text: str, info: ValidationInfo) -> str:
-    text = _resolved(text, info)
-    if not text:
-        raise ValueError("is empty")
+    resolved = _resolved(text, info)
+    if not resolved:
+        raise _empty(text)
     context = _context(info)
-    return str(context.directory / _below_home(text, context.home))
+    return str(context.directory / _below_home(resolved, context.home))
 
 
 def _below_home(text: str, home: str | None) -> str:
     if not text.startswith("~"):
         return text
     if home is None or text[1:2] not in {"", "/", "\\"}:
-        raise ValueError("only ~ and ~/... are understood: write the directory in full")
+        fix = "Write the directory in full."
+        raise FieldError("only ~ and ~/... are understood", fix)
     return home + text[1:]
 
 
@@ -88,8 +109,8 @@ def _argument(text: str, info: ValidationInfo) -> str:
 
 
 def _command(text: str, info: ValidationInfo) -> str:
-    if not text:
-        raise ValueError("is empty")
+    if not text.strip():
+        raise FieldError("is empty", "Write the program that starts the server.")
     # The client's roots choose the child's working directory, so they must not choose the command.
     return _placed(text, info) if {"/", "\\"} & set(text) else _template(text, info)
 
@@ -106,27 +127,49 @@ def _placed(text: str, info: ValidationInfo) -> str:
 
 def _web_address(text: str, info: ValidationInfo) -> str:
     resolved = _resolved(text, info)
-    parts = urlsplit(resolved)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an http:// or https:// URL")
+    if not resolved:
+        raise _empty(text)
+    try:
+        parts = urlsplit(resolved)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise FieldError("is no URL", "Write host and port as in https://host:8080/mcp.") from None
+    if parts.scheme not in {"http", "https"} or not has_host:
+        raise FieldError(
+            "must be an http:// or https:// URL", _full_address(text), is_outside="${" in text
+        )
     return resolved
 
 
+def _full_address(text: str) -> str:
+    if found := re.fullmatch(r"(https?)[:/]+([\w.-]+(?::\d+)?(?:/[\w./-]*)?)", text):
+        return f"Write {found[1]}://{found[2]}."
+    if re.fullmatch(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?", text):
+        is_near = text.startswith(("localhost", "127."))
+        return f"Write {'http' if is_near else 'https'}://{text}."
+    return "Write it in full, as in https://mcp.example.com/mcp."
+
+
 def _patterns(lines: tuple[str, ...]) -> tuple[str, ...]:
-    DenyPatterns(lines)
+    try:
+        DenyPatterns(lines)
+    except ValueError as error:
+        raise FieldError(str(error), "Write patterns as in .gitignore.") from None
     return lines
 
 
 def _absolute_pointer(text: str) -> str:
     if not text.startswith("/"):
-        raise ValueError("must be a JSON pointer such as /path or /edits/*/file")
+        fix = f"Write /{text}: a JSON pointer, as in /edits/*/file."
+        raise FieldError("must begin with /", fix)
     return text
 
 
 def _page_origin(text: str) -> str:
     origin = origin_in(text)
     if origin is None:
-        raise ValueError("must be the origin of a page, such as http://localhost:6274")
+        fix = "Write scheme, host and port alone, as in http://localhost:6274."
+        raise FieldError("must be the origin of a page", fix)
     return origin
 
 
@@ -143,7 +186,8 @@ def _network(text: str) -> str:
     try:
         return str(ip_network(text, strict=False))
     except ValueError:
-        raise ValueError("must be an address or a network, such as 10.0.0.0/8") from None
+        fix = "Write one such as 10.0.0.5 or 10.0.0.0/8."
+        raise FieldError("must be an address or a network", fix) from None
 
 
 def off_spelled_false(value: object) -> object:
@@ -154,7 +198,7 @@ def off_spelled_false(value: object) -> object:
 def mode_alone(value: object) -> object:
     """Return a mapping with the key `mode` for a bare mode."""
     value = off_spelled_false(value)
-    return {"mode": value} if isinstance(value, str) else value
+    return {"mode": value} if isinstance(value, str | bool | int) else value
 
 
 def path_alone(value: object) -> object:
@@ -165,7 +209,7 @@ def path_alone(value: object) -> object:
 def inheritable(value: object) -> object:
     """Return a valid value of `environment`: a word, or a tuple of names and globs.
 
-    Raises: ValueError with one message for all wrong values.
+    Raises: FieldError with one message for all wrong values.
     """
     if isinstance(value, list | tuple):
         names = cast("Sequence[object]", value)
@@ -173,7 +217,12 @@ def inheritable(value: object) -> object:
             return tuple(names)
     elif isinstance(value, str) and value in {"default", "all", "minimal"}:
         return value
-    raise ValueError("must be default, all, minimal, or a list of names and globs: [LANG, LC_*]")
+    what = "must be default, all, minimal, or a list of names and globs"
+    if isinstance(value, dict):
+        raise FieldError(what, "Write the variables into `env`.")
+    if isinstance(value, str) and re.fullmatch(r"[A-Z][A-Z0-9_*]*", value):
+        raise FieldError(what, f"Write `environment: [{value}]`.")
+    raise FieldError(what, "Write one of these words, or a list such as [LANG, LC_*].")
 
 
 Flag: TypeAlias = StrictBool

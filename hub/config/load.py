@@ -1,45 +1,39 @@
-"""Load and validate a config: hub.yaml, an MCP client's JSON, inline JSON or a command line."""
+"""Load and validate a config: hub.yaml, an MCP client's file, inline JSON or a command line."""
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
+from hub.config.clients.entries import NAMING
+from hub.config.clients.sections import ClientConfig, client_config, likely_section
 from hub.config.fields import LoadContext
-from hub.config.mcp_servers import ParsedConfig, translated
-from hub.config.models import HubConfig, check, check_access, json_schema
-from hub.errors import ConfigError
+from hub.config.models import (
+    HubConfig,
+    RemoteServer,
+    StdioServer,
+    check_access,
+    is_shared_with_roots,
+)
+from hub.config.problems import Problem, problems_in
+from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
+from hub.config.source.places import Path
+from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
 from hub.launch.filesystem_servers import program_index, short_name
-from hub.launch.templates import TemplateError
+from hub.launch.templates import INPUT
+from hub.specs import LeftOut
+from hub.values import ServerName
 
-_JSON_EXTRAS: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-_TARGETS: Final = ("command", "url")
-_SENTENCES: Final[Mapping[str, str]] = {
-    "extra_forbidden": "unknown key",
-    "missing": "is missing",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "string_type": "must be a string; put it in quotes",
-}
+_TEXTS: Final = ("env", "args", "headers")
+"""Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
 
-_FOREIGN: Final[Mapping[str, str]] = {
-    "type": "Leave it out: `command` or `url` tells the transport (SSE: `transport: sse`). ",
-    "disabled": "To disable a server, comment it out. ",
-}
-"""Advice for keys of other programs' configs that hub.yaml does not have."""
+ServerModel: TypeAlias = StdioServer | RemoteServer
 
 
 class Loaded(Struct, frozen=True):
@@ -58,37 +52,29 @@ def load_config(source: str, context: LoadContext) -> Loaded:
     """Return the config in the file `source`, or in `source` itself if it is JSON text.
 
     Relative paths in a file start at its directory. Environment variables are read once, here,
-    except those in launch commands; these must be set here as well.
+    except those in launch commands; these must be set here as well. A server that cannot be used
+    (in hub.yaml: whose variables are not set) is in `left_out` of the config, with the reason.
 
     Raises:
-        ConfigError: the file cannot be read or is wrong. Names the place, never shows a value.
+        ConfigError: the file cannot be read, is wrong, or has no server that can be used. It has
+            all mistakes. No text shows a value that may be a secret.
     """
-    inline = source.lstrip().startswith("{")
-    origin = "the config" if inline else source
-    section = "servers"
-    warnings: tuple[str, ...] = ()
-    try:
-        text = source if inline else _text(context.directory / source, context.digest)
-        is_json = inline or (source.endswith((".json", ".jsonc")))
-        raw = _json(text) if is_json else _yaml(text)
-        client = translated(raw, home=context.home, plain_servers=is_json)
-        if client is not None:
-            raw, section, warnings = client.raw, client.section, client.warnings
-        if not inline:
-            context = replace(context, directory=(context.directory / source).parent.absolute())
-        config = _validated(raw, context)
-    except ConfigError as error:
-        where = re.sub(r"^servers\b", section, error.where)
-        raise ConfigError(f"{origin}: {where}", error.fix) from None
-    return Loaded(config, tuple(f"{origin}: {warning}" for warning in warnings))
+    document = read(source, context.directory, context.digest)
+    client = client_config(document, context)
+    if not is_inline(source):
+        context = replace(context, directory=(context.directory / source).parent.absolute())
+    if client is None:
+        return Loaded(_own(document, context))
+    config = _Servers(document, client, context).config(HubConfig(version=1))
+    warnings = tuple(f"{document.origin}: {warning}" for warning in client.warnings)
+    return Loaded(config, warnings)
 
 
 def is_own_config(source: str, context: LoadContext) -> bool:
     """Return whether `source`, a config that loads, is a hub.yaml and not a client's config."""
-    if source.lstrip().startswith("{") or source.endswith((".json", ".jsonc")):
+    if is_inline(source) or form_of(source) != "yaml":
         return False
-    raw = _yaml(_text(context.directory / source))
-    return translated(raw, home=context.home, plain_servers=False) is None
+    return client_config(read(source, context.directory), context) is None
 
 
 def config_from_command(
@@ -102,134 +88,186 @@ def config_from_command(
     program = short_name(argv[program_index(argv)])
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
     server = {"command": argv[0], "args": list(argv[1:]), "environment": environment}
-    return _validated({"version": 1, "servers": {name: server}}, context)
+    config = HubConfig(version=1)
+    made = _server(name, server, context)
+    if isinstance(made, StdioServer | RemoteServer):
+        return config.model_copy(update={"servers": {name: made}})
+    raise ConfigError.of([config.fault(one.path, one.what, one.fix) for one in made])
 
 
-def _validated(raw: ParsedConfig, context: LoadContext) -> HubConfig:
+def _own(document: Document, context: LoadContext) -> HubConfig:
+    """Return the config in a document of the hub's own shape.
+
+    Raises: ConfigError.
+    """
+    raw = document.raw
+    misspelt = _another_programs(raw)
+    if misspelt is not None:
+        raise ConfigError.of([_fault(document, misspelt)])
+    servers = cast("object", raw.get("servers"))
+    rest: ParsedConfig = {**raw, "servers": {}} if isinstance(servers, dict) else raw
     try:
-        config = HubConfig.model_validate(raw, context=context)
+        config = HubConfig.model_validate(rest, context=context)
     except ValidationError as error:
-        raise _as_config_error(error.errors(include_url=False)[0]) from None
-    check(config)
-    check_access(config.listen, context.environment)
-    return config
-
-
-def _as_config_error(error: ErrorDetails) -> ConfigError:
-    kind, location = error["type"], list(error["loc"])
-    if location[:1] == ["servers"] and location[2:3] in (["command"], ["url"]):
-        del location[2]  # pydantic's tag of the union
-    where = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]"
-    ).removeprefix(".")
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return ConfigError(f"{where}: {_SENTENCES.get(kind, message)}", _fix(error))
-
-
-def _fix(error: ErrorDetails) -> str:
-    """Return the remedy for a validation error. Never shows a value."""
-    see = "`roots-hub schema` describes every key."
-    cause = error.get("ctx", {}).get("error")
-    if isinstance(cause, TemplateError):
-        return cause.fix
-    match error["type"], error["loc"]:
-        case "missing", ("version",):
-            return (
-                "Start with `version: 1` and `servers:`; other programs' files have `mcpServers`."
-            )
-        case "extra_forbidden", (*_, key):
-            return _suggestion(str(key)) + see
-        case "one_way", _:
-            return _target_fix(error["input"])
-        case _:
-            return see
-
-
-def _target_fix(server: object) -> str:
-    """Return the remedy for a server without exactly one of `command` and `url`."""
-    keys = map(str, cast("ParsedConfig", server)) if isinstance(server, dict) else ()
-    near = [one for key in keys for one in difflib.get_close_matches(key, _TARGETS) if one != key]
-    return f"Did you mean {near[0]}?" if near else "Give it either a command or a url."
-
-
-def _suggestion(key: str) -> str:
-    """Return where an unknown key belongs, or the key that was probably meant."""
-    if key in _FOREIGN:
-        return _FOREIGN[key]
-    schema = json_schema()
-    known = set(_keys(schema, schema["$defs"], ""))
-    homes = sorted({where or "the top level" for name, where in known if name == key})
-    if homes:
-        return f"It belongs in {' or '.join(homes)}. "
-    near = difflib.get_close_matches(key, sorted({name for name, _ in known}), n=1)
-    return f"Did you mean {near[0]}? " if near else ""
-
-
-def _keys(part: ParsedConfig, parts: ParsedConfig, where: str) -> Iterator[tuple[str, str]]:
-    """Yield each key in a part of the config's JSON Schema, nested ones too, with its place."""
-    part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
-    for name, inner in part.get("properties", {}).items():
-        yield name, where
-        yield from _keys(inner, parts, f"{where}.{name}".lstrip("."))
-    for word, below in (("additionalProperties", ".NAME"), ("items", "[]")):
-        if isinstance(inner := part.get(word), dict):
-            yield from _keys(cast("ParsedConfig", inner), parts, f"{where}{below}")
-    for other in (*part.get("anyOf", ()), *part.get("oneOf", ())):
-        yield from _keys(other, parts, where)
-
-
-def _text(path: Path, digest: str | None = None) -> str:
+        found = [*problems_in(error)]
+        if isinstance(servers, dict):
+            found += _all_problems(cast("ParsedConfig", servers), context)
+        found.sort(key=lambda problem: document.position(problem.path))
+        raise ConfigError.of([_fault(document, problem) for problem in found]) from None
     try:
-        content = path.read_bytes()
-        if digest is not None and hashlib.sha256(content).hexdigest() != digest:
-            raise ConfigError("changed since it was trusted", "Start again to be asked about it.")
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError("no such file", "Name one by --config or HUB_CONFIG.") from None
-    except IsADirectoryError as error:
-        raise ConfigError(f"{error.strerror}", "Name a file in it.") from None
-    except OSError as error:
-        raise ConfigError(f"{error.strerror}", "Make the file readable.") from None
-    except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8", "Save the file in that encoding.") from None
+        check_access(config.listen, context.environment)
+    except ConfigError as error:
+        raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
+    return _Servers(document, None, context).config(config)
 
 
-def _json(text: str) -> ParsedConfig:
-    """Return the mapping in a JSON text. Comments and trailing commas are allowed."""
-    for _ in ("comments", "the commas that came before them"):
-        text = _JSON_EXTRAS.sub(_blanked, text)
+def _another_programs(raw: ParsedConfig) -> Problem | None:
+    """Return the problem of a file that is probably another program's, but not quite."""
+    if "version" in raw or "servers" in raw:
+        return None
+    if (misspelt := likely_section(raw)) is not None:
+        key, section = misspelt
+        return Problem((key,), "unknown key", f"Write `{section}`.", of_key=True)
+    entries = [cast("ParsedConfig", one) for one in raw.values() if isinstance(one, dict)]
+    if entries and len(entries) == len(raw) and all({"command", "url"} & set(e) for e in entries):
+        what = "the servers are not in a section"
+        return Problem((), what, 'Put them into `"mcpServers": {...}`, or below `servers:`.')
+    return None
+
+
+def _fault(document: Document, problem: Problem) -> Fault:
+    return document.fault(problem.path, problem.what, problem.fix, of_key=problem.of_key)
+
+
+def _all_problems(servers: ParsedConfig, context: LoadContext) -> Iterator[Problem]:
+    for name, server in servers.items():
+        made = _server(name, server, context)
+        if not isinstance(made, StdioServer | RemoteServer):
+            yield from made
+
+
+def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[Problem]:
+    """Return one server, or what is wrong with it; paths begin with `servers`."""
+    misplaced = _misplaced(name, raw)
+    if misplaced is not None:
+        return [misplaced]
+    entry = _with_texts(cast("ParsedConfig", raw)) if isinstance(raw, dict) else raw
     try:
-        raw = json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        fix = r"Write each \ twice." if "escape" in error.msg else "Correct the JSON."
-        raise ConfigError(where, fix) from None
-    return _mapping(raw)
+        made = HubConfig.model_validate({"version": 1, "servers": {name: entry}}, context=context)
+    except ValidationError as error:
+        return [*problems_in(error)]
+    server = made.servers[name]
+    if is_shared_with_roots(server, name):
+        what = "all clients cannot share a child that is launched with roots"
+        fix = "Write `share: roots`, or take the roots out (placeholders; or `roots.args: none`)."
+        return [Problem(("servers", name, "share"), what, fix)]
+    return server
 
 
-def _blanked(found: re.Match[str]) -> str:
-    text = found[0]
-    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
+def _misplaced(name: str, raw: object) -> Problem | None:
+    """Return the problem of an entry of `servers` that is a key of another place, if it is one."""
+    path = ("servers", name)
+    if not isinstance(raw, dict) and name in {"command", "args", "url", "env", "cwd", "headers"}:
+        fix = "Indent it below the name of its server."
+        return Problem(path, "is a key of a server, not a server", fix, of_key=True)
+    is_server = isinstance(raw, dict) and not {"command", "url"}.isdisjoint(raw)  # pyright: ignore[reportUnknownArgumentType] - parsed YAML
+    if name in HubConfig.model_fields and not is_server:
+        fix = "Indent it less: it belongs beside `servers`."
+        return Problem(path, "is no server", fix, of_key=True)
+    return None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> ParsedConfig:
-    seen: ParsedConfig = {}
-    for key, value in pairs:
-        if key in seen:
-            raise ConfigError(f"duplicate key {key!r}", "Keep one of them.")
-        seen[key] = value
-    return seen
+def _with_texts(server: ParsedConfig) -> ParsedConfig:
+    made = dict(server)
+    for key in _TEXTS:
+        values = made.get(key)
+        if isinstance(values, dict):
+            made[key] = {k: _as_text(v) for k, v in cast("ParsedConfig", values).items()}
+        elif isinstance(values, list) and key == "args":
+            made[key] = [_as_text(value) for value in cast("list[Any]", values)]
+    return made
 
 
-def _yaml(text: str) -> ParsedConfig:
-    from hub.config.strict_yaml import read_yaml  # noqa: PLC0415 - PyYAML is slow to load; JSON and `wrap` need none
+def _as_text(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return getattr(value, "written", None) or str(value)
+    return value
 
-    return _mapping(read_yaml(text))
 
+class _Servers:
+    """Turns the servers of one document into those of a config, and those that are left out."""
 
-def _mapping(raw: object) -> ParsedConfig:
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise ConfigError("must be a mapping", "Start with `version: 1` and `servers:`.")
-    return cast("ParsedConfig", raw)
+    def __init__(
+        self, document: Document, client: ClientConfig | None, context: LoadContext
+    ) -> None:
+        self._document = document
+        self._client = client
+        self._context = context
+
+    def config(self, config: HubConfig) -> HubConfig:
+        """Return `config` with the servers of the document.
+
+        Raises: ConfigError if none can be used, or if there is a mistake in a hub.yaml.
+        """
+        servers: dict[str, ServerModel] = {}
+        wrong: dict[str, list[Problem]] = {}
+        for name, made in self._made():
+            if isinstance(made, StdioServer | RemoteServer):
+                servers[name] = made
+            else:
+                wrong[name] = made
+        problems = [problem for found in wrong.values() for problem in found]
+        is_fatal = self._client is None and not all(one.is_outside for one in problems)
+        if is_fatal or (problems and not servers):
+            problems.sort(key=lambda one: self._document.position(self._theirs(one.path)))
+            raise ConfigError.of([self._fault(problem) for problem in problems])
+        if not servers:
+            raise ConfigError.of([self._no_servers()])
+        left_out = (
+            LeftOut(ServerName(name), tuple(self._fault(problem) for problem in found))
+            for name, found in wrong.items()
+        )
+        return config.with_servers(
+            servers, left_out, self._fault_at, is_clients=self._client is not None
+        )
+
+    def _made(self) -> Iterable[tuple[str, ServerModel | list[Problem]]]:
+        if self._client is None:
+            servers = cast("ParsedConfig", self._document.raw.get("servers") or {})
+            for name, raw in servers.items():
+                yield name, _server(name, raw, self._context)
+            return
+        for name, entry in self._client.entries.items():
+            if entry.problems:
+                at = ("servers", name)
+                yield name, [replace(one, path=(*at, *one.path)) for one in entry.problems]
+            else:
+                yield name, _server(name, entry.server, self._context)
+
+    def _no_servers(self) -> Fault:
+        section: Path = ("servers",) if self._client is None else self._client.section
+        fix = "Add one: `servers: {files: {command: ...}}`."
+        if self._client is not None:
+            fix = 'Add one: {"files": {"command": "...", "args": []}}.'
+        return self._document.fault(section, "no servers", fix)
+
+    def _fault(self, problem: Problem) -> Fault:
+        path, fix = self._theirs(problem.path), problem.fix
+        if self._client is not None and problem.variable and not problem.variable.startswith(INPUT):
+            fix = f"Set the variable {problem.variable} for the hub"
+            fix += "." if NAMING & set(path) else ", or write its value here."
+        return self._document.fault(path, problem.what, fix, of_key=problem.of_key)
+
+    def _fault_at(self, path: Path, what: str, fix: str) -> Fault:
+        return self._document.fault(self._theirs(path), what, fix)
+
+    def _theirs(self, path: Path) -> Path:
+        """Return a path of the hub's shape as the file spells it."""
+        if self._client is None or path[:1] != ("servers",) or len(path) == 1:
+            return path
+        name = str(path[1])
+        place = self._client.places.get(name, (*self._client.section, name))
+        entry = self._client.entries.get(name)
+        return (*place, *(path[2:] if entry is None else entry.theirs(path[2:])))

@@ -5,7 +5,8 @@ The docstrings of the models are descriptions in the output of `roots-hub schema
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -14,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     StringConstraints,
     Tag,
     model_validator,
@@ -25,6 +27,7 @@ from hub.config.fields import (
     ArgumentText,
     CommandText,
     Count,
+    FieldError,
     Flag,
     HostName,
     Name,
@@ -47,14 +50,15 @@ from hub.config.fields import (
     off_spelled_false,
     path_alone,
 )
+from hub.config.source.places import Path, spelled
 from hub.confinement.grants import NEWEST_ABI
-from hub.errors import ConfigError
+from hub.errors import ConfigError, Fault
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
 from hub.launch.templates import parse_template
 from hub.protocol.host_names import is_loopback
-from hub.specs import Allowance
+from hub.specs import Allowance, LeftOut
 
 GuardMode: TypeAlias = Annotated[
     Literal["enforce", "report", "off"], BeforeValidator(off_spelled_false)
@@ -62,6 +66,10 @@ GuardMode: TypeAlias = Annotated[
 ConfineModeText: TypeAlias = Annotated[
     Literal["off", "auto", "require"], BeforeValidator(off_spelled_false)
 ]
+
+
+FaultAt: TypeAlias = Callable[[Path, str, str], Fault]
+"""Returns the fault at a path of the config: what is wrong, and the remedy."""
 
 
 class Part(BaseModel):
@@ -97,7 +105,8 @@ class Confine(Part):
     @model_validator(mode="after")
     def _asks_with_effect(self) -> Self:
         if self.abi > 1 and self.mode != "require":
-            raise ValueError("abi needs mode: require; other modes accept older kernels")
+            what = "abi needs mode: require; other modes accept older kernels"
+            raise FieldError(what, "Write `mode: require`, or take `abi` out.")
         return self
 
 
@@ -183,7 +192,7 @@ class RemoteServer(_Server):
 
     url: WebAddress = Field(repr=False)
     headers: dict[Name, Secret] = {}
-    transport: Literal["http", "sse"] = "http"
+    transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()
 
@@ -284,6 +293,40 @@ class HubConfig(Part):
     max_children_per_session: Count | None = None
     audit: Audit | None = None
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])
+    _left_out: tuple[LeftOut, ...] = PrivateAttr(default=())
+    _fault_at: FaultAt | None = PrivateAttr(default=None)
+    _is_clients: bool = PrivateAttr(default=False)
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether the file is another program's, which has no keys of the hub's own."""
+        return self._is_clients
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The servers of the file that cannot be used; they are not among `servers`."""
+        return self._left_out
+
+    def with_servers(
+        self,
+        servers: Mapping[str, StdioServer | RemoteServer],
+        left_out: Iterable[LeftOut],
+        fault_at: FaultAt,
+        *,
+        is_clients: bool,
+    ) -> HubConfig:
+        """Return this config with these servers; `fault_at` shows a place in the file."""
+        made = self.model_copy(update={"servers": dict(servers)})
+        made._left_out = tuple(left_out)
+        made._fault_at = fault_at
+        made._is_clients = is_clients
+        return made
+
+    def fault(self, path: Path, what: str, fix: str) -> Fault:
+        """Return the fault at a path, with its place in the file if there is one."""
+        if self._fault_at is None:
+            return Fault(f"{spelled(path)}: {what}", fix)
+        return self._fault_at(path, what, fix)
 
     def guard_of(self, server: str) -> Guard:
         """Return the guard settings of one server: its own keys, else the hub's."""
@@ -292,17 +335,11 @@ class HubConfig(Part):
         return self.guard.model_copy(update=said)
 
 
-def check(config: HubConfig) -> None:
-    """Check what involves more than one key.
-
-    Raises:
-        ConfigError: there is no server, or `share: all` for a child that is launched with roots.
-    """
-    if not config.servers:
-        raise ConfigError("servers: no servers", "Add one, with a command or a url.")
-    for name, server in config.servers.items():
-        if isinstance(server, StdioServer) and server.share == "all":
-            _check_shared(name, server.template(name))
+def is_shared_with_roots(server: StdioServer | RemoteServer, name: str) -> bool:
+    """Return whether all clients would share a child that is launched with the roots of one."""
+    if not isinstance(server, StdioServer) or server.share != "all":
+        return False
+    return mentions_roots(server.template(name))
 
 
 def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
@@ -326,14 +363,7 @@ def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
     )
 
 
-def _check_shared(name: str, template: LaunchTemplate) -> None:
-    if mentions_roots(template):
-        raise ConfigError(
-            f"servers.{name}.share: all clients cannot share a child that is launched with roots",
-            "Use share: roots, or take the roots out (placeholders; or roots.args: none).",
-        )
-
-
+@cache
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of hub.yaml, for editors."""
     dialect = "https://json-schema.org/draft/2020-12/schema"

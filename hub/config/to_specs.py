@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+import ntpath
+
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
-from hub.errors import ConfigError, RootError
+from hub.errors import ConfigError, Fault, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server, known_to_keep_nothing
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.roots import RootSet, root_set
-from hub.specs import ConfineSetting, RemoteTarget, ServerSpec, Share, Target
+from hub.specs import ConfineSetting, LeftOut, RemoteTarget, ServerSpec, Share, Target
 from hub.values import ServerName
 
 
-def server_specs(config: HubConfig, place: PathContext) -> dict[ServerName, ServerSpec]:
-    """Return the specs of the configured servers, in the config's order.
+class UsableServers(Struct, frozen=True):
+    """The specs of the servers that can be used, and those that are left out."""
 
-    Raises: ConfigError if a path or pattern in the config is not usable.
+    specs: dict[ServerName, ServerSpec]
+    left_out: tuple[LeftOut, ...]
+
+
+def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
+    """Return the configured servers, in the config's order.
+
+    A filesystem server with a directory in its arguments that may not be shared is left out.
+
+    Raises: ConfigError if a path or pattern in the config is not usable, or if no server is.
     """
     rules = _access_rules(config, place)
-    return {
-        ServerName(name): _spec(
-            ServerName(name), server, _policy(config, name, server, rules, place), place
-        )
-        for name, server in config.servers.items()
-    }
+    specs: dict[ServerName, ServerSpec] = {}
+    left_out = [*config.left_out]
+    for key, server in config.servers.items():
+        name, policy = ServerName(key), _policy(config, key, server, rules, place)
+        try:
+            specs[name] = _spec(config, name, policy, place)
+        except _UnsafeDirectoryError as exc:
+            left_out.append(LeftOut(name, (exc.fault,)))
+    if left_out and not specs:
+        raise ConfigError.of([fault for one in left_out for fault in one.faults])
+    return UsableServers(specs, tuple(left_out))
 
 
-def _spec(name: ServerName, server: Server, policy: Policy, place: PathContext) -> ServerSpec:
-    directories, ceiling = _own_directories(server, name, place)
+def server_specs(config: HubConfig, place: PathContext) -> dict[ServerName, ServerSpec]:
+    """Return the specs of the servers that can be used; raises as `usable_servers` does."""
+    return usable_servers(config, place).specs
+
+
+class _UnsafeDirectoryError(Exception):
+    """A directory in a filesystem server's arguments may not be shared."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.where)
+        self.fault = fault
+
+
+def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContext) -> ServerSpec:
+    server = config.servers[name]
+    directories, ceiling = _own_directories(config, name, place)
     return ServerSpec(
         name=name,
         target=_target(name, server),
@@ -76,12 +107,16 @@ def _confine(server: Server) -> ConfineSetting:
 
 
 def _own_directories(
-    server: Server, name: str, place: PathContext
+    config: HubConfig, name: ServerName, place: PathContext
 ) -> tuple[tuple[str, ...], RootSet | None]:
     """Return the directories in a filesystem server's arguments, and the same as its ceiling.
 
-    The ceiling is None if there are none or if the client's roots replace them.
+    The ceiling is None if there are none, if the client's roots replace them, or if one of them has
+    all files (`/`): then the client's roots decide.
+
+    Raises: _UnsafeDirectoryError if one may not be shared.
     """
+    server = config.servers[name]
     if not isinstance(server, StdioServer):
         return (), None
     template = server.template(name)
@@ -90,13 +125,37 @@ def _own_directories(
     found = argv_directories(template, place.environment, lambda path: _is_directory(path, place))
     if server.roots.args == "replace" or not found:
         return found, None
+    if any(_has_all_files(path, place) for path in found):
+        return found, None
     try:
         return found, root_set([place.root(path) for path in found])
-    except RootError as exc:
-        raise ConfigError(
-            f"servers.{name}.args: {exc}",
-            "Name directories that exist and are safe to share, or set roots.allow_unsafe.",
-        ) from exc
+    except RootError:
+        raise _UnsafeDirectoryError(_unsafe(config, name, server, place)) from None
+
+
+def _unsafe(config: HubConfig, name: ServerName, server: StdioServer, place: PathContext) -> Fault:
+    """Return the fault of the first directory in the arguments that may not be shared."""
+    template = server.template(name)
+    for index, argument in enumerate(template.args):
+        alone = replace(template, args=(*template.args[:index], argument))
+        for path in argv_directories(alone, place.environment, lambda p: _is_directory(p, place)):
+            try:
+                place.root(path)
+            except RootError as exc:
+                at = ("servers", name, "args", index)
+                fix = "Name another directory, or none: then the clients' roots decide."
+                lifted = "" if config.is_clients else " `roots.allow_unsafe` lifts this."
+                return config.fault(at, f"{path}: {exc}", f"{fix}{lifted}")
+    at = ("servers", name, "args")
+    return config.fault(at, "a directory may not be shared", "Name other directories.")
+
+
+def _has_all_files(path: str, place: PathContext) -> bool:
+    try:
+        found = resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour)
+    except PathError:
+        return False
+    return found in {"/", ntpath.splitdrive(found)[0] + "\\"}
 
 
 def _is_directory(path: str, place: PathContext) -> bool:
@@ -139,8 +198,9 @@ def _access_rules(config: HubConfig, place: PathContext) -> tuple[AccessRule, ..
                 entry.path, cwd=place.directory, links=place.links, flavour=place.flavour
             )
         except PathError as exc:
-            where = f"roots.access[{index}].path: {entry.path}: {exc}"
-            raise ConfigError(where, "Name a path that the hub may read.") from exc
+            fix = "Name a path that the hub may read."
+            fault = config.fault(("roots", "access", index, "path"), f"{entry.path}: {exc}", fix)
+            raise ConfigError.of([fault]) from exc
         rules.append(AccessRule(parts_of(found, place.flavour), entry.access))
     return tuple(rules)
 

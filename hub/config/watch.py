@@ -15,7 +15,7 @@ from msgspec import Struct
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig, Roots
-from hub.errors import HubError
+from hub.errors import ConfigError, HubError
 from hub.roots.effective import OperatorRoots
 from hub.sessions.operator_roots import Operator
 from hub.system.atomic_file import Look, look
@@ -121,9 +121,14 @@ class ConfigWatch:
         source = self._watched.source
         try:
             config, roots = await anyio.to_thread.run_sync(self._load)
+        except ConfigError as exc:
+            faults = exc.faults
+            for one in faults:
+                log.error("config not reloaded: the old roots stay", where=one.where, fix=one.fix)  # noqa: TRY400 - a mistake in the file needs no traceback
+            return
         except HubError as exc:
             where, _, fix = str(exc).partition("\n")
-            log.error("config not reloaded: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - a mistake in the file needs no traceback
+            log.error("config not reloaded: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - as above
             return
         except Exception:
             # No content of the file may end a running hub.

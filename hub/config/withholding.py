@@ -1,4 +1,4 @@
-"""Warn of environment variables that a server's config names but its process does not inherit."""
+"""Warn of servers that are left out, and of variables that a server does not get."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ import structlog
 
 from hub.launch.environments import mentioned
 from hub.launch.plan import LaunchTemplate
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import LeftOut, RemoteTarget, ServerSpec
 from hub.values import ServerName
 
 log = structlog.stdlib.get_logger(__name__)
+
+
+def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
+    """Log an error for each server that the config has and that cannot be used."""
+    for one in left_out:
+        for fault in one.faults:
+            log.error("server LEFT OUT", server=one.name, where=fault.where, fix=fault.fix)
 
 
 def warn_of_missed(

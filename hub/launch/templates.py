@@ -5,30 +5,46 @@ ${root}           the first root; `.` if there are no roots
 ${roots:,}        all roots, joined by the text after the colon
 ${NAME}           an environment variable
 ${NAME:-default}  the same, or `default` if it is unset or empty
+${input:NAME}     the variable HUB_INPUT_NAME: what an editor would ask its user for
 $${               a literal ${
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from msgspec import Struct
 
-_PLACEHOLDER = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
-_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+INPUT: Final = "HUB_INPUT_"
+"""How the names of variables begin that hold what an editor would ask for: `${input:NAME}`."""
+
+_PLACEHOLDER: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
+_INPUT: Final = re.compile(r"input:(?P<id>[^:{}]+)(?::-(?P<default>.*))?", re.DOTALL)
+_THEIRS: Final = re.compile(r"env[:.](\w+)")
+_MEANT: Final = ("roots", "root")
+_EDITORS: Final = frozenset({"workspaceFolder", "workspaceRoot"})
+"""What editors call the first root."""
+_VARIABLE: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 
 Lookup: TypeAlias = Callable[[str], str | None]
 """Returns the value of a variable, or None if it is not set: `environment.get`."""
 
 
 class TemplateError(ValueError):
-    """A template cannot be parsed or filled. The text says why, `fix` what to do."""
+    """A template cannot be parsed or filled. The text says why, `fix` what to do.
 
-    def __init__(self, why: str, fix: str = "Correct it; $${ is a literal ${.") -> None:
+    `variable` is the environment variable that is not set; None if that is not the reason.
+    """
+
+    def __init__(
+        self, why: str, fix: str = "Write $${ for a literal ${.", *, variable: str | None = None
+    ) -> None:
         super().__init__(why)
         self.fix = fix
+        self.variable = variable
 
 
 class EnvironmentVariable(Struct, frozen=True):
@@ -106,7 +122,10 @@ def parse_template(text: str, *, spread: bool = False) -> Template:
         end = found.end()
     template = Template(tuple(part for part in (*parts, text[end:]) if part != ""))
     if EachRoot() in template.parts and not (spread and template.spreads):
-        raise TemplateError("${roots} must be an argument of its own; ${roots:,} joins the roots")
+        raise TemplateError(
+            "${roots} must be an argument of its own",
+            "Write ${roots:,} for all roots in one text, or ${root} for the first.",
+        )
     return template
 
 
@@ -120,20 +139,36 @@ def _part(found: re.Match[str]) -> TemplatePart:
         return "${"
     body = found["body"]
     if found["open"] or body is None:
-        raise TemplateError("a placeholder is not closed, or contains another")
+        why = "a placeholder is not closed, or contains another"
+        raise TemplateError(why, "Close it with }; $${ is a literal ${.")
     if body == "roots":
         return EachRoot()
     if body == "root":
         return FirstRoot()
     if body.startswith("roots:") and body[6:7] not in {"", "-"}:
         return JoinedRoots(body.removeprefix("roots:"))
+    if asked := _INPUT.fullmatch(body):
+        return EnvironmentVariable(input_variable(asked["id"]), asked["default"])
     variable = _VARIABLE.fullmatch(body)
     if variable is None or variable["name"] in {"root", "roots"}:
-        raise TemplateError(
-            f"unknown placeholder ${{{body}}}",
-            "Use a variable of the environment, ${NAME}; $${ is a literal ${.",
-        )
+        raise TemplateError(f"unknown placeholder ${{{body}}}", _known_placeholder(body))
     return EnvironmentVariable(variable["name"], variable["default"])
+
+
+def input_variable(id_: str) -> str:
+    """Return the name of the variable that has the value of `${input:id_}`."""
+    return INPUT + re.sub(r"\W", "_", id_, flags=re.ASCII).upper()
+
+
+def _known_placeholder(body: str) -> str:
+    theirs = _THEIRS.match(body)
+    if theirs:
+        return f"Write ${{{theirs[1]}}}."
+    if body.partition(":")[0] in _MEANT:
+        return "Write ${roots}, ${root} or ${roots:,}."
+    if re.fullmatch(r"\s*[A-Za-z_]\w*\s*", body):
+        return f"Write ${{{body.strip()}}}, without spaces."
+    return "Write a variable of the environment as ${NAME}; $${ is a literal ${."
 
 
 def _filled(part: TemplatePart, lookup: Lookup, roots: Sequence[str]) -> str:
@@ -157,9 +192,18 @@ def _value(name: str, default: str | None, lookup: Lookup) -> str:
     if default is not None:
         return value or default
     if value is None:
-        raise TemplateError(
-            f"${{{name}}} is not set; placeholders are ${{roots}}, ${{root}}, ${{roots:,}} "
-            f"and variables of the environment",
-            f"Set it, or give it a default: ${{{name}:-default}}.",
-        )
+        raise _unset(name)
     return value
+
+
+def _unset(name: str) -> TemplateError:
+    if name.startswith(INPUT):
+        fix = f"Set {name} for the hub. `roots-hub check` asks for it on a terminal."
+        return TemplateError(f"the input {name} has no value", fix, variable=name)
+    why = f"the variable {name} is not set"
+    meant = difflib.get_close_matches(name, _MEANT, n=1, cutoff=0.7)
+    if name in _EDITORS or meant:  # a misspelt placeholder, no variable
+        fix = f"Write ${{{meant[0] if meant else 'root'}}}, or set the variable."
+        return TemplateError(why, fix)
+    fix = f"Set it for the hub, or give it a default: ${{{name}:-default}}."
+    return TemplateError(why, fix, variable=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
@@ -17,7 +17,7 @@ from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.operator_roots import Operator
-from hub.specs import ServerSpec
+from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
 from hub.system.worker import FairWorker
 from hub.values import JsonObject, ServerName
@@ -82,7 +82,8 @@ class Services(Struct, frozen=True):
 
     `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
     request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
-    the servers' instructions. `environments` has the variables that launched servers inherit.
+    the servers' instructions. `left_out` are servers of the config that cannot be used; they are
+    among the `names` only. `environments` has the variables that launched servers inherit.
     `has_config` False: the folders that the command line names bound all clients.
     `max_result` None: results of any size are passed on.
     """
@@ -100,6 +101,7 @@ class Services(Struct, frozen=True):
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None
+    left_out: Sequence[LeftOut] = ()
     max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
     environments: Mapping[ServerName, Mapping[str, str]] = field(

@@ -280,6 +280,31 @@ def test_warnings_are_shown(
     assert run("plan", "--config", "client.json") == 0
 
 
+def test_a_server_that_cannot_be_used_is_down_and_the_check_fails(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = {"good": {"command": "true"}, "bad": {"command": "x", "env": {"K": "${env:NOT_SET}"}}}
+    (top / "client.json").write_text(json.dumps({"mcpServers": entries}))
+    assert run("check", "--config", "client.json") == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "bad: down, left out:",
+        "  client.json: mcpServers.bad.env.K: the variable NOT_SET is not set",
+        "  Set the variable NOT_SET for the hub, or write its value here.",
+    ]
+    assert "1 server: good. Left out: bad. The others run." in lines
+
+
+def test_other_programs_files_get_no_hints_at_keys_that_they_cannot_have(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (top / "client.json").write_text('{"mcpServers": {"a": {"url": "https://x.example/"}}}')
+    assert run("check", "--config", "client.json") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 server: a. The config is fine.\n")
+    assert "share: roots" not in out
+
+
 def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
     """Let hubs start these instead of processes."""
 

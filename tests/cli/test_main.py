@@ -226,10 +226,11 @@ def test_a_bad_config_is_three_and_starts_nothing(
     }
     Path("hub.yaml").write_text(json.dumps({"version": 1, "servers": servers}))
     code, err = failing(capsys, command, "--config", "hub.yaml")
-    where, fix = err.splitlines()
+    where, fix, *excerpt = err.splitlines()
     assert code == 3
-    assert where.startswith("roots-hub: hub.yaml: servers.files.args[2]: ${rots} is not set; ")
-    assert fix == "Set it, or give it a default: ${rots:-default}."
+    assert where == "roots-hub: hub.yaml: servers.files.args[2]: the variable rots is not set"
+    assert fix == "Write ${roots}, or set the variable."
+    assert excerpt[2:] == ['1 | … "${rots}"', "  |   ^^^^^^^^^"]
     assert not made.exists()
 
 
@@ -239,7 +240,8 @@ def test_a_config_that_is_not_there_is_three(
 ) -> None:
     assert failing(capsys, command, "--config", "/nowhere/hub.yaml") == (
         3,
-        "roots-hub: /nowhere/hub.yaml: no such file\nName one by --config or HUB_CONFIG.\n",
+        "roots-hub: /nowhere/hub.yaml: no such file\nName a file that exists, by --config or "
+        "HUB_CONFIG.\n",
     )
 
 
@@ -252,7 +254,7 @@ def test_an_unknown_value_is_three(
     code, err = failing(capsys, "check")
     assert code == 3
     assert err.startswith("roots-hub: the config: names: ")
-    assert len(err.splitlines()) == 2
+    assert "pydantic" not in err
 
 
 @pytest.mark.parametrize(
@@ -376,8 +378,9 @@ def test_a_command_loads_what_it_needs_and_no_more() -> None:
 
 
 def test_yaml_is_loaded_for_yaml_alone(tmp_path: Path) -> None:
-    config = '{"servers": {"a": {"command": "x"}}, "version": 1}'
-    for name, loaded in ((".mcp.json", []), ("hub.yaml", ["yaml"])):
+    in_json = '{"servers": {"a": {"command": "x"}}, "version": 1}'
+    in_yaml = "servers: {a: {command: x}}\nversion: 1\n"
+    for name, config, loaded in ((".mcp.json", in_json, []), ("hub.yaml", in_yaml, ["yaml"])):
         (tmp_path / name).write_text(config)
         code = (
             "from pathlib import Path; from hub.config.fields import LoadContext; "

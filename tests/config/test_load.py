@@ -92,14 +92,16 @@ servers:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("", "version: is missing"),
+        ("", "is empty"),
+        ("# only a comment", "is empty"),
+        ("servers: {a: {command: x}}", "version is missing"),
         ("- 1", "must be a mapping"),
-        ("version: 2\nservers: {a: {command: x}}", "version: should be 1"),
+        ("version: 2\nservers: {a: {command: x}}", "version: must be the number 1"),
         ("version: 1", "servers: no servers"),
         (MINIMAL + "gaurd: off", "gaurd: unknown key"),
-        (MINIMAL + "names: sometimes", "names: should be 'auto', 'always' or 'never'"),
-        (MINIMAL + "roots: {timeout: .inf}", "roots.timeout: should be a finite number"),
-        (MINIMAL + "roots: {timeout: 0}", "roots.timeout: should be greater than 0"),
+        (MINIMAL + "names: sometimes", "names: must be auto, always or never"),
+        (MINIMAL + "roots: {timeout: .inf}", "roots.timeout: must be a number of seconds"),
+        (MINIMAL + "roots: {timeout: 0}", "roots.timeout: must be more than 0"),
         (MINIMAL + "roots: {ceiling: /a}", "roots.ceiling: must be a list"),
         (MINIMAL + "roots: {ceiling: [~other]}", "roots.ceiling[0]: only ~ and ~/..."),
         *(
@@ -113,30 +115,29 @@ servers:
             "version: 1\nservers: {a: {url: 'http://h', environment: all}}",
             "servers.a.environment: unknown key",
         ),
-        (MINIMAL + "expose: all", "expose: should be 'tools' or 'search'"),
-        ("version: 1\nservers: {a: {}}", "servers.a: needs exactly one of command and url"),
-        ("version: 1\nservers: {a: {command: x, url: y}}", "servers.a: needs exactly one"),
+        (MINIMAL + "expose: all", "expose: must be tools or search"),
+        ("version: 1\nservers: {a: {}}", "servers.a: has no command and no url"),
+        (
+            "version: 1\nservers: {a: {command: x, url: y}}",
+            "servers.a: has both a command and a url",
+        ),
         ("version: 1\nservers: {a: {command: x, comand: y}}", "servers.a.comand: unknown key"),
         (
             "version: 1\nservers: {a: {command: x, args: [b, '--d=${roots}']}}",
             "servers.a.args[1]: ${roots} must be an argument of its own",
         ),
         (
-            "version: 1\nservers: {a: {command: x, args: [8080]}}",
-            "servers.a.args[0]: must be a string",
-        ),
-        (
             "version: 1\nservers: {a: {command: x, args: ['${rots}']}}",
-            "servers.a.args[0]: ${rots} is",
+            "servers.a.args[0]: the variable rots is not set",
         ),
         (
             "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}}",
-            "servers.a.env.A: ${NO} is not",
+            "servers.a.env.A: the variable NO is not set",
         ),
         ("version: 1\nservers: {a: {url: '${TOKEN}'}}", "servers.a.url: must be an http"),
-        ("version: 1\nservers: {'': {command: x}}", "servers.: String should have at least 1"),
-        ("a: [1", "line 1, column 6: "),
-        ("a: \x07", "not YAML"),
+        ("version: 1\nservers: {'': {command: x}}", "servers.: is empty"),
+        ("a: [1", "line 1, column 4: "),
+        ("a: \x07", "line 1, column 4: has a character"),
     ],
 )
 def test_an_error_names_its_place(tmp_path: Path, text: str, where: str) -> None:
@@ -144,23 +145,24 @@ def test_an_error_names_its_place(tmp_path: Path, text: str, where: str) -> None
 
 
 def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
-    assert refused(tmp_path, MINIMAL + "gaurd: off").fix.startswith("Did you mean guard?")
+    assert refused(tmp_path, MINIMAL + "gaurd: off").fix == "Write `guard`."
 
 
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
-        ("", "Start with `version: 1` and `servers:`; other programs' files have `mcpServers`."),
-        ("version: 1\nservers: {a: {comand: x}}", "Did you mean command?"),
-        ("version: 1\nservers: {a: {}}", "Give it either a command or a url."),
-        ("version: 1\nservers: {a: 5}", "Give it either a command or a url."),
+        ("", "Start with `version: 1` and `servers:`."),
+        ("version: 1\nservers: {a: {comand: x}}", "Write `command`."),
+        ("version: 1\nservers: {a: {}}", "Give it either a `command` or a `url`."),
+        ("version: 1\nservers: {a: 5}", "Give it a `command` and `args`, or a `url`."),
+        ("version: 1\nservers: {a: npx -y x}", "Write `{command: npx, args: [-y, x]}`."),
         (
             "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}}",
-            "Set it, or give it a default: ${NO:-default}.",
+            "Set it for the hub, or give it a default: ${NO:-default}.",
         ),
         (
             "version: 1\nservers: {a: {command: x, args: ['${input:key}']}}",
-            "Use a variable of the environment, ${NAME}; $${ is a literal ${.",
+            "Set HUB_INPUT_KEY for the hub. `roots-hub check` asks for it on a terminal.",
         ),
     ],
 )
@@ -170,7 +172,7 @@ def test_an_error_says_what_to_do(tmp_path: Path, text: str, fix: str) -> None:
 
 def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
     text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
-    assert refused(tmp_path, text).fix.startswith("Did you mean name?")
+    assert refused(tmp_path, text).fix == "Write `name`."
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
     ],
 )
 def test_a_key_in_the_wrong_place_is_sent_to_its_own(tmp_path: Path, text: str, home: str) -> None:
-    assert refused(tmp_path, text).fix.startswith(f"It belongs in {home}. `roots-hub schema`")
+    assert refused(tmp_path, text).fix == f"It belongs in {home}."
     assert "mean" not in refused(tmp_path, MINIMAL + "qqqqqq: off").fix
 
 
@@ -231,7 +233,7 @@ def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:
             "mcpServers.a.args: must be a list",
         ),
         ('{"mcpServers": {"a": {"disabled": true}}}', "mcpServers: every server is disabled"),
-        ('{"mcpServers": {"a": 1, "a": 2}}', "duplicate key 'a'"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', "line 1, column 25: duplicate key 'a'"),
         ('{"mcpServers":\n  {/* x */ a}}', "line 2, column 12: "),
         (
             '{"version": 1, "servers": {"a": {"command": "x", "type": "stdio"}}}',
@@ -248,7 +250,7 @@ def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^no\.yaml: no such file\n"):
         load_config("no.yaml", context)
     (tmp_path / "dir.yaml").mkdir()
-    with pytest.raises(ConfigError, match=r"^dir\.yaml: Is a directory\nName a file in it\."):
+    with pytest.raises(ConfigError, match=r"^dir\.yaml: is a directory\nName the file in it\."):
         load_config("dir.yaml", context)
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
     with pytest.raises(ConfigError, match=r"^latin\.yaml: is not UTF-8"):
@@ -287,7 +289,7 @@ def test_a_command_line_is_a_hub_with_one_server(argv: list[str], name: str) -> 
 
 
 def test_a_command_lines_mistake_names_the_argument() -> None:
-    with pytest.raises(ConfigError, match=r"^servers\.x\.args\[0\]: \$\{NO\} is not set"):
+    with pytest.raises(ConfigError, match=r"^servers\.x\.args\[0\]: the variable NO is not set"):
         config_from_command(["x", "${NO}"], LoadContext(Path("/w")))
 
 
@@ -297,7 +299,7 @@ def test_a_command_lines_mistake_names_the_argument() -> None:
         ("version: 1\nservers: {a: {command: x, type: stdio}}", "Leave it out: "),
         (
             "version: 1\nservers: {a: {command: x, disabled: true}}",
-            "To disable a server, comment it out. ",
+            "To disable a server, comment it out.",
         ),
     ],
 )
@@ -310,6 +312,94 @@ def test_keys_that_other_programs_have_are_known_to_be_theirs(
 def test_a_windows_path_in_json_is_said_to_want_its_backslashes_twice(tmp_path: Path) -> None:
     text = r'{"mcpServers": {"a": {"command": "C:\Users\x"}}}'
     assert refused(tmp_path, text, "client.json").fix == r"Write each \ twice."
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "version: 1\nguard: of\nservers:\n  a: {comand: x}\n  b: {command: x, timeout: 5m}\n"
+    error = refused(tmp_path, text)
+    assert [fault.fix for fault in error.faults] == [
+        "Write `guard: off`.",
+        "Write `command`.",
+        "Write `timeout: 300`.",
+    ]
+    assert str(error).endswith("\n\n3 mistakes.")
+    assert error.faults[2].excerpt.splitlines() == [
+        " --> hub.yaml:5:28",
+        "  |",
+        "5 |   … timeout: 5m",
+        "  |              ^^",
+    ]
+
+
+def test_numbers_in_env_and_args_are_texts(tmp_path: Path) -> None:
+    yaml = "version: 1\nservers: {a: {command: x, args: [80, 1.10, yes], env: {P: 80, M: 0755}}}"
+    server = stdio(load(tmp_path, yaml), "a")
+    assert (server.args, server.env) == (("80", "1.10", "yes"), {"P": "80", "M": "0755"})
+    json_text = '{"mcpServers": {"a": {"command": "x", "args": [80, 1.10], "env": {"P": true}}}}'
+    server = stdio(load(tmp_path, json_text, "x.json"), "a")
+    assert (server.args, server.env) == (("80", "1.10"), {"P": "true"})
+
+
+def test_a_variable_that_is_not_set_leaves_out_its_server_alone(tmp_path: Path) -> None:
+    text = "version: 1\nservers: {a: {command: x, env: {A: '${NO}'}}, b: {command: y}}"
+    config = load(tmp_path, text).config
+    assert list(config.servers) == ["b"]
+    (left_out,) = config.left_out
+    assert left_out.name == "a"
+    assert left_out.reason == (
+        "hub.yaml: servers.a.env.A: the variable NO is not set. "
+        "Set it for the hub, or give it a default: ${NO:-default}."
+    )
+    assert not config.is_clients
+
+
+def test_a_mistake_in_a_hub_yaml_is_an_error_even_beside_a_missing_variable(tmp_path: Path) -> None:
+    text = "version: 1\nservers: {a: {command: '${NO}/x'}, b: {command: y, no: 1}, c: {command: z}}"
+    assert len(refused(tmp_path, text).faults) == 2
+
+
+def test_what_makes_no_sense_in_a_clients_file_leaves_out_its_server_alone(tmp_path: Path) -> None:
+    entries: dict[str, Any] = {
+        "a": {"command": "x"},
+        "b": {"source": "extension", "settings": {}},
+        "c": {"command": "x", "args": "y"},
+        "d": {"command": "x", "cwd": 5},
+        "e": {"type": "ws", "url": "ws://x"},
+        "f": None,
+    }
+    config = load(tmp_path, json.dumps({"context_servers": entries}), "zed.json").config
+    assert list(config.servers) == ["a"]
+    assert [one.name for one in config.left_out] == ["b", "c", "d", "e", "f"]
+    assert config.is_clients
+    assert all(
+        one.faults[0].where.startswith(f"zed.json: context_servers.{one.name}")
+        for one in config.left_out
+    )
+
+
+def test_a_file_without_a_server_that_can_be_used_is_an_error(tmp_path: Path) -> None:
+    entries = {"a": {"source": "extension"}, "b": {"command": "x", "cwd": 5}}
+    error = refused(tmp_path, json.dumps({"mcpServers": entries}), "x.json")
+    assert len(error.faults) == 2
+
+
+def test_codex_has_its_servers_in_toml(tmp_path: Path) -> None:
+    text = (
+        '[mcp_servers.a]\ncommand = "x"\nargs = [1]\n[mcp_servers.b]\nbearer_token_env_var = "T"\n'
+    )
+    config = load(tmp_path, text + 'url = "https://h/"\n', "config.toml").config
+    assert list(config.servers) == ["a"]
+    fault = config.left_out[0].faults[0]
+    assert fault.where == (
+        "config.toml: mcp_servers.b.bearer_token_env_var: the variable T is not set"
+    )
+    assert fault.fix == "Set the variable T for the hub."
+
+
+def test_a_file_that_is_nearly_a_clients_is_told_the_section(tmp_path: Path) -> None:
+    assert refused(tmp_path, '{"mcpservers": {}}', "x.json").fix == "Write `mcpServers`."
+    unwrapped = refused(tmp_path, '{"a": {"command": "x"}}', "x.json")
+    assert unwrapped.where == "x.json: the servers are not in a section"
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_a_directory_that_is_not_safe_to_share_is_an_error() -> None:
     server = {"command": "npx", "args": [FILES, "/etc"]}
     with pytest.raises(ConfigError) as caught:
         spec(server)
-    assert caught.value.where == "servers.s.args: Path is not safe for sharing"
+    assert caught.value.where == "servers.s.args[1]: /etc: Path is not safe for sharing"
     assert "roots.allow_unsafe" in caught.value.fix
     allowed = spec(server, unsafe=False)
     assert allowed.directories == ("/etc",)

@@ -103,7 +103,7 @@ async def test_an_empty_list_grants_nothing(top: Path) -> None:
     [
         (config("{fallbck: [b]}"), "hub.yaml: roots.fallbck: unknown key"),
         ("version: 1\nroots: [", "hub.yaml: line 2, column 9: "),
-        ("", "hub.yaml: version: is missing"),
+        ("", "hub.yaml: is empty"),
     ],
 )
 async def test_a_config_that_does_not_load_changes_nothing(

@@ -45,7 +45,8 @@ def test_placeholders_are_replaced_once(text: str, filled: str) -> None:
         "${root:-x}",
         "a\0b",
         "--dirs=${roots}",
-        "${input:key}",
+        "${input:}",
+        "${env:key}",
     ],
 )
 def test_an_unknown_placeholder_is_an_error(text: str) -> None:
@@ -67,9 +68,42 @@ def test_one_element_stays_one_element() -> None:
 
 
 def test_an_unset_variable_is_named() -> None:
-    with pytest.raises(TemplateError, match=r"\$\{rots\} is not set") as raised:
+    with pytest.raises(TemplateError, match="the variable rots is not set") as raised:
         parse_template("${rots}").fill(ENVIRONMENT.get, ROOTS)
-    assert raised.value.fix == "Set it, or give it a default: ${rots:-default}."
+    assert raised.value.fix == "Write ${roots}, or set the variable."
+    assert raised.value.variable is None  # a mistake in the file
+    with pytest.raises(TemplateError) as raised:
+        parse_template("${workspaceFolder}").fill(ENVIRONMENT.get, ROOTS)
+    assert raised.value.fix == "Write ${root}, or set the variable."
+    with pytest.raises(TemplateError, match="the variable TOKEN is not set") as raised:
+        parse_template("${TOKEN}").fill(ENVIRONMENT.get, ROOTS)
+    assert raised.value.fix == "Set it for the hub, or give it a default: ${TOKEN:-default}."
+    assert raised.value.variable == "TOKEN"
+
+
+def test_an_editors_input_is_a_variable() -> None:
+    text = parse_template("Bearer ${input:github-token}")
+    assert text.fill({"HUB_INPUT_GITHUB_TOKEN": "x"}.get, ()) == "Bearer x"
+    assert parse_template("${input:a:-b}").fill(ENVIRONMENT.get, ()) == "b"
+    with pytest.raises(TemplateError, match="HUB_INPUT_GITHUB_TOKEN has no value") as raised:
+        text.fill(ENVIRONMENT.get, ())
+    assert "`roots-hub check` asks" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("${env:HOME}", "Write ${HOME}."),
+        ("${env.HOME}", "Write ${HOME}."),
+        ("${ HOME }", "Write ${HOME}, without spaces."),
+        ("${root:,}", "Write ${roots}, ${root} or ${roots:,}."),
+        ("${1}", "Write a variable of the environment as ${NAME}; $${ is a literal ${."),
+    ],
+)
+def test_a_wrong_placeholder_is_told_how_to_write_it(text: str, fix: str) -> None:
+    with pytest.raises(TemplateError) as raised:
+        parse_template(text)
+    assert raised.value.fix == fix
 
 
 def test_without_roots_the_first_one_is_the_current_directory() -> None:

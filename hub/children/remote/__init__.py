@@ -11,6 +11,6 @@ Reading order:
 - `connect`: open a connection
 - `http_client`: requests, redirects, cookies, headers
 - `messages`: the queue of received messages, and a task for each request
-- `streamable_http`, then `resumption`: sessions and streams that are resumed
 - `sse`: the transport of MCP 2024-11-05
+- `streamable_http`, then `resumption`: sessions and streams that are resumed; falls back to `sse`
 """

@@ -48,7 +48,8 @@ async def open_remote(
                 tasks.cancel_scope.cancel()
         else:
             async with anyio.create_task_group() as tasks:
-                link = HttpLink(server, endpoint, tasks, log)
+                falls_back = target.transport == "auto"
+                link = HttpLink(server, endpoint, tasks, log, falls_back=falls_back)
                 try:
                     yield link
                 finally:

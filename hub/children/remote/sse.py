@@ -7,6 +7,7 @@ from contextlib import aclosing
 from functools import partial
 
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.children.remote.http_client import (
@@ -37,20 +38,41 @@ _JSON = {b"content-type": b"application/json"}
 _OK, _REDIRECTS = 200, 300
 
 
+class Ways(Struct, frozen=True, eq=False):
+    """The ways in and out of a connection that another transport goes on to use."""
+
+    conduct: PeerConduct
+    inbound: InboundQueue
+    outlet: HttpOutbox
+
+
 class SseLink:
-    """The connection to a child over HTTP+SSE; `tasks` run the requests in flight."""
+    """The connection to a child over HTTP+SSE; `tasks` run the requests in flight.
+
+    `ways` are those of a connection over streamable HTTP that the child refused.
+    """
 
     private_directory: str | None = None
 
     def __init__(
-        self, server: str, endpoint: Endpoint, tasks: TaskGroup, log: ChildLog | None = None
+        self,
+        server: str,
+        endpoint: Endpoint,
+        tasks: TaskGroup,
+        log: ChildLog | None = None,
+        *,
+        ways: Ways | None = None,
     ) -> None:
         self._server = server
         self._endpoint = endpoint
-        self.conduct = PeerConduct(server, log)
-        self._inbound = InboundQueue(self.conduct)
         self._has_begun = False
-        self.outlet = HttpOutbox(server, self, self._inbound, tasks)
+        if ways is None:
+            conduct = PeerConduct(server, log)
+            inbound = InboundQueue(conduct)
+            ways = Ways(conduct, inbound, HttpOutbox(server, self, inbound, tasks))
+        self.conduct = ways.conduct
+        self._inbound = ways.inbound
+        self.outlet = ways.outlet
 
     async def next(self) -> Message:
         return await self._inbound.next()

@@ -34,6 +34,8 @@ from hub.children.remote.messages import (
     taken_back,
 )
 from hub.children.remote.resumption import SessionEndedError, pause, resumed
+from hub.children.remote.sse import SseLink, Ways
+from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.exact_json import WireError
@@ -103,6 +105,9 @@ class RemoteSession:
 
 MAX_RESUMPTIONS = 3
 """How many resumptions of a response in a row may bring nothing."""
+ENDPOINT_WAIT = 5.0
+"""Seconds that a child has to offer HTTP+SSE once it has refused streamable HTTP."""
+_NO_STREAMABLE_HTTP = frozenset({400, 404, 405})
 _BROKE_OFF = "the connection broke off"
 
 _ACCEPTS = {b"accept": b"application/json, text/event-stream", b"content-type": b"application/json"}
@@ -124,12 +129,22 @@ class _Post(Struct, frozen=True, eq=False):
 
 
 class HttpLink:
-    """The connection to a child over streamable HTTP; `tasks` run what is in flight."""
+    """The connection to a child over streamable HTTP; `tasks` run what is in flight.
+
+    With `falls_back` it goes on over HTTP+SSE if the child refuses `initialize` with 400, 404 or
+    405 and offers that older transport at the same URL (MCP, "Backwards Compatibility").
+    """
 
     private_directory: str | None = None
 
     def __init__(
-        self, server: str, endpoint: Endpoint, tasks: TaskGroup, child_log: ChildLog | None = None
+        self,
+        server: str,
+        endpoint: Endpoint,
+        tasks: TaskGroup,
+        child_log: ChildLog | None = None,
+        *,
+        falls_back: bool = False,
     ) -> None:
         self._server = server
         self._endpoint = endpoint
@@ -137,6 +152,8 @@ class HttpLink:
         self.conduct = PeerConduct(server, child_log)
         self._inbound = InboundQueue(self.conduct)
         self._session = RemoteSession(server)
+        self._falls_back = falls_back
+        self._older: SseLink | None = None
         self.outlet = HttpOutbox(server, self, self._inbound, tasks)
 
     async def next(self) -> Message:
@@ -164,6 +181,9 @@ class HttpLink:
 
         Raises: ExchangeError if it is lost.
         """
+        if self._older is not None:
+            await self._older.tell(message, body)
+            return
         if self._session.is_modern:  # the modern era has only requests
             return
         match message:
@@ -192,6 +212,8 @@ class HttpLink:
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
         """Return a function that posts a request, and queues the messages up to its response."""
+        if self._older is not None:
+            return self._older.asking(request, body)
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
         parser = EventParser(messages.MAX_MESSAGE_BYTES)
         return partial(
@@ -202,7 +224,8 @@ class HttpLink:
         exchange = await self._endpoint.open("POST", headers, body)
         try:
             if exchange.status != _OK:
-                await self._refused(post, exchange)
+                if not await self._fell_back(post, exchange, body):
+                    await self._refused(post, exchange)
                 return
             self._session.begin(post.request, exchange)
             if exchange.kind == "application/json":
@@ -215,6 +238,24 @@ class HttpLink:
         finally:
             await exchange.close()
         await self._resume(post)
+
+    async def _fell_back(self, post: _Post, exchange: Exchange, body: bytes) -> bool:
+        """Go on over HTTP+SSE if the child has no streamable HTTP; return whether it has not."""
+        is_first = self._falls_back and post.request.method == "initialize"
+        if not is_first or exchange.status not in _NO_STREAMABLE_HTTP:
+            return False
+        ways = Ways(self.conduct, self._inbound, self.outlet)
+        older = SseLink(self._server, self._endpoint, self._tasks, ways=ways)
+        try:
+            with anyio.fail_after(ENDPOINT_WAIT):
+                await self._tasks.start(older.listen)
+        except (ChildError, TimeoutError) as exc:
+            log.debug("no HTTP+SSE either", server=self._server, error=str(exc))
+            return False
+        log.info("speaks the older transport, HTTP+SSE", server=self._server)
+        self._older = older
+        await older.asking(post.request, body)()
+        return True
 
     async def _refused(self, post: _Post, exchange: Exchange) -> None:
         """Queue the failure of a refused request: a JSON-RPC error says more than a status."""

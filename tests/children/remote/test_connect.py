@@ -108,13 +108,15 @@ async def owned(target: RemoteTarget, tmp_path: object, **changes: Any) -> Async
 
 
 @live
-@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize(
+    ("transport", "chosen"), [("http", "http"), ("sse", "sse"), ("http", "auto"), ("sse", "auto")]
+)
 async def test_a_remote_child_is_greeted_listed_and_called(
-    transport: Any, tmp_path: object
+    transport: str, chosen: Any, tmp_path: object
 ) -> None:
     async with (
         listening(transport) as url,
-        owned(RemoteTarget(url, {}, transport), tmp_path) as child,
+        owned(RemoteTarget(url, {}, chosen), tmp_path) as child,
     ):
         ready = await child.ready()
         assert [tool["name"] for tool in ready.listing.tools] == ["wait", "echo", "ask", "roots"]

@@ -1,0 +1,13 @@
+"""Configs of other programs (MCP clients), read as they are, in the shape of hub.yaml.
+
+What the hub has no use for is named in a warning, as other programs write these files. An entry
+that the hub cannot use is no error of the file: it is left out, with its problems.
+
+Main types: `ClientConfig` (a program's servers), `ClientServer` (one server in hub.yaml's
+shape, its problems, and where its keys came from).
+
+Read in this order:
+- `sections`: where the servers are in the files of each program;
+- `entries`: one server, in the spellings of all programs;
+- `placeholders`: the programs' placeholders, put into the hub's.
+"""

@@ -1,0 +1,201 @@
+"""Find the servers in the configs of MCP clients, each of which has them in a place of its own."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from hub.config.clients.entries import ClientServer, read_entry
+from hub.config.clients.placeholders import Respelling
+from hub.config.fields import LoadContext
+from hub.config.source.documents import Document, ParsedConfig
+from hub.config.source.places import Path, spelled
+from hub.errors import ConfigError
+from hub.launch.templates import input_variable
+
+_SECTIONS: Final[tuple[Path, ...]] = (
+    (
+        "mcpServers",
+    ),  # Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Continue, ...
+    ("context_servers",),  # Zed
+    ("mcp_servers",),  # Codex
+    ("mcp", "servers"),  # VS Code's settings, OpenCode 2
+    ("mcp.servers",),
+    ("amp.mcpServers",),
+    ("mcp",),  # OpenCode
+    ("extensions",),  # Goose
+    ("servers",),  # VS Code
+)
+_OWN_KEYS: Final = ("roots", "guard", "listen", "audit", "expose", "names", "max_children")
+"""Keys that only hub.yaml has: beside other programs' sections they have no effect."""
+_INPUT: Final = re.compile(r"(?<!\$)\$\{input:([^:{}]+)\}")
+_NAMED: Final = 5
+"""How many of the ignored keys at the top a warning names."""
+
+
+class ClientConfig(Struct, frozen=True):
+    """The servers of an MCP client's config, by name; `places` says where each is in the file."""
+
+    entries: dict[str, ClientServer]
+    places: dict[str, Path]
+    section: Path
+    warnings: tuple[str, ...]
+
+
+class EditorInput(Struct, frozen=True):
+    """What an editor would ask its user for: `${input:id}`."""
+
+    id: str
+    description: str = ""
+    default: str | None = None
+    is_secret: bool = True
+
+    @property
+    def variable(self) -> str:
+        """The environment variable with the value."""
+        return input_variable(self.id)
+
+
+def client_config(document: Document, context: LoadContext) -> ClientConfig | None:
+    """Return the servers in a client's config; None if the document has none of its sections.
+
+    Raises: ConfigError if the section is no mapping, or every server in it is turned off.
+    """
+    found = list(_found(document, context))
+    if not found:
+        return None
+    defaults = {one.id: one.default for one in inputs_in(document) if one.default is not None}
+    respelling = Respelling(context.home, context.environment, defaults)
+    entries: dict[str, ClientServer] = {}
+    places: dict[str, Path] = {}
+    for section, value in found:
+        for name, key, raw in _named(document, section, value):
+            entries[name], places[name] = read_entry(raw), (*section, key)
+    _check_any_is_on(document, found[0][0], entries)
+    on = {name: entry for name, entry in entries.items() if not entry.is_off}
+    warnings = _ignored(document.raw, {str(path[0]) for path, _ in found})
+    for entry in on.values():
+        entry.server = respelling.entry(entry.server)
+    for name, entry in entries.items():
+        warnings += [f"{spelled(places[name])}: {one}" for one in entry.warnings]
+    return ClientConfig(on, places, found[0][0], tuple(warnings))
+
+
+def _found(document: Document, context: LoadContext) -> Iterator[tuple[Path, object]]:
+    """Yield the sections with servers, the general one before that of a project."""
+    raw = document.raw
+    for section in _SECTIONS:
+        value = _at(raw, section)
+        is_there = value is not None or (section[0] in raw and len(section) == 1)
+        if is_there and _is_theirs(section, value, document):
+            yield section, value
+            break
+    projects = raw.get("projects")
+    if not isinstance(projects, dict):
+        return
+    # Claude Code keeps the servers of a project by its directory.
+    here = context.directory
+    for directory in (here, *here.parents):
+        section = ("projects", str(directory), "mcpServers")
+        if isinstance(value := _at(raw, section), dict) and value:
+            yield section, cast("object", value)
+            return
+
+
+def _at(raw: Any, path: Path) -> Any:
+    for part in path:
+        raw = cast("ParsedConfig", raw).get(str(part)) if isinstance(raw, dict) else None
+    return raw
+
+
+def _is_theirs(section: Path, value: object, document: Document) -> bool:
+    if section == ("servers",):
+        return document.form == "json" and "version" not in document.raw
+    if section in {("mcp",), ("extensions",)}:
+        entries = list(cast("ParsedConfig", value).values()) if isinstance(value, dict) else []
+        return bool(entries) and all(isinstance(entry, dict) for entry in entries)
+    return True
+
+
+def _named(
+    document: Document, section: Path, value: object
+) -> Iterator[tuple[str, str | int, Any]]:
+    """Yield the name, key and value of each entry of a section.
+
+    Raises: ConfigError if it is neither a mapping nor a list of entries with names.
+    """
+    if isinstance(value, dict):
+        for name, raw in cast("ParsedConfig", value).items():
+            yield str(name), str(name), raw
+    elif isinstance(value, list):
+        for index, raw in enumerate(cast("list[Any]", value)):
+            name = cast("ParsedConfig", raw).get("name") if isinstance(raw, dict) else None
+            yield (str(name) if name else f"server-{index + 1}"), index, raw
+    else:
+        fix = 'Write {"NAME": {"command": "..."}}: each server by its name.'
+        raise ConfigError.of([document.fault(section, "must be a mapping", fix)])
+
+
+def _check_any_is_on(document: Document, section: Path, entries: dict[str, ClientServer]) -> None:
+    if entries and all(entry.is_off for entry in entries.values()):
+        raise ConfigError.of([document.fault(section, "every server is disabled", "Enable one.")])
+
+
+def _ignored(raw: ParsedConfig, sections: Iterable[str]) -> list[str]:
+    known = {*sections, "inputs", "$schema", "projects"}
+    keys = [key for key in raw if key not in known]
+    warnings = [
+        f"{key}: has no effect here, only in a hub.yaml" for key in keys if key in _OWN_KEYS
+    ]
+    others = [key for key in keys if key not in _OWN_KEYS]
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        warnings.append(f"ignored: {', '.join(others[:_NAMED])}{more}")
+    return warnings
+
+
+def likely_section(raw: ParsedConfig) -> tuple[str, str] | None:
+    """Return a key that is probably a misspelt section of a client's config, and that section."""
+    known = {str(path[0]).lower(): str(path[0]) for path in _SECTIONS[:3]}
+    for key in raw:
+        near = difflib.get_close_matches(key.lower().replace("-", ""), known, n=1, cutoff=0.85)
+        if near and known[near[0]] != key:
+            return key, known[near[0]]
+    return None
+
+
+def inputs_in(document: Document) -> list[EditorInput]:
+    """Return what a config's editor would ask its user for: its `inputs`."""
+    nested = _at(document.raw, ("mcp", "inputs"))
+    listed = document.raw.get("inputs") or nested
+    if not isinstance(listed, list):
+        return []
+    entries = [
+        cast("ParsedConfig", one) for one in cast("list[Any]", listed) if isinstance(one, dict)
+    ]
+    return [
+        EditorInput(
+            str(one["id"]),
+            str(one.get("description") or ""),
+            _default(one.get("default")),
+            one.get("password") is True,
+        )
+        for one in entries
+        if one.get("id")
+    ]
+
+
+def _default(value: object) -> str | None:
+    return value if isinstance(value, str) and value and not {"{", "}"} & set(value) else None
+
+
+def inputs_missing(document: Document, environment: Mapping[str, str]) -> list[EditorInput]:
+    """Return what the config's `${input:ID}` need that has neither a value nor a default."""
+    described = {one.id: one for one in inputs_in(document)}
+    ids = dict.fromkeys(_INPUT.findall(document.text))
+    needed = [described.get(id_, EditorInput(id_)) for id_ in ids]
+    return [one for one in needed if one.default is None and one.variable not in environment]

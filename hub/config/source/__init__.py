@@ -1,0 +1,15 @@
+"""The text of a config: reads YAML, JSON and TOML, and tells where in the text each value is.
+
+Knows no key of any config. A duplicate key is an error. Positions are only looked for when there is
+a mistake to show. An excerpt shows no secret: values below `env`, `headers` and the like, and
+whatever looks like a key, are replaced by `…`.
+
+Main types: `Document` (a text and its value; makes a `Fault` for a path in it), `Place` (where the
+key and the value of a path are).
+
+Read in this order:
+- `documents`: read a file or inline JSON;
+- `strict_yaml`, `strict_json`: parse, with the line and column of a mistake;
+- `places`: find paths in the text;
+- `excerpts`: show a line with its mistake underlined.
+"""

@@ -1,0 +1,297 @@
+"""Read a config's text, from a file or inline, and show mistakes in it."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import hashlib
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from hub.config.source.excerpts import excerpt, line_and_column, masked, shown_key, syntax_excerpt
+from hub.config.source.mistakes import Mistake, SyntaxMistakesError
+from hub.config.source.places import (
+    JsonPlaces,
+    Path,
+    Place,
+    Places,
+    places_in_toml,
+    places_in_yaml,
+    spelled,
+)
+from hub.config.source.strict_json import read_json, without_extras
+from hub.errors import ConfigError, Fault
+
+Form: TypeAlias = Literal["yaml", "json", "toml"]
+ParsedConfig: TypeAlias = dict[str, Any]
+"""A mapping as parsed from a file."""
+
+MAX_BYTES: Final[dict[Form, int]] = {"yaml": 1 << 20, "json": 64 << 20, "toml": 4 << 20}
+"""The largest file of each form. The parser of YAML needs seconds for a megabyte."""
+_USUAL: Final = ("hub.yaml", "hub.yml", ".mcp.json", "mcp.json")
+_START: Final = "Start with `version: 1` and `servers:`."
+
+
+class Document:
+    """The text of a config and its value `raw`; `origin` names it in errors."""
+
+    def __init__(self, origin: str, text: str, form: Form) -> None:
+        """Parse a text.
+
+        Raises: ConfigError if that is not possible, with all mistakes.
+        """
+        self.origin = origin
+        self.form: Form = _real_form(text, form)
+        self.text = text
+        try:
+            raw = _parsed(text, self.form)
+        except SyntaxMistakesError as error:
+            raise ConfigError.of([self._shown(mistake) for mistake in error.mistakes]) from None
+        if raw is None:
+            raise ConfigError(f"{origin}: is empty", _START)
+        if not isinstance(raw, dict):
+            raise ConfigError(f"{origin}: must be a mapping", _not_a_mapping(text, self.form))
+        self.raw = cast("ParsedConfig", raw)
+
+    def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
+        """Return the fault at a path; `of_key`: the key is wrong, not its value."""
+        while len(path) > 1 and self._is_plain(path[:-1]):
+            # The file has `guard: off` for `guard: {mode: off}`.
+            fix = fix.replace(f"`{path[-1]}: ", f"`{path[-2]}: ")
+            path = path[:-1]
+        shown_path = _legible(path)
+        for part, shown_part in zip(path, shown_path, strict=True):
+            if part != shown_part:
+                what = what.replace(str(part), str(shown_part))
+                fix = fix.replace(str(part), str(shown_part))
+        where = f"{spelled(shown_path)}: {what}" if path else what
+        place = self._nearest(path)
+        shown = "" if place is None else self._excerpt(place, path, of_key=of_key)
+        return Fault(f"{self.origin}: {where}", _in_form(fix, self.form), shown)
+
+    def position(self, path: Path) -> int:
+        """Return where in the text a path is, or what is nearest around it."""
+        place = self._nearest(path)
+        return 0 if place is None else place.start
+
+    def _is_plain(self, path: Path) -> bool:
+        """Return whether there is a text or a number at a path."""
+        value: Any = self.raw
+        for part in path:
+            if isinstance(value, dict):
+                value = cast("ParsedConfig", value).get(str(part))
+            elif isinstance(value, list) and isinstance(part, int):
+                items = cast("list[Any]", value)
+                value = items[part] if part < len(items) else None
+            else:
+                return False
+        return isinstance(value, str | int | float)
+
+    def _excerpt(self, place: Place, path: Path, *, of_key: bool) -> str:
+        # A list's or a mapping's value is not shown.
+        of_key = (of_key or place.value == place.start) and place.key_end > place.start
+        if of_key:
+            start, end = place.start, place.key_end
+        else:
+            start, end = place.value, place.value_end
+        return excerpt(
+            self.origin,
+            self.text,
+            (place.start, place.value_end),
+            (start, end),
+            path=path,
+        )
+
+    def _nearest(self, path: Path) -> Place | None:
+        """Return the place of a path, or of what is nearest around it; None at the top."""
+        places = self._places_around(path) if self.form == "json" else self._places
+        for length in range(len(path), 0, -1):
+            if (place := places.get(path[:length])) is not None:
+                return place
+        return None
+
+    def _places_around(self, path: Path) -> Places:
+        return JsonPlaces(self._plain_json, only=path).found
+
+    @cached_property
+    def _plain_json(self) -> str:
+        return without_extras(self.text)
+
+    @cached_property
+    def _places(self) -> Places:
+        return places_in_yaml(self.text) if self.form == "yaml" else places_in_toml(self.text)
+
+    def _shown(self, mistake: Mistake) -> Fault:
+        number, column = line_and_column(self.text, mistake.at)
+        where = f"{self.origin}: line {number}, column {column}: {masked(mistake.what)}"
+        shown = syntax_excerpt(self.origin, self.text, mistake.at)
+        return Fault(where, masked(mistake.fix), shown)
+
+
+def _legible(path: Path) -> Path:
+    """Return a path without what may be a secret in its keys."""
+    return tuple(
+        shown_key(part, path[:at]) if isinstance(part, str) else part
+        for at, part in enumerate(path)
+    )
+
+
+_PIECE: Final = re.compile(r"`(?P<key>[\w-]+): (?P<value>[^`]*)`")
+_UNQUOTED: Final = re.compile(r"-?[\d.]+|true|false|[\[{\"].*|\.\.\.")
+
+
+def _in_form(fix: str, form: Form) -> str:
+    """Return a remedy with its pieces of YAML, such as `strict: true`, in another form."""
+    if form == "yaml":
+        return fix
+
+    def respelled(found: re.Match[str]) -> str:
+        value = found["value"]
+        quoted = value if _UNQUOTED.fullmatch(value) else f'"{value}"'
+        return f'`"{found["key"]}": {quoted}`' if form == "json" else f"`{found['key']} = {quoted}`"
+
+    return _PIECE.sub(respelled, fix)
+
+
+def form_of(source: str) -> Form:
+    """Return the form of a config by its name, or JSON if `source` is JSON text itself."""
+    if is_inline(source) or source.endswith((".json", ".jsonc")):
+        return "json"
+    return "toml" if source.endswith(".toml") else "yaml"
+
+
+def is_inline(source: str) -> bool:
+    """Return whether `source` is a config itself, not the name of a file."""
+    return source.lstrip().startswith("{")
+
+
+def read(source: str, directory: FilePath, digest: str | None = None) -> Document:
+    """Return the config `source`: the name of a file, or JSON text.
+
+    With `digest` only a file with this SHA-256 hash is read.
+
+    Raises: ConfigError if it cannot be read or parsed.
+    """
+    if is_inline(source):
+        return Document("the config", source, "json")
+    form = form_of(source)
+    content = _content(directory / source, source, MAX_BYTES[form])
+    if digest is not None and hashlib.sha256(content).hexdigest() != digest:
+        where = f"{source}: changed since it was trusted"
+        raise ConfigError(where, "Start again to be asked about it.")
+    return Document(source, _decoded(content, source), form)
+
+
+def _real_form(text: str, form: Form) -> Form:
+    """Return the form of a text. JSON may be indented with tabs, YAML may not."""
+    if form == "yaml" and re.match(r"\s*\{\s*\"", text):
+        with suppress(SyntaxMistakesError):
+            read_json(text)
+            return "json"
+    return form
+
+
+def _parsed(text: str, form: Form) -> object:
+    if form == "json":
+        return read_json(text)
+    if form == "toml":
+        return _toml(text)
+    from hub.config.source.strict_yaml import read_yaml  # noqa: PLC0415 - PyYAML is slow to load; JSON and `wrap` need none
+
+    return read_yaml(text)
+
+
+def _toml(text: str) -> object:
+    import tomllib  # noqa: PLC0415 - few configs are TOML
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
+        at = len(text.rstrip())
+        if place is not None and place[1]:
+            lines = text.splitlines(keepends=True)
+            at = sum(map(len, lines[: int(place[1]) - 1])) + int(place[2]) - 1
+        what = str(error).partition(" (at ")[0]
+        for pattern, said, fix in _TOML:
+            if re.search(pattern, what):
+                raise SyntaxMistakesError(Mistake(said, fix, at)) from None
+        raise SyntaxMistakesError(Mistake(what.lower(), "Correct the TOML here.", at)) from None
+
+
+_TOML: Final = (
+    (r"Cannot declare", "the table is there twice", "Keep one of them."),
+    (r"Cannot overwrite", "the key is there twice", "Keep one of them."),
+    (
+        r"hex value|Unescaped",
+        "a `\\` in double quotes begins an escape that does not exist",
+        "Write each \\ twice, or use single quotes.",
+    ),
+    (r"Invalid value", "a value is expected", "Put a text in quotes."),
+    (r"Expected '\]'", "the name of a table is not closed", "Close it with `]`."),
+    (r"Expected '='", "a `=` is missing after the key", "Write `key = value`."),
+    (r"Illegal character|Unterminated", "a quote is not closed on its line", 'Close it with ".'),
+    (r"Unclosed array", "a `[` is not closed", "Close it with `]`."),
+    (r"Unclosed inline", "a `{` is not closed", "Close it with `}` on the same line."),
+    (r"Expected newline", "there is text after the value", "Put a text in quotes."),
+)
+"""Pattern of the parser's message, what to say of it, and the remedy."""
+
+
+def _not_a_mapping(text: str, form: Form) -> str:
+    if form == "yaml" and re.match(r"\s*\w+\s*=", text):
+        return f"Write `key: value`, with a colon. {_START}"
+    return _START
+
+
+def _content(path: FilePath, source: str, limit: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            found = file.read(limit + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{source}: no such file", _missing_file(path, source)) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{source}: is a directory", _file_in(path, source)) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "is no name of a file"
+        raise ConfigError(f"{source}: {why}", "Make the file readable for this user.") from None
+    if len(found) > limit:
+        what = f"{source}: is larger than {limit >> 20} MiB"
+        raise ConfigError(what, "Name the file with the servers.")
+    return found
+
+
+def _decoded(found: bytes, source: str) -> str:
+    if found[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
+        raise ConfigError(f"{source}: is not UTF-8 but UTF-16", "Save the file as UTF-8.")
+    try:
+        return found.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = found.count(b"\n", 0, error.start) + 1
+        where = f"{source}: is not UTF-8: line {line} has a character in another encoding"
+        raise ConfigError(where, "Save the file as UTF-8.") from None
+
+
+def _missing_file(path: FilePath, source: str) -> str:
+    near = difflib.get_close_matches(path.name, _names(path.parent), n=1, cutoff=0.8)
+    if near:
+        return f"Did you mean {source.removesuffix(path.name)}{near[0]}?"
+    return "Name a file that exists, by --config or HUB_CONFIG."
+
+
+def _file_in(path: FilePath, source: str) -> str:
+    names = _names(path)
+    usual = next((name for name in _USUAL if name in names), None)
+    place = source.rstrip("/")
+    return "Name the file in it." if usual is None else f"Name the file in it: {place}/{usual}"
+
+
+def _names(directory: FilePath) -> Iterable[str]:
+    try:
+        return sorted(entry.name for entry in directory.iterdir() if entry.is_file())
+    except OSError:
+        return []

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hub.cli.terminal_questions import ask_for_inputs
+
+CONFIG = {
+    "inputs": [
+        {"id": "key", "description": "The API key", "password": True},
+        {"id": "host", "type": "promptString", "description": "The host"},
+    ],
+    "servers": {
+        "a": {"command": "true", "env": {"K": "${input:key}", "H": "${input:host}"}},
+        "b": {"command": "true"},
+    },
+}
+
+
+def until(terminal: int, text: str) -> str:
+    """Return what the terminal shows, up to a text."""
+    shown = ""
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], 30)
+        assert ready, shown
+        shown += os.read(terminal, 4096).decode()
+    return shown
+
+
+@pytest.mark.live
+def test_a_check_on_a_terminal_asks_for_inputs(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps(CONFIG))
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hub", "check", "--config", "mcp.json"]
+    check = subprocess.Popen(  # noqa: S603 - the hub itself
+        command,
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    assert "The API key (${input:key})" in until(ours, "HUB_INPUT_KEY: ")
+    os.write(ours, b"s3cret\n")
+    shown = until(ours, "HUB_INPUT_HOST: ")
+    assert "The host (${input:host})" in shown
+    assert "s3cret" not in shown
+    os.write(ours, b"h.example\n")
+    said, _ = check.communicate(timeout=30)
+    os.close(ours)
+    assert said.decode().startswith("2 servers: a, b. The config is fine.\n")
+    assert check.returncode == 0
+
+
+def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
+    ask_for_inputs(None)
+    ask_for_inputs(str(tmp_path / "none.json"))

@@ -1,0 +1,40 @@
+import pytest
+
+from hub.config.clients.placeholders import Respelling
+
+SPELLING = Respelling("/home/u", {"TOKEN": "t"}, {"host": "h"})
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("${env:BIN}", "${BIN}"),
+        ("${env.BIN:-x}", "${BIN:-x}"),
+        ("{env:BIN}", "${BIN}"),
+        ("Bearer ${{ secrets.BIN }}", "Bearer ${BIN}"),
+        ("${BIN:-x}", "${BIN:-x}"),
+        ("${workspaceFolder}/x", "${root}/x"),
+        ("${workspaceFolder:web}/x", "${root}/x"),
+        ("${userHome}${/}x${pathSeparator}", "/home/u/x/"),
+        ("${input:key}", "${input:key}"),
+        ("${input:host}", "${input:host:-h}"),
+        ("$TOKEN", "${TOKEN}"),
+        ("Bearer $TOKEN", "Bearer ${TOKEN}"),
+        ("$UNSET", "${UNSET}"),
+        ("pa$word", "pa$word"),
+        ("$lower", "$lower"),
+        ("a $UNSET", "a $UNSET"),
+        ("$$TOKEN", "$$TOKEN"),
+        (7, 7),
+    ],
+)
+def test_the_placeholders_of_clients_become_ours(theirs: object, ours: object) -> None:
+    made = SPELLING.entry({"command": "x", "args": [theirs], "env": {"A": theirs}})
+    assert made == {"command": "x", "args": [ours], "env": {"A": ours}}
+
+
+def test_what_a_shell_replaces_is_left_to_it() -> None:
+    script = "echo $TOKEN > ${env:OUT}"
+    made = SPELLING.entry({"command": "/bin/sh", "args": ["-c", script], "env": {"A": script}})
+    assert made["args"] == ["-c", "echo $TOKEN > ${OUT}"]
+    assert made["env"] == {"A": "echo ${TOKEN} > ${OUT}"}

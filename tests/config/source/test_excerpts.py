@@ -1,0 +1,82 @@
+import pytest
+
+from hub.config.source.documents import Document
+from hub.config.source.excerpts import may_be_shown
+from hub.config.source.places import Path
+from hub.errors import ConfigError
+
+HIDDEN = "hunter2-s3cret"
+
+
+def shown(text: str, path: Path) -> str:
+    return Document("f", text, "yaml").fault(path, "w", "f").excerpt.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line"),
+    [
+        ("a: b # c", ("a",), "1 | a: b"),
+        ("- x", (0,), None),
+        ("a:\n  - x\n  - y", ("a", 1), "3 |   - y"),
+        ("a: [x, y, z]", ("a", 1), "1 | … y …"),
+        ("a: {b: 1, c: 2}", ("a", "c"), "1 | … c: 2"),
+        (f"env: {{K: {HIDDEN}}}", ("env", "K"), "1 | … K: …"),
+        (f"headers:\n  X: Bearer {HIDDEN}", ("headers", "X"), "2 |   X: …"),
+        (f"token: {HIDDEN}", ("token",), "1 | token: …"),
+        (f"a: {{token: {HIDDEN}, port: x}}", ("a", "port"), "1 | … port: x"),
+        (f"env: {{K: '{HIDDEN} ${{X}}'}}", ("env", "K"), "1 | … K: '…${X}'"),
+        (f"env: {{K: '${{X:-{HIDDEN}}}'}}", ("env", "K"), "1 | … K: '…'"),
+        ("url: https://u:pw@host/x", ("url",), "1 | url: …"),
+        ("url: localhost:80/x", ("url",), "1 | url: localhost:80/x"),
+        ("a: " + "x" * 100, ("a",), "1 | a: " + "x" * 71 + "…"),
+        ("a: >\n  x\n  y", ("a",), "1 | a: >"),
+    ],
+)
+def test_a_line_is_shown_without_secrets_and_without_its_neighbours(
+    text: str, path: Path, line: str | None
+) -> None:
+    if line is not None:
+        assert shown(text, path) == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'env:\n  KEY: "{HIDDEN}\nx: 1',
+        f'a: {{API_KEY: "{HIDDEN}", b: [}}',
+        f"token: '{HIDDEN}\n",
+        f"Authorization: Bearer: {HIDDEN}",
+        f"env: {{a: {HIDDEN}: x}}",
+        "args: [--key, sk0123456789abcdefghij: b: c]",
+    ],
+)
+def test_a_syntax_error_shows_no_secret(text: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Document("f", text, "yaml")
+    assert HIDDEN not in str(raised.value)
+    assert "sk0123456789" not in str(raised.value)
+    assert "^" in str(raised.value)
+
+
+def test_a_long_line_of_a_syntax_error_is_cut() -> None:
+    with pytest.raises(ConfigError) as raised:
+        Document("f", '{"a": [' + "1, " * 500 + "x" + ", 1" * 500 + "]}", "json")
+    line, caret = raised.value.faults[0].excerpt.splitlines()[2:]
+    assert len(line) < 120
+    assert line[caret.index("^")] == "x"
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "may"),
+    [
+        ("5 minutes", ("timeout",), True),
+        ("/home/user/project", ("args", 0), True),
+        ("@modelcontextprotocol/server-filesystem", ("args", 0), False),
+        ("ghp_0123456789abcdefghij", ("args", 0), False),
+        ("--key=x", ("args", 0), False),
+        ("x", ("env", "A"), False),
+        ("x", ("a", "password"), False),
+    ],
+)
+def test_what_may_be_a_secret_is_not_shown(value: str, path: Path, may: bool) -> None:
+    assert may_be_shown(value, path) is may

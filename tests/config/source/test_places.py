@@ -1,0 +1,87 @@
+import pytest
+
+from hub.config.source.places import (
+    JsonPlaces,
+    Path,
+    Places,
+    places_in_toml,
+    places_in_yaml,
+    spelled,
+)
+
+YAML = """
+a: 1
+b:
+  - x
+  - c: "q r"   # d
+    e: {f: 2}
+"""
+JSON = '{"a": 1, "b": ["x", {"c": "q \\"r", "e": {"f": 2}}], "g": []}'
+TOML = """
+a = 1
+[b.c]
+d = "q r"  # e
+"f.g" = [1]
+[[h]]
+i = true
+"""
+
+
+def parts(text: str, places: Places) -> dict[Path, tuple[str, str]]:
+    return {
+        path: (text[place.start : place.key_end], text[place.value : place.value_end])
+        for path, place in places.items()
+        if path
+    }
+
+
+def test_the_places_in_yaml() -> None:
+    assert parts(YAML, places_in_yaml(YAML)) == {
+        ("a",): ("a", "1"),
+        ("b",): ("b", "b"),
+        ("b", 0): ("", "x"),
+        ("b", 1): ("", "c"),
+        ("b", 1, "c"): ("c", '"q r"'),
+        ("b", 1, "e"): ("e", "e"),
+        ("b", 1, "e", "f"): ("f", "2"),
+    }
+    assert places_in_yaml("") == {}
+
+
+def test_the_places_in_json() -> None:
+    assert parts(JSON, JsonPlaces(JSON).found) == {
+        ("a",): ('"a"', "1"),
+        ("b",): ('"b"', '"b"'),
+        ("b", 0): ("", '"x"'),
+        ("b", 1): ("", "{"),
+        ("b", 1, "c"): ('"c"', '"q \\"r"'),
+        ("b", 1, "e"): ('"e"', '"e"'),
+        ("b", 1, "e", "f"): ('"f"', "2"),
+        ("g",): ('"g"', '"g"'),
+    }
+
+
+def test_one_place_in_json_and_those_around_it() -> None:
+    path = ("b", 1, "e", "f")
+    every, around = JsonPlaces(JSON).found, JsonPlaces(JSON, only=path).found
+    assert around == {path[:length]: every[path[:length]] for length in range(5)}
+    assert ("b", 1, "x") not in JsonPlaces(JSON, only=("b", 1, "x")).found
+
+
+def test_the_places_in_toml() -> None:
+    assert parts(TOML, places_in_toml(TOML)) == {
+        ("a",): ("a", "1"),
+        ("b",): ("b.c", "b.c"),
+        ("b", "c"): ("b.c", "b.c"),
+        ("b", "c", "d"): ("d", '"q r"'),
+        ("b", "c", "f.g"): ('"f.g"', '"f.g"'),
+        ("h",): ("h", "h"),
+        ("h", "i"): ("i", "true"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [((), ""), (("a", "b", 0, "c"), "a.b[0].c"), (("a", 1), "a[1]")]
+)
+def test_a_path_is_spelled_as_in_errors(path: Path, text: str) -> None:
+    assert spelled(path) == text
