@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from itertools import count
@@ -27,6 +27,7 @@ from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
+from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
@@ -171,7 +172,7 @@ async def running_hub(
                 yield Services(
                     info=INFO,
                     servers=servers,
-                    names=Names(servers, config.names),
+                    names=_names(config, setting, servers, machine),
                     children=children,
                     operator=operator,
                     machine=machine,
@@ -184,6 +185,16 @@ async def running_hub(
                     preface=config.instructions,
                     environments=given_to,
                 )
+
+
+def _names(
+    config: HubConfig, setting: Setting, servers: Collection[ServerName], machine: Machine
+) -> Names:
+    """Return the public names. Without a config file nothing is known of an earlier start."""
+    if setting.config_path is None:
+        return Names(servers, config.names)
+    first = settled(names_record(machine), setting.config_path, servers, config.names)
+    return Names(servers, config.names, None if first is None else first.server)
 
 
 def _settled(

@@ -32,6 +32,14 @@ def anyio_backend() -> Backend:
     return FAST
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Let no hub of a test write to the state directory of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def npm_program() -> Callable[[str], str]:
     """Give the absolute path of a command of package.json; the test is skipped without npm."""

@@ -19,7 +19,6 @@ import structlog
 
 from hub.app import Setting, environments, place_of, running_hub, this_machine
 from hub.catalog.merge import Offer
-from hub.catalog.names import Names
 from hub.children.child import Ready
 from hub.cli.options import (
     Subparsers,
@@ -30,6 +29,7 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
+from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
 from hub.config.to_specs import server_specs
@@ -309,10 +309,9 @@ def _check(options: Namespace) -> int:
     for spec, effective in servers:
         if isinstance(spec.target, LaunchTemplate):
             plan(spec.target, effective.roots, os.environ, directories=spec.directories)
-    for sentence in _missed(config, servers):
+    for sentence in (*_missed(config, servers), *_moved_names(config, config_path(options))):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
-    Names([spec.name for spec, _ in servers], config.names)
     for hint in _hints(config):
         print(f"hint: {hint}")
     names = ", ".join(spec.name for spec, _ in servers)
@@ -326,6 +325,15 @@ def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]])
     given = _environments(config, servers)
     for spec, _ in servers:
         yield from missed(spec, given.get(spec.name, {}), os.environ)
+
+
+def _moved_names(config: HubConfig, path: Path | None) -> list[str]:
+    """Return a warning if clients know names of tools that are not the listed ones."""
+    if path is None:
+        return []
+    servers = [ServerName(name) for name in config.servers]
+    before = recorded(names_record(this_machine(os.environ)), path)
+    return moved(following(before, servers, config.names), servers, config.names)
 
 
 def _hints(config: HubConfig) -> Iterator[str]:
