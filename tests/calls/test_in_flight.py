@@ -17,17 +17,15 @@ from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import (
     Failure,
-    Message,
     Notification,
     Request,
     Response,
     as_object,
     lost,
-    parse_child,
 )
 from hub.jsonrpc.outgoing import Answer
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, FakeLink, RecordingOutlet, Signals
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
 from tests.kit.rigs import FakeClient, Rig, remote, rig
 from tests.kit.trees import plant
 
@@ -513,17 +511,9 @@ async def test_a_child_can_ask_the_client_of_a_call(fake: FakeChild, top: Path) 
 
 
 async def test_a_question_that_comes_right_before_its_calls_answer_is_not_taken_for_anothers(
-    fake: FakeChild, monkeypatch: pytest.MonkeyPatch
+    fake: FakeChild,
 ) -> None:
-    async def without_a_pause(link: FakeLink) -> Message:
-        try:
-            said = link.received.receive_nowait()
-        except anyio.WouldBlock:
-            said = await link.received.receive()
-        assert isinstance(said, bytes)
-        return parse_child(said)
-
-    monkeypatch.setattr(FakeLink, "next", without_a_pause)
+    fake.is_read_at_once = True
     async with rig({"files": FILES}, {"files": fake}) as at:
         callers = [ScriptedCaller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
         for caller in callers:

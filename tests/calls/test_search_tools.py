@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from msgspec import Raw
 
-from hub.calls import listings as catalogs_module
+from hub.calls.listings import Listings
 from hub.catalog.merge import Offer, ToolText
 from hub.catalog.search_tools import META_TOOLS
 from hub.errors import ChildError, RouteError
@@ -139,12 +139,10 @@ async def test_tools_are_found_by_words_in_all_servers_or_in_one() -> None:
         assert tools_in(found) == {"files": ["read", "echo"]}
 
 
-async def test_one_child_that_hangs_does_not_keep_the_others_from_being_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+async def test_one_child_that_hangs_does_not_keep_the_others_from_being_found() -> None:
     fakes = {"a": FakeChild(answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0.01)
         found = await answer(at.client(), "find-tools", pattern="echo")
         assert tools_in(found) == {"a": [], "b": ["echo"]}
         assert found["servers"][0]["trouble"] == "server 'a' is not running: it is starting"
@@ -313,14 +311,12 @@ async def test_progress_questions_and_cancelling_work_as_in_any_call() -> None:
         assert [record.verdict for record in at.audit.records] == ["cancelled"]
 
 
-async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_other() -> None:
     """Nobody else's answer is held up by that, so the time that listings allow does not count."""
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0)
     fakes = {name: FakeChild(READ, answers={"initialize": SILENT}) for name in ("files", "other")}
     handshake = FakeChild().answers["initialize"]
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0)
         client = at.client()
         results: list[JsonObject] = []
 

@@ -284,7 +284,7 @@ def test_every_listed_name_has_one_route_whatever_the_order(
 def test_aliases_lead_to_the_first_servers_tools_and_prompts_and_are_not_listed(
     order: list[ServerName],
 ) -> None:
-    prompts = ({"name": "p"}, {"name": "p"})
+    prompts: tuple[JsonObject, ...] = ({"name": "p"}, {"name": "p"})
     first = Listing(tools=({"name": "x"}, {"name": "secret"}), prompts=prompts)
     later = Listing(tools=({"name": "x"}, {"name": "y"}), prompts=({"name": "q"},))
     made = merge(

@@ -41,6 +41,7 @@ from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
+from hub.system.worker import FairWorker
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
 
@@ -119,6 +120,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
     settings: RootsSettings | None = None,
     clock: Callable[[], float] = time.monotonic,
     environment: Mapping[str, str] | None = None,
+    worker: FairWorker | None = None,
 ) -> AsyncGenerator[Rig]:
     """Keep a hub with these servers, each played by the child of its name."""
 
@@ -159,6 +161,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
                 tasks=tasks,
                 plans=LaunchPlanCache(machine.environment, machine.directory),
                 expose=expose,
+                worker=worker or FairWorker(),
             )
             yield Rig(services, Relay(services), audit, tasks)
             tasks.cancel_scope.cancel()
@@ -184,7 +187,13 @@ class FakeClient:
         self.rig = rig
         self.answers: dict[str, JsonObject | Silence | Failure] = {}
         self.outlet = ClientOutlet(self)
-        self.peer = Peer(self.outlet, serve=self._serve, notified=self._notified, tasks=rig.tasks)
+        self.peer = Peer(
+            self.outlet,
+            serve=self._serve,
+            notified=self._notified,
+            tasks=rig.tasks,
+            cancel_grace=0.1,
+        )
         self.session = Session(rig.services, rig.tasks, principal="alice", peer=self.peer)
         self.session.greeted(Client("legacy", "2025-11-25", capabilities, {"name": "test"}))
         self.session.opened()

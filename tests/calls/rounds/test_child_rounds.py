@@ -9,7 +9,6 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.jsonrpc import peer
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
@@ -123,10 +122,7 @@ async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
         assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
 
 
-async def test_who_takes_a_call_back_is_told_first_that_nothing_is_asked_any_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(peer, "CANCEL_GRACE", 0.1)
+async def test_who_takes_a_call_back_is_told_first_that_nothing_is_asked_any_more() -> None:
     async with calling() as (caller, child):
         assert caller.take(1, "echo", {})
         child.link.answer(await last_of(child), WANTED)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from hub.calls.rounds import modern_routes
-from hub.calls.rounds.modern_routes import ModernRoute, key_of
+from hub.calls.rounds.modern_routes import MAX_KEY, ModernRoute, ModernRoutes, key_of
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted, Refused
@@ -202,9 +201,9 @@ async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
         assert not found.is_open
 
 
-async def test_only_so_many_lanes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_routes, "KEPT", 1)
+async def test_only_so_many_lanes_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
+        at.relay.modern_routes = ModernRoutes(at.services.info, max_kept=1)
         assert await called(at, params()) is not None
         assert await called(at, params(name="echo")) is not None
         request = Request(1, "tools/call", params())
@@ -245,21 +244,18 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
         assert at.relay.modern_routes.find("alice", unknown) is None
 
 
-async def test_only_so_many_needs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_routes, "KEPT", 1)
+async def test_only_so_many_needs_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, {**READ, "name": "look"})}) as at:
+        at.relay.modern_routes = ModernRoutes(at.services.info, max_kept=1)
         given = params(capabilities=ROOTS)
         assert await asked(at, given) is not None
         assert await asked(at, {**given, "name": "look"}) is not None
         assert at.relay.modern_routes.find("alice", Request(1, "tools/call", given)) is None
 
 
-async def test_what_is_too_long_to_be_kept_leaves_none(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(modern_routes, "MAX_KEY", 4)
+async def test_what_is_too_long_to_be_kept_leaves_none(top: Path) -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
-        given = params(capabilities=ROOTS)
+        given = params(capabilities={**ROOTS, "sampling": {"x": "x" * MAX_KEY}})
         assert await asked(at, given) is None
         assert await called(at, {**given, "inputResponses": bringing(top)}, top) is None
 

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.children.remote.messages import QUEUE, InboundQueue
+from hub.children.remote.messages import MAX_UNREAD, QUEUE, InboundQueue
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
@@ -61,11 +61,8 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
     )
 
 
-async def test_who_brings_more_bytes_than_may_wait_waits_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hub.children.remote.messages.MAX_UNREAD", 100)
-    large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
+async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
+    large = Raw(b'{"a":"' + b"x" * MAX_UNREAD + b'"}')
     arrivals = InboundQueue(PeerConduct("far"))
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):
         await arrivals.put(first)
