@@ -92,10 +92,10 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(params=[False, True], ids=["generally", "by express"])
+@pytest.fixture(params=[False, True], ids=["resolved", "by a cached route"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a test's calls go one way, and then the other."""
-    monkeypatch.setattr(FakeClient, "by_express", request.param)
+    monkeypatch.setattr(FakeClient, "by_cached_route", request.param)
 
 
 @pytest.fixture(autouse=True)

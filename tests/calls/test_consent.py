@@ -18,7 +18,7 @@ from hub.sessions.services import RootsSettings
 from hub.system.worker import FairWorker, Result
 from hub.values import Json, JsonObject, SessionKey
 from tests.kit.fakes import READ, FakeChild, Silence, failure
-from tests.kit.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.kit.rigs import ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
 ASK = Policy(on_refused="ask")
@@ -34,13 +34,13 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/x", "b/x", "c/x")
 
 
-def asking(at: Rig, top: Path, answer: JsonObject = ONCE) -> FakeClient:
+def asking(at: Rig, top: Path, answer: JsonObject = ONCE) -> RigClient:
     client = at.client(top / "a", capabilities=BOTH)
     client.answers["elicitation/create"] = answer
     return client
 
 
-def questions(client: FakeClient) -> list[str]:
+def questions(client: RigClient) -> list[str]:
     sent = [line for line in client.outlet.lines if line.get("method") == "elicitation/create"]
     return [line["params"]["message"] for line in sent]
 
@@ -197,7 +197,7 @@ class HeldWorker(FairWorker):
         await anyio.to_thread.run_sync(self.began.wait)
 
     async def call(
-        self, client: FakeClient, arguments: JsonObject, meanwhile: Callable[[], None]
+        self, client: RigClient, arguments: JsonObject, meanwhile: Callable[[], None]
     ) -> JsonObject:
         """Return the result of a call; `meanwhile` is done while it is judged."""
         results: list[JsonObject] = []

@@ -15,7 +15,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
-from tests.kit.rigs import FakeClient, Rig, launched, remote, rig
+from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
 
@@ -23,13 +23,13 @@ def names(catalog: Catalog) -> list[object]:
     return [tool["name"] for tool in catalog.tools]
 
 
-async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> list[object]:
+async def shown(at: Rig, client: RigClient, only: list[str] | None = None) -> list[object]:
     servers = None if only is None else [ServerName(name) for name in only]
     effective = await client.session.effective(client.outlet)
     return names(await at.relay.listings.catalog(client.session, effective, servers))
 
 
-async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
+async def page(at: Rig, client: RigClient, method: str, **params: str) -> JsonObject:
     asked = client.asked_for(method, dict[str, object](params))  # pyright: ignore[reportArgumentType] - texts
     return as_object(await at.relay.listings.page(client.session, asked))
 

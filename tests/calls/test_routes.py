@@ -11,13 +11,13 @@ from hub.calls.routes import MAX_ROUTES, SessionRoute
 from hub.jsonrpc.messages import Request
 from hub.sessions.client import Client
 from tests.kit.fakes import ECHO, READ, FakeChild
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
 FILES = remote("files")
 
 
-def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
+def resolved(at: Rig, client: RigClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_routes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 

@@ -23,7 +23,7 @@ from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.jsonrpc.messages import as_object
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
-from tests.kit.rigs import FakeClient, Rig, launched, remote, rig, roots_at
+from tests.kit.rigs import Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
 SAMPLING = "sampling/createMessage"
@@ -56,7 +56,7 @@ def text_of(result: JsonObject) -> str:
     return content[0]["text"]
 
 
-async def answer(client: FakeClient, name: str, **arguments: Json) -> Any:
+async def answer(client: RigClient, name: str, **arguments: Json) -> Any:
     """Return what a meta tool answers, after comparing its three forms."""
     result = await client.call(name, arguments)
     assert "isError" not in result, result
@@ -66,7 +66,7 @@ async def answer(client: FakeClient, name: str, **arguments: Json) -> Any:
     return result["structuredContent"]
 
 
-async def refusal(client: FakeClient, name: str, **arguments: Json) -> str:
+async def refusal(client: RigClient, name: str, **arguments: Json) -> str:
     """Return what a model is told that made a mistake."""
     result = await client.call(name, arguments)
     assert result["isError"] is True
@@ -203,7 +203,7 @@ async def test_a_denied_tool_can_neither_be_found_nor_called() -> None:
 # Calls
 
 
-async def called(client: FakeClient, arguments: JsonObject, **params: Json) -> JsonObject:
+async def called(client: RigClient, arguments: JsonObject, **params: Json) -> JsonObject:
     """Call `read` of `files` by `call-tool`."""
     about: JsonObject = {"serverName": "files", "toolName": "read", "toolArgs": arguments}
     return await client.call("call-tool", about, **params)

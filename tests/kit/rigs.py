@@ -97,12 +97,12 @@ class Rig:
     relay: Relay
     audit: RecordingAudit
     tasks: TaskGroup
-    clients: list[FakeClient] = field(default_factory=list["FakeClient"])
+    clients: list[RigClient] = field(default_factory=list["RigClient"])
 
-    def client(self, *shared: object, capabilities: JsonObject | None = None) -> FakeClient:
+    def client(self, *shared: object, capabilities: JsonObject | None = None) -> RigClient:
         """Return a client that shares these folders; without any, one that has no roots."""
         declared = capabilities if capabilities is not None else (ROOTS if shared else {})
-        client = FakeClient(self, declared)
+        client = RigClient(self, declared)
         client.shares(*shared)
         self.clients.append(client)
         return client
@@ -170,7 +170,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
 class ClientOutlet(RecordingOutlet):
     """The way to a client that answers questions at once."""
 
-    def __init__(self, client: FakeClient) -> None:
+    def __init__(self, client: RigClient) -> None:
         super().__init__()
         self._client = client
 
@@ -180,8 +180,11 @@ class ClientOutlet(RecordingOutlet):
             await self._client.answer(message)
 
 
-class FakeClient:
-    """A client of a hub, after its handshake; `answers` are scripted by method."""
+class RigClient:
+    """The client of one session, after its handshake, without a connection in between.
+
+    `answers` are scripted by method; `tests.kit.hubs.FakeClient` has a whole connection.
+    """
 
     def __init__(self, rig: Rig, capabilities: JsonObject) -> None:
         self.rig = rig

@@ -24,7 +24,7 @@ from hub.sessions.client import Client
 from hub.sessions.services import RootsSettings
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, FakeChild
-from tests.kit.rigs import INFO, ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.kit.rigs import INFO, ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
 VERSION = "2026-07-28"
@@ -72,7 +72,7 @@ def announced(at: Rig, *shared: object) -> Announcement:
 
 def modern(
     at: Rig, *shared: object, unasked: bool = False, kept: Announcement | None = None
-) -> FakeClient:
+) -> RigClient:
     """Return a client whose one request brings these roots, or whose earlier one brought `kept`."""
     capabilities = ROOTS if shared or kept is not None else dict[str, Json]()
     client = at.client(capabilities=capabilities)
@@ -92,7 +92,7 @@ async def called(
     unasked: bool = False,
     kept: Announcement | None = None,
 ) -> ModernRoute | None:
-    """Make one modern call, and return the lane that the next one finds."""
+    """Make one modern call, and return the route that the next one finds."""
     client = modern(at, *shared, unasked=unasked, kept=kept)
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
@@ -193,7 +193,7 @@ async def test_headers_must_repeat_arguments_where_the_tool_says_so() -> None:
             assert routes.find("alice", request, headers=headers) is wanted
 
 
-async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
+async def test_a_place_that_was_given_up_closes_its_routes() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
         found = await called(at, params())
         assert found is not None
@@ -201,7 +201,7 @@ async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
         assert not found.is_open
 
 
-async def test_only_so_many_lanes_are_kept() -> None:
+async def test_only_so_many_routes_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
         at.relay.modern_routes = ModernRoutes(at.services.info, max_kept=1)
         assert await called(at, params()) is not None
@@ -223,7 +223,7 @@ async def test_a_call_that_was_asked_for_roots_tells_what_the_next_is_answered()
         found.cancel()
 
 
-async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(top: Path) -> None:
+async def test_a_tool_that_is_found_by_search_has_a_route_and_a_need_of_its_own(top: Path) -> None:
     def searched(tool: str, **more: Json) -> JsonObject:
         its: JsonObject = {"path": f"{top}/a/f"}
         asked: JsonObject = {"serverName": "files", "toolName": tool, "toolArgs": its}
@@ -381,7 +381,7 @@ async def test_who_has_kept_roots_is_not_asked(top: Path) -> None:
         assert at.relay.modern_routes.find("alice", request, announced(at, top / "a")) is None
 
 
-async def test_a_child_that_a_session_gave_other_roots_closes_the_lane(top: Path) -> None:
+async def test_a_child_that_a_session_gave_other_roots_closes_the_route(top: Path) -> None:
     fake = FakeChild(READ)
     async with rig({"files": FILES}, {"files": fake}) as at:
         given = params(capabilities=ROOTS, inputResponses=bringing(top / "a"))
