@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.children.remote.messages import MAX_UNREAD, QUEUE, InboundQueue
+from hub.children.remote.messages import QUEUE, InboundQueue
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
@@ -62,8 +62,8 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
 
 
 async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
-    large = Raw(b'{"a":"' + b"x" * MAX_UNREAD + b'"}')
-    arrivals = InboundQueue(PeerConduct("far"))
+    large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
+    arrivals = InboundQueue(PeerConduct("far"), max_unread=100)
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):
         await arrivals.put(first)
         with anyio.fail_after(5):

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.errors import ChildError, leaves
+from hub.jsonrpc import messages as wire
 from hub.jsonrpc.child_log import LINES
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.messages import (
@@ -26,7 +27,7 @@ from hub.jsonrpc.messages import (
     lost,
 )
 from hub.jsonrpc.peer import GoneError
-from hub.jsonrpc.peer_conduct import MAX_STRAYS, MAX_WASTE
+from hub.jsonrpc.peer_conduct import MAX_STRAYS
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
@@ -259,11 +260,14 @@ async def test_a_child_that_streams_useless_events_is_ended(event: bytes) -> Non
         tasks.cancel_scope.cancel()
 
 
-async def test_an_event_without_an_end_is_the_end_of_the_child() -> None:
-    piece = b"x" * 4_000_000
+async def test_an_event_without_an_end_is_the_end_of_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hub.jsonrpc.peer_conduct.MAX_WASTE", 1_000_000)
+    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1_000_000)
     async with scripted_remote() as child:
         child.feed.write(b"data: ")
-        for _ in range((MAX_MESSAGE_BYTES + MAX_WASTE) // len(piece) + 1):
-            child.feed.write(piece)
+        for _ in range(60):
+            child.feed.write(b"x" * 60_000)
         with pytest.raises(GoneError, match="events that do not end"):
             await child.next()
