@@ -27,6 +27,7 @@ from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
+from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
@@ -176,7 +177,7 @@ async def running_hub(
         yield Services(
             info=INFO,
             servers=usable.specs,
-            names=_names(config, usable),
+            names=_names(config, setting, usable, machine),
             left_out=usable.left_out,
             children=children,
             operator=operator,
@@ -194,9 +195,16 @@ async def running_hub(
         )
 
 
-def _names(config: HubConfig, usable: UsableServers) -> Names:
-    # A server that is left out counts: when it is mended, the names of the others stay.
-    return Names([*usable.specs, *(one.name for one in usable.left_out)], config.names)
+def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:
+    """Return the public names. Without a config file nothing is known of an earlier start.
+
+    A server that is left out counts: when it is mended, the names of the others stay.
+    """
+    servers = [*usable.specs, *(one.name for one in usable.left_out)]
+    if setting.config_path is None:
+        return Names(servers, config.names)
+    first = settled(names_record(machine), setting.config_path, servers, config.names)
+    return Names(servers, config.names, None if first is None else first.server)
 
 
 def _settled(

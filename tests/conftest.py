@@ -32,6 +32,14 @@ def anyio_backend() -> Backend:
     return FAST
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Let no hub of a test write to the state directory of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def npm_program() -> Callable[[str], str]:
     """Give the absolute path of a command of package.json; the test is skipped without npm."""
@@ -84,10 +92,10 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(params=[False, True], ids=["generally", "by express"])
+@pytest.fixture(params=[False, True], ids=["resolved", "by a cached route"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a test's calls go one way, and then the other."""
-    monkeypatch.setattr(FakeClient, "by_express", request.param)
+    monkeypatch.setattr(FakeClient, "by_cached_route", request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ PROJECT = Path(__file__).parent.parent
 MODULES = (
     "tests/guard/test_guard_against_the_kernel.py",
     *("tests/guard/test_decide.py", "tests/paths/test_resolve.py", "tests/paths/test_file_uris.py"),
-    *("tests/guard/test_plain_paths.py", "tests/flow/test_fast_path_verdicts.py"),
+    *("tests/guard/test_plain_paths.py", "tests/flow/test_cached_route_verdicts.py"),
 )
 DEFAULT_SECONDS = 600
 _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)

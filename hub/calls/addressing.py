@@ -69,8 +69,10 @@ class Addressed(Struct, frozen=True):
         )
         if named_by_uri or names.mode == "never":
             return None
-        server = names.server_of(self.name)
-        return names.servers if names.bare else () if server is None else (server,)
+        if names.bare:
+            return names.servers
+        server = names.server_of(self.name) or names.owner_of_alias(self.name)
+        return () if server is None else (server,)
 
     def is_listed(self, catalog: Catalog) -> bool:
         """Return whether the catalog has this exact name: then no other listing can change it."""

@@ -34,7 +34,8 @@ Entries: TypeAlias = tuple[JsonObject, ...]
 class PageCache:
     """Caches encoded pages of lists, by the tuple's identity: a changed list is a new tuple."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._kept: dict[tuple[str, int, str | None], tuple[Entries, Raw]] = {}
         self._size = 0
 
@@ -51,7 +52,7 @@ class PageCache:
         # The entries are kept with their page, so that no other tuple gets their id.
         self._kept[key] = entries, made
         self._size += len(bytes(made))
-        while self._size > KEPT_BYTES:
+        while self._size > self._max_bytes:
             _, oldest = self._kept.pop(next(iter(self._kept)))
             self._size -= len(bytes(oldest))
         return made
@@ -78,10 +79,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Listings:
-    """Merges the children's listings into catalogs, and caches each catalog by its listings."""
+    """Merges the children's listings into catalogs, and caches each catalog by its listings.
 
-    def __init__(self, services: Services) -> None:
+    Slow children are waited for `grace` seconds; `kept` merged catalogs are cached.
+    """
+
+    def __init__(self, services: Services, *, grace: float = LIST_GRACE, kept: int = KEPT) -> None:
         self._services = services
+        self._grace, self._max_kept = grace, kept
         self._offers = {name: spec.offer for name, spec in services.servers.items()}
         self._merged: dict[
             tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
@@ -228,13 +233,13 @@ class Listings:
         try:
             await self._services.children.obtain(slot)
         except ChildError as exc:
-            slot.is_late = slot.is_late or self._services.machine.clock() - began >= LIST_GRACE
+            slot.is_late = slot.is_late or self._services.machine.clock() - began >= self._grace
             _log_why_unlisted(slot, str(exc))
             return False
         return True
 
     async def _wait(self, slots: list[ChildSlot], *, eager: bool) -> None:
-        """Wait for all `slots`; once a child has answered, until `LIST_GRACE` after the last start.
+        """Wait for all `slots`; once a child has answered, until `grace` after the last start.
 
         With `eager`, the first answer has to come from `slots`; otherwise one child has answered.
         """
@@ -248,7 +253,7 @@ class Listings:
 
         async def cut() -> None:
             await answered.wait()
-            patience = max(slot.started_at for slot in slots) + LIST_GRACE
+            patience = max(slot.started_at for slot in slots) + self._grace
             await anyio.sleep(max(0.0, patience - self._services.machine.clock()))
             for slot in slots:
                 slot.is_late = slot.is_running and slot.listing is None
@@ -269,7 +274,7 @@ class Listings:
         if found is None:
             made = self._made(listings)
             self._warn(made)
-            while len(self._merged) >= KEPT:
+            while len(self._merged) >= self._max_kept:
                 del self._merged[next(iter(self._merged))]
             # The listings are kept with the catalog, so that no other objects get their ids.
             found = self._merged[key] = (tuple(listings.values()), made)

@@ -89,6 +89,7 @@ class Catalog(Struct, frozen=True):
     """Merged listings with public names: servers in the config's order, then as each child lists.
 
     An entry is the child's own object except for its name, escaped texts and the operator's texts.
+    Aliases have routes, but are not listed.
     `resource_server` is asked for resources that no child lists; None unless only one can be.
     """
 
@@ -178,8 +179,8 @@ def merge(
     clashes: dict[str, Clash] = {}
     tools = _named("tool", _offered(present, offers), names, frozenset(own), clashes)
     prompts = _named("prompt", _entries(present, "prompts"), names, frozenset(), clashes)
-    resources = _resources(_entries(present, "resources"))
-    templates = _templates(_entries(present, "templates"))
+    resources = _resources(_first_of_all(names, _entries(present, "resources")))
+    templates = _templates(_first_of_all(names, _entries(present, "templates")))
     return Catalog(
         tools=(*builtins, *_described(tools, offers)),
         resources=_all_shown("uri", resources),
@@ -187,8 +188,8 @@ def merge(
         prompts=_all_shown("name", prompts),
         servers=names.servers,
         resource_server=_resource_server(names, present),
-        tool_routes={**own, **tools},
-        prompt_routes=prompts,
+        tool_routes={**_aliases(tools, names), **tools, **own},
+        prompt_routes={**_aliases(prompts, names), **prompts},
         resource_routes=resources,
         template_routes=templates,
         left_out=clashes,
@@ -248,6 +249,17 @@ def _named(
             public = names.shortened(route.server, route.name)
         routes.setdefault(public, route)
     return routes
+
+
+def _aliases(routes: Mapping[str, ChildRoute], names: Names) -> dict[str, ChildRoute]:
+    """Return the routes by alias. The caller lets every listed name win over an alias."""
+    aliases = ((names.alias(route.server, route.name), route) for route in routes.values())
+    return {alias: route for alias, route in aliases if alias is not None}
+
+
+def _first_of_all(names: Names, entries: _Entries) -> _Entries:
+    """Return the entries, first those of the server with aliases: its URIs stay its own, too."""
+    return sorted(entries, key=lambda entry: entry[0] != names.alias_server)
 
 
 def _resources(entries: _Entries) -> dict[str, ChildRoute]:

@@ -57,12 +57,21 @@ class Names:
     A public name belongs to the server with the longest matching prefix. A pair whose plain form
     would belong to another server is shortened. A shortened name does not contain the original
     name: only the catalog leads back to it.
+
+    `first` is the server whose names clients may know without prefix, from when it was the only
+    one. They stay its own (`auto`): another server is not shown without prefix, even as the only
+    one, and beside other servers they are its aliases.
     """
 
-    def __init__(self, servers: Iterable[str], mode: NamesMode = "auto") -> None:
+    def __init__(
+        self, servers: Iterable[str], mode: NamesMode = "auto", first: str | None = None
+    ) -> None:
         self.servers: Final = tuple(ServerName(server) for server in servers)
         self.mode: Final = mode
-        self.bare: Final = mode == "never" or (mode == "auto" and len(self.servers) <= 1)
+        is_only = len(self.servers) <= 1 and (first is None or self.servers in {(), (first,)})
+        self.bare: Final = mode == "never" or (mode == "auto" and is_only)
+        has_aliases = mode == "auto" and not self.bare and first in self.servers
+        self.alias_server: Final = ServerName(first) if has_aliases and first else None
         self._prefixes = {server: _prefix(server) for server in self.servers}
         by_length = sorted(self.servers, key=lambda server: -len(self._prefixes[server]))
         self._longest_first = tuple((self._prefixes[server], server) for server in by_length)
@@ -87,6 +96,18 @@ class Names:
             if public.startswith(prefix + SEPARATOR):
                 return server
         return None
+
+    def alias(self, server: ServerName, name: str) -> PublicName | None:
+        """Return the name without prefix that `name` of `server` can be called by, too, or None."""
+        alias = PublicName(spelled(name))
+        return alias if server == self.owner_of_alias(alias) else None
+
+    def owner_of_alias(self, public: str) -> ServerName | None:
+        """Return the only server that may have the alias `public`, or None.
+
+        None for any name with a prefix: it must not depend on which servers are listed already.
+        """
+        return self.alias_server if self.server_of(public) is None else None
 
     def split(self, public: str) -> tuple[ServerName, str] | None:
         """Return the server and name of a plain prefixed name; None if shortened or foreign."""

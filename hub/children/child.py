@@ -81,16 +81,21 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[ChildConnection]]
 class Child:
     """A connection to a child: one task runs `own`, others use `ready`, `request`, `ChildCall`.
 
-    `is_stopping`: the owner was asked to end the child, or the child has ended.
+    `is_stopping`: the owner was asked to end the child, or the child has ended. A child that asks
+    and reads no answer for `stall` seconds is ended; lists are read again after `relist_pause`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a connection consists of
         self,
         answers: ChildCallbacks,
         hub: HubIdentity,
         connect: Connect,
         health: ChildHealth | None = None,
+        *,
+        stall: float = STALL,
+        relist_pause: float = RELIST_PAUSE,
     ) -> None:
+        self._stall, self._relist_pause = stall, relist_pause
         self.spec = answers.spec
         self.answers = answers
         self.state: ChildState = Starting()
@@ -165,10 +170,11 @@ class Child:
             while True:
                 message = await link.next()
                 try:
-                    with anyio.fail_after(STALL):
+                    with anyio.fail_after(self._stall):
                         await self._take(message, peer, link)
                 except TimeoutError:
-                    raise GoneError(f"it read no answer for {STALL:g} s, and asked on") from None
+                    stalled = f"it read no answer for {self._stall:g} s, and asked on"
+                    raise GoneError(stalled) from None
         except GoneError as exc:
             # At once: closing the connection may take seconds.
             self._fall(str(exc))
@@ -225,7 +231,7 @@ class Child:
                 for name in sorted(changed):
                     await self.answers.spread(Notification(name, {}))
             taken = anyio.current_time() - began
-            await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
+            await anyio.sleep(max(self._relist_pause, RELIST_SHARE * taken))
 
     def _fall(self, reason: str) -> None:
         if isinstance(self.state, Down):
@@ -333,9 +339,12 @@ PATIENCE: Final = 2.0
 """Seconds that a call waits for the child to accept the call's log level."""
 
 
-async def log_from(child: Child, level: str, session: SessionKey | None = None) -> None:
+async def log_from(
+    child: Child, level: str, session: SessionKey | None = None, *, patience: float = PATIENCE
+) -> None:
     """Set the child's log level for all calls of `session`; without one, for the next call.
 
+    That next call waits `patience` seconds at most.
     A modern child gets the level with each call, and a child without `logging` gets none.
     """
     state, levels = child.state, child.answers.levels
@@ -347,7 +356,7 @@ async def log_from(child: Child, level: str, session: SessionKey | None = None) 
     if wanted is None:
         return
     try:
-        with anyio.move_on_after(None if session is not None else PATIENCE) as waiting:
+        with anyio.move_on_after(None if session is not None else patience) as waiting:
             await child.forward("logging/setLevel", {"level": wanted})
     except (ChildError, RpcError) as exc:
         levels.forget()

@@ -112,10 +112,17 @@ class _Held(Struct, eq=False):
 class Preemption:
     """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue.
 
-    `holds_requests`: requests of the child wait for calls to end.
+    `holds_requests`: requests of the child wait for calls to end, `patience` seconds at most.
     """
 
-    def __init__(self, calls: Collection[Caller], *, waiting: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        calls: Collection[Caller],
+        *,
+        waiting: Callable[[], int],
+        patience: float = PATIENCE + LAST_WORDS,
+    ) -> None:
+        self._patience = patience
         self._calls = calls
         self._waiting = waiting
         self._leaving: set[Caller] = set()
@@ -142,7 +149,7 @@ class Preemption:
         self._held.append(held)
         self.holds_requests = True
         try:
-            with anyio.move_on_after(PATIENCE + LAST_WORDS):
+            with anyio.move_on_after(self._patience):
                 await held.is_over.wait()
         finally:
             self._held.remove(held)

@@ -193,7 +193,10 @@ class ChildPool:
         max_per_session: int | None = None,
         clock: Callable[[], float],
         chance: Callable[[], float] = random.random,
+        kept_listings: int = KEPT_LISTINGS,
+        sweep_every: float = SWEEP_EVERY,
     ) -> None:
+        self._max_listings, self._sweep_every = kept_listings, sweep_every
         self._callers: set[ServerName] = set()
         self.listeners = Listeners()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
@@ -339,7 +342,7 @@ class ChildPool:
     def _remember(self, key: ChildKey, listing: Listing) -> None:
         self._last_known[key] = listing
         self._last_known.move_to_end(key)
-        while len(self._last_known) > KEPT_LISTINGS:
+        while len(self._last_known) > self._max_listings:
             self._last_known.popitem(last=False)
 
     def _start(self, slot: ChildSlot, fallen: Child | None) -> Child:
@@ -430,7 +433,7 @@ class ChildPool:
 
     async def _sweep(self) -> None:
         while True:
-            await anyio.sleep(SWEEP_EVERY)
+            await anyio.sleep(self._sweep_every)
             for slot in list(self._slots.values()):
                 self._end_if_unused(slot)
 

@@ -20,7 +20,6 @@ import structlog
 
 from hub.app import Setting, environments, place_of, running_hub, this_machine
 from hub.catalog.merge import Offer
-from hub.catalog.names import Names
 from hub.children.child import Ready
 from hub.cli.options import (
     Subparsers,
@@ -33,6 +32,7 @@ from hub.cli.options import (
 )
 from hub.cli.problems import audit_problem, folder_problems, program_problem, tool_problems
 from hub.cli.terminal_questions import ask_for_inputs
+from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
@@ -318,10 +318,11 @@ def _check(options: Namespace) -> int:
     config, warnings = required_config(options)
     servers = _servers(config, options)
     left_out = _left_out(config, options)
-    for sentence in (*warnings, *_missed(config, servers)):
+    named = [*(spec.name for spec, _ in servers), *(one.name for one in left_out)]
+    moved_names = _moved_names(config, named, config_path(options))
+    for sentence in (*warnings, *_missed(config, servers), *moved_names):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
-    Names([*(spec.name for spec, _ in servers), *(one.name for one in left_out)], config.names)
     for hint in _hints(config):
         print(f"hint: {hint}")
     problems = [*_problems(config, servers)]
@@ -371,6 +372,14 @@ def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]])
     given = _environments(config, servers)
     for spec, _ in servers:
         yield from missed(spec, given.get(spec.name, {}), os.environ)
+
+
+def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:
+    """Return a warning if clients know names of tools that are not the listed ones."""
+    if path is None:
+        return []
+    before = recorded(names_record(this_machine(os.environ)), path)
+    return moved(following(before, servers, config.names), servers, config.names)
 
 
 def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:

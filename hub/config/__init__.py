@@ -13,6 +13,7 @@ Read in this order:
 - `load`, with `source` (the text), `clients` (clients' configs), `problems` and `suggestions`;
 - `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots;
 - `own_files`, `own_inodes`: the hub's own files, which calls may not touch;
+- `bare_names`: which server had names without prefix, from one start of the hub to the next;
 - `withholding`: warnings about environment variables that a child does not get;
 - `watch` (take over a changed file while the hub runs) and `edit` (change `roots.fallback`).
 """

@@ -116,10 +116,18 @@ class Lines(asyncio.Protocol):
 
     Each line is offered to `taker` once all lines before it are done; it returns whether it took
     the line. Other lines wait for `next`; calling `next` again means that the line before is done.
-    A `conduct` limits the loop time for lines from `next` and for data that makes no lines.
+    A `conduct` limits the loop time for lines from `next` and for data that makes no lines. `quiet`
+    and `last_lines` are in seconds.
     """
 
-    def __init__(self, *, backlog: int = 256, conduct: PeerConduct | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        backlog: int = 256,
+        conduct: PeerConduct | None = None,
+        quiet: float = QUIET,
+        last_lines: float = LAST_LINES,
+    ) -> None:
         self.taker: Callable[[bytes], bool] = _nobody
         self.failure: str | None = None
         self._conduct = conduct
@@ -134,6 +142,7 @@ class Lines(asyncio.Protocol):
         self._has_come = False
         self._arrived = anyio.Event()
         self._backlog = backlog
+        self._quiet, self._last_lines = quiet, last_lines
         self._transport: asyncio.ReadTransport | None = None
         self._paused = False
 
@@ -273,12 +282,12 @@ class Lines(asyncio.Protocol):
         return False
 
     def end_soon(self) -> None:
-        """End the stream once the pipe is empty, within about `LAST_LINES` seconds.
+        """End the stream once the pipe is empty, within about `last_lines` seconds.
 
         Call it when the child has ended: another process may still hold the pipe open.
         """
         self._has_come = True
-        self._look(asyncio.get_running_loop(), anyio.current_time() + LAST_LINES)
+        self._look(asyncio.get_running_loop(), anyio.current_time() + self._last_lines)
 
     def _look(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
         if self._has_ended:
@@ -288,7 +297,7 @@ class Lines(asyncio.Protocol):
             self.eof_received()
         else:
             self._has_come = False
-            loop.call_later(QUIET, self._look, loop, until)
+            loop.call_later(self._quiet, self._look, loop, until)
 
     def _finish(self) -> None:
         self._take(self._splitter.finish())

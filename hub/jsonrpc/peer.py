@@ -162,9 +162,10 @@ class Peer:
     `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's task,
     through `answer`); its `RpcError` or `WireError` becomes the error response. `notified` gets the
     notifications, in order; its errors leave `receive`. `watch` counts useful and useless messages.
+    The other side is told of a cancelled request for at most `cancel_grace` seconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a connection consists of
         self,
         outlet: Outlet,
         *,
@@ -172,8 +173,10 @@ class Peer:
         notified: Notified,
         tasks: TaskGroup,
         watch: PeerWatch | None = None,
+        cancel_grace: float = CANCEL_GRACE,
     ) -> None:
         self._watch = watch
+        self._cancel_grace = cancel_grace
         self._outlet = outlet
         self._letterbox = outlet if isinstance(outlet, NonBlockingOutlet) else None
         self._serve = serve
@@ -280,7 +283,7 @@ class Peer:
         if asked.method == "initialize":  # MCP forbids cancelling it
             return
         told = Notification("notifications/cancelled", {"requestId": asked.id, "reason": reason})
-        with anyio.move_on_after(CANCEL_GRACE, shield=True), suppress(GoneError):
+        with anyio.move_on_after(self._cancel_grace, shield=True), suppress(GoneError):
             await outlet.send(told)
 
     async def notify(self, method: str, params: Payload, *, outlet: Outlet | None = None) -> None:

@@ -24,9 +24,11 @@ Send: TypeAlias = Callable[[], Awaitable[None]]
 class SendQueue:
     """Queues messages for one client or child, so that a slow reader does not block the sender."""
 
-    def __init__(self, tasks: TaskGroup, *, limit: int = LIMIT) -> None:
+    def __init__(
+        self, tasks: TaskGroup, *, limit: int = LIMIT, max_weight: int = MAX_WEIGHT
+    ) -> None:
         self._tasks = tasks
-        self._limit = limit
+        self._limit, self._max_weight = limit, max_weight
         self._waiting: deque[tuple[Send, int]] = deque()
         self._weight = 0
         self._is_sending = False
@@ -38,7 +40,7 @@ class SendQueue:
     def put(self, send: Send, weight: int = 0) -> None:
         """Queue `send`, which sends about `weight` bytes; returns at once."""
         while self._waiting and (
-            len(self._waiting) >= self._limit or self._weight + weight > MAX_WEIGHT
+            len(self._waiting) >= self._limit or self._weight + weight > self._max_weight
         ):
             self._drop()
         self._waiting.append((send, weight))

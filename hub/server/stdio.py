@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from typing import BinaryIO
 
 import anyio
 
@@ -24,14 +25,21 @@ HURRIED_ANSWERS = 0.3
 """Seconds for the last answers to a client that waited for answers, and has closed stdin."""
 
 
-async def serve_stdio(open_connection: ConnectionFactory) -> None:
+async def serve_stdio(
+    open_connection: ConnectionFactory,
+    *,
+    stdin: BinaryIO | None = None,
+    stdout: BinaryIO | None = None,
+    last_answers: float = LAST_ANSWERS,
+    hurried_answers: float = HURRIED_ANSWERS,
+) -> None:
     """Serve the client on stdin and stdout until it closes stdin.
 
-    Requests under way are still answered while the client reads: for `LAST_ANSWERS` seconds at most
-    after a script, for `HURRIED_ANSWERS` after any other client, which waits for the hub to end.
+    Requests under way are still answered while the client reads: for `last_answers` seconds at most
+    after a script, for `hurried_answers` after any other client, which waits for the hub to end.
     """
-    outlet = await open_outlet(sys.stdout.buffer)
-    lines = await open_lines(sys.stdin.buffer)
+    outlet = await open_outlet(stdout or sys.stdout.buffer)
+    lines = await open_lines(stdin or sys.stdin.buffer)
     async with anyio.create_task_group() as tasks:
         connection = open_connection(outlet, tasks, "stdio")
         calls = _Calls(connection, outlet)
@@ -41,7 +49,7 @@ async def serve_stdio(open_connection: ConnectionFactory) -> None:
             if is_script is None:
                 is_script = not calls.has_conversed
             connection.end_listening()
-            with anyio.move_on_after(LAST_ANSWERS if is_script else HURRIED_ANSWERS):
+            with anyio.move_on_after(last_answers if is_script else hurried_answers):
                 await _until_answered(connection, outlet)
                 await outlet.close()
         finally:

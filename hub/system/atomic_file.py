@@ -79,7 +79,7 @@ def opened(source: Path) -> Generator[FileEdit]:
     """
     with _reading(source):
         path = source.resolve(strict=True)
-    with _alone_in(path.parent):
+    with alone_in(path.parent):
         with _reading(source):
             seen = look(path)
             text = path.read_bytes().decode()
@@ -98,7 +98,7 @@ def _reading(source: Path) -> Generator[None]:
 
 
 @contextmanager
-def _alone_in(directory: Path) -> Generator[None]:
+def alone_in(directory: Path) -> Generator[None]:
     """Hold a lock on `directory` against other hub processes. No lock on Windows."""
     if sys.platform == "win32":
         yield

@@ -20,9 +20,9 @@ _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 
 
-def keep_for_large_messages() -> bool:
+def keep_for_large_messages(platform: str = sys.platform) -> bool:
     """Make glibc keep memory of large messages for later ones. Return whether that worked."""
-    if sys.platform != "linux":
+    if platform != "linux":
         return False
     tune = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
     if tune is None:

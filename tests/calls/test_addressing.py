@@ -208,6 +208,9 @@ def test_a_template_can_be_completed() -> None:
         (TWO, named("resources/read", "file:///x"), None),
         (Names(["a", "b"], "never"), named("tools/call", "read"), None),
         (Names(["a"]), named("tools/call", "read"), ("a",)),
+        (TWO, named("tools/call", "read"), ()),
+        (Names(["b", "a"], first="a"), named("tools/call", "read"), ("a",)),
+        (Names(["b", "a"], first="a"), named("tools/call", "b__read"), ("b",)),
     ],
 )
 def test_only_servers_that_could_own_a_name_are_waited_for(

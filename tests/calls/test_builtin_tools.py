@@ -13,7 +13,7 @@ from hub.guard.policy import Mode, Policy
 from hub.roots.effective import OperatorRoots
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, FakeChild, FakeClock, failure
-from tests.kit.rigs import FakeClient, launched, remote, rig, roots_at
+from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
 
@@ -22,7 +22,7 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/", "b/")
 
 
-async def report(client: FakeClient) -> dict[str, Json]:
+async def report(client: RigClient) -> dict[str, Json]:
     result = get_roots(client.session, await client.session.effective(client.outlet))
     content, structured = result["content"], result["structuredContent"]
     assert isinstance(content, list)

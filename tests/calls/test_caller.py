@@ -14,7 +14,7 @@ from hub.protocol.request_state import ChildInputRound
 from hub.sessions.client import Client
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet, failure
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.rigs import Rig, RigClient, remote, rig
 
 FILES = remote("files")
 LOG = Notification("notifications/message", {"level": "info", "data": 1})
@@ -23,11 +23,11 @@ ROUND = ChildInputRound(ServerName("files"), (), {}, "s")
 URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
 
 
-def principal_key_of(client: FakeClient, token: str | None = None) -> ClientCaller:
+def principal_key_of(client: RigClient, token: str | None = None) -> ClientCaller:
     return ClientCaller(client.session, client.outlet, token, client.rig.tasks)
 
 
-def modern(at: Rig) -> FakeClient:
+def modern(at: Rig) -> RigClient:
     client = at.client()
     client.session.greeted(Client("modern", "2026-07-28", BOTH, {}))
     return client

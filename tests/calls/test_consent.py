@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
-from hub.calls import consent
-from hub.guard.consent import Wanted, wanted
-from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, Refused, ToolGuard, decide
 from hub.guard.policy import DenyPatterns, Policy
 from hub.jsonrpc.peer import RpcError
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import RootSet
 from hub.sessions.services import RootsSettings
-from hub.values import Call, Json, JsonObject
+from hub.system.worker import FairWorker, Result
+from hub.values import Json, JsonObject, SessionKey
 from tests.kit.fakes import READ, FakeChild, Silence, failure
-from tests.kit.rigs import ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.kit.rigs import ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
 ASK = Policy(on_refused="ask")
@@ -36,13 +34,13 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/x", "b/x", "c/x")
 
 
-def asking(at: Rig, top: Path, answer: JsonObject = ONCE) -> FakeClient:
+def asking(at: Rig, top: Path, answer: JsonObject = ONCE) -> RigClient:
     client = at.client(top / "a", capabilities=BOTH)
     client.answers["elicitation/create"] = answer
     return client
 
 
-def questions(client: FakeClient) -> list[str]:
+def questions(client: RigClient) -> list[str]:
     sent = [line for line in client.outlet.lines if line.get("method") == "elicitation/create"]
     return [line["params"]["message"] for line in sent]
 
@@ -178,56 +176,28 @@ async def test_three_questions_are_asked_and_no_more(top: Path) -> None:
         assert len(questions(client)) == 3
 
 
-async def test_a_call_that_takes_long_to_judge_holds_up_no_other(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others_had_theirs = threading.Event()
+class HeldWorker(FairWorker):
+    """Does the guard's work, and while it `holds`, keeps the results until they may go on."""
 
-    def decided(call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
-        assert others_had_theirs.wait(4)
-        return decide(call, guard, context)
-
-    monkeypatch.setattr(consent, "decide", decided)
-    paths: list[Json] = [f"{top}/a/{number}, b" for number in range(400)]
-    long: JsonObject = {"paths": paths}
-    long_refused: JsonObject = {"paths": [*paths, f"{top}/b/x"]}
-    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
-        one, other = at.client(top / "a"), at.client(top / "a")
-        results: list[JsonObject] = []
-
-        async def call(arguments: JsonObject) -> None:
-            results.append(await one.call("read", arguments))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call, long)
-            tasks.start_soon(call, long_refused)
-            for _ in range(3):
-                assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
-            others_had_theirs.set()
-        assert sorted("isError" in result for result in results) == [False, True]
-
-
-LONG = [f"{number}, b" for number in range(400)]
-
-
-class Held:
-    """The guard's work aside, held until it may go on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, *, holds: bool = True) -> None:
+        super().__init__()
+        self.holds = holds
         self.began, self.may_go_on = threading.Event(), threading.Event()
-        monkeypatch.setattr(consent, "decide", self._decide)
 
-    def _decide(self, call: Call, guard: ToolGuard, context: CallContext) -> Admitted | Refused:
-        verdict = decide(call, guard, context)
+    async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
+        return await super().run(party, partial(self._held, work) if self.holds else work)
+
+    def _held(self, work: Callable[[], Result]) -> Result:
+        result = work()
         self.began.set()
         assert self.may_go_on.wait(4)
-        return verdict
+        return result
 
     async def until_it_began(self) -> None:
         await anyio.to_thread.run_sync(self.began.wait)
 
     async def call(
-        self, client: FakeClient, arguments: JsonObject, meanwhile: Callable[[], None]
+        self, client: RigClient, arguments: JsonObject, meanwhile: Callable[[], None]
     ) -> JsonObject:
         """Return the result of a call; `meanwhile` is done while it is judged."""
         results: list[JsonObject] = []
@@ -241,6 +211,30 @@ class Held:
             meanwhile()
             self.may_go_on.set()
         return results[0]
+
+
+async def test_a_call_that_takes_long_to_judge_holds_up_no_other(top: Path) -> None:
+    held = HeldWorker()
+    paths: list[Json] = [f"{top}/a/{number}, b" for number in range(400)]
+    long: JsonObject = {"paths": paths}
+    long_refused: JsonObject = {"paths": [*paths, f"{top}/b/x"]}
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}, worker=held) as at:
+        one, other = at.client(top / "a"), at.client(top / "a")
+        results: list[JsonObject] = []
+
+        async def call(arguments: JsonObject) -> None:
+            results.append(await one.call("read", arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, long)
+            tasks.start_soon(call, long_refused)
+            for _ in range(3):
+                assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
+            held.may_go_on.set()
+        assert sorted("isError" in result for result in results) == [False, True]
+
+
+LONG = [f"{number}, b" for number in range(400)]
 
 
 def take(at: Rig, roots: OperatorRoots) -> None:
@@ -264,11 +258,11 @@ def calls(fake: FakeChild) -> int:
     ],
 )
 async def test_what_nothing_restricted_is_judged_anew_once_something_does(
-    top: Path, monkeypatch: pytest.MonkeyPatch, before: OperatorRoots, after: OperatorRoots
+    top: Path, before: OperatorRoots, after: OperatorRoots
 ) -> None:
-    fake, held = FakeChild(READ), Held(monkeypatch)
+    fake, held = FakeChild(READ), HeldWorker()
     spec = remote(policy=Policy(deny=DenyPatterns(("secret",))))
-    async with rig({"files": spec}, {"files": fake}, operator=before) as at:
+    async with rig({"files": spec}, {"files": fake}, operator=before, worker=held) as at:
         client = at.client(capabilities=ROOTS if before.when_empty == "allow" else {})
         result = await held.call(client, long_list(top / "b/x"), lambda: take(at, after))
         assert result["isError"] is True
@@ -276,14 +270,12 @@ async def test_what_nothing_restricted_is_judged_anew_once_something_does(
         assert calls(fake) == 0
 
 
-async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = FakeChild(READ)
-    async with rig(SPECS, {"files": fake}) as at:
+async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied(top: Path) -> None:
+    fake, held = FakeChild(READ), HeldWorker(holds=False)
+    async with rig(SPECS, {"files": fake}, worker=held) as at:
         client = asking(at, top, SESSION)
         assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
-        held = Held(monkeypatch)
+        held.holds = True
         soon_refused_without: JsonObject = {"paths": [f"{top}/b/x", *LONG]}
         ceiling = OperatorRoots(ceiling=roots_at(top / "a"))
         result = await held.call(client, soon_refused_without, lambda: take(at, ceiling))
@@ -291,33 +283,21 @@ async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied
         assert calls(fake) == 1
 
 
-async def test_what_to_ask_about_is_found_beside_the_loop(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others_had_theirs = threading.Event()
-
-    def found(
-        call: Call, guard: ToolGuard, context: CallContext, ceilings: Sequence[RootSet]
-    ) -> tuple[Wanted, ...]:
-        assert others_had_theirs.wait(4)
-        return wanted(call, guard, context, ceilings)
-
-    monkeypatch.setattr(consent, "wanted", found)
-    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+async def test_what_to_ask_about_is_found_beside_the_loop(top: Path) -> None:
+    held = HeldWorker()
+    async with rig(SPECS, {"files": FakeChild(READ)}, worker=held) as at:
         one, other = asking(at, top), asking(at, top)
         outside: JsonObject = {"path": f"{top}/b/x"}
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.call, "read", outside)
             assert "isError" not in await other.call("read", {"path": f"{top}/a/x"})
-            others_had_theirs.set()
+            held.may_go_on.set()
         assert len(questions(one)) == 1
 
 
-async def test_a_call_that_is_cancelled_while_it_is_judged_is_not_answered(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake, held = FakeChild(READ), Held(monkeypatch)
-    async with rig({"files": remote()}, {"files": fake}) as at:
+async def test_a_call_that_is_cancelled_while_it_is_judged_is_not_answered(top: Path) -> None:
+    fake, held = FakeChild(READ), HeldWorker()
+    async with rig({"files": remote()}, {"files": fake}, worker=held) as at:
         client = at.client(top / "a")
         results: list[JsonObject] = []
 

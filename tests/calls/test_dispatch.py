@@ -31,7 +31,7 @@ from tests.kit.fakes import (
     RecordingOutlet,
     failure,
 )
-from tests.kit.rigs import FakeClient, launched, remote, rig, roots_at
+from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
 SAMPLING = "sampling/createMessage"
@@ -51,7 +51,7 @@ def text_of(result: JsonObject) -> str:
     return str(entry["text"])
 
 
-async def error_of(client: FakeClient, method: str, params: JsonObject) -> RpcError:
+async def error_of(client: RigClient, method: str, params: JsonObject) -> RpcError:
     with pytest.raises(RpcError) as caught:
         await client.request(client.asked_for(method, params))
     return caught.value

@@ -17,18 +17,16 @@ from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import (
     Failure,
-    Message,
     Notification,
     Request,
     Response,
     as_object,
     lost,
-    parse_child,
 )
 from hub.jsonrpc.outgoing import Answer
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, FakeLink, RecordingOutlet, Signals
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
+from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
 FILES = remote("files")
@@ -62,10 +60,10 @@ class ReplySink:
         self.signals.moved()
 
 
-class ScriptedCaller:
-    """A client whose plain calls go by express, if they do."""
+class DispatchedCaller:
+    """A client whose plain calls go by a cached route, if they do."""
 
-    def __init__(self, at: Rig, client: FakeClient) -> None:
+    def __init__(self, at: Rig, client: RigClient) -> None:
         self.at = at
         self.client = client
         self.reply = ReplySink()
@@ -94,7 +92,7 @@ class ScriptedCaller:
 
 
 @asynccontextmanager
-async def calling(fake: FakeChild, top: Path, **spec: Any) -> AsyncGenerator[ScriptedCaller]:
+async def calling(fake: FakeChild, top: Path, **spec: Any) -> AsyncGenerator[DispatchedCaller]:
     """Keep a client that shares `top`, and has called each of the child's tools once."""
     async with rig({"files": replace(FILES, **spec)}, {"files": fake}) as at:
         client = at.client(top)
@@ -103,7 +101,7 @@ async def calling(fake: FakeChild, top: Path, **spec: Any) -> AsyncGenerator[Scr
             await client.call(tool, {})
         fake.answers["tools/call"] = answers
         at.audit.records.clear()
-        yield ScriptedCaller(at, client)
+        yield DispatchedCaller(at, client)
 
 
 @pytest.fixture
@@ -148,7 +146,7 @@ async def test_each_call_is_recorded(fake: FakeChild, top: Path) -> None:
 
 async def test_the_first_call_of_a_tool_is_looked_up(fake: FakeChild, top: Path) -> None:
     async with rig({"files": FILES}, {"files": fake}) as at:
-        caller = ScriptedCaller(at, at.client(top))
+        caller = DispatchedCaller(at, at.client(top))
         assert not caller.take(1, "echo", {})
         await caller.client.call("echo", {})
         assert caller.take(2, "echo", {})
@@ -176,7 +174,7 @@ async def test_a_refusal_waits_for_a_client_that_does_not_read(fake: FakeChild, 
         assert [one.verdict for one in caller.at.audit.records] == ["refused"]
 
 
-async def test_other_roots_close_the_lane(fake: FakeChild, top: Path) -> None:
+async def test_other_roots_close_the_route(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
         caller.client.session.roots.list_changed()
         assert not caller.take(1, "read", {"path": f"{top}/f"})
@@ -189,7 +187,7 @@ async def test_a_root_that_is_gone_from_the_disk_admits_nothing(fake: FakeChild,
         assert not caller.take(1, "read", {"path": f"{top}/f"})
 
 
-async def test_a_child_that_is_gone_closes_the_lane(fake: FakeChild, top: Path) -> None:
+async def test_a_child_that_is_gone_closes_the_route(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
         slot = next(iter(caller.client.session.slots))
         fake.link.crash()
@@ -198,7 +196,7 @@ async def test_a_child_that_is_gone_closes_the_lane(fake: FakeChild, top: Path) 
         assert not caller.take(1, "echo", {})
 
 
-async def test_another_list_of_the_child_closes_the_lane(fake: FakeChild, top: Path) -> None:
+async def test_another_list_of_the_child_closes_the_route(fake: FakeChild, top: Path) -> None:
     async with calling(fake, top) as caller:
         fake.answers["tools/list"] = {"tools": [ECHO]}
         fake.link.notify("notifications/tools/list_changed", {})
@@ -208,7 +206,7 @@ async def test_another_list_of_the_child_closes_the_lane(fake: FakeChild, top: P
 
 
 @pytest.mark.parametrize("arguments", [[], "x", 5])
-async def test_a_call_that_is_none_is_left_to_the_relay(
+async def test_a_call_that_is_none_is_left_to_be_resolved(
     fake: FakeChild, top: Path, arguments: Json
 ) -> None:
     async with calling(fake, top) as caller:
@@ -449,7 +447,7 @@ async def test_a_call_has_all_its_time_from_its_turn_on(fake: FakeChild, top: Pa
         assert "did not answer within 0.05 s" in str(result["content"])
 
 
-async def test_a_call_whose_lane_closes_while_it_waits_goes_the_relays_way(
+async def test_a_call_whose_route_closes_while_it_waits_is_resolved_again(
     fake: FakeChild, top: Path
 ) -> None:
     fake.answers["tools/call"] = SILENT
@@ -503,7 +501,7 @@ async def test_a_child_can_ask_the_client_of_a_call(fake: FakeChild, top: Path) 
         fake.answers["tools/call"] = {}
         await client.call("echo", {})
         fake.answers["tools/call"] = SILENT
-        caller = ScriptedCaller(at, client)
+        caller = DispatchedCaller(at, client)
         assert caller.take(1, "echo", {})
         fake.link.ask("q", "sampling/createMessage", {"messages": []})
         asked = await caller.reply.outlet.next_request()
@@ -513,19 +511,11 @@ async def test_a_child_can_ask_the_client_of_a_call(fake: FakeChild, top: Path) 
 
 
 async def test_a_question_that_comes_right_before_its_calls_answer_is_not_taken_for_anothers(
-    fake: FakeChild, monkeypatch: pytest.MonkeyPatch
+    fake: FakeChild,
 ) -> None:
-    async def without_a_pause(link: FakeLink) -> Message:
-        try:
-            said = link.received.receive_nowait()
-        except anyio.WouldBlock:
-            said = await link.received.receive()
-        assert isinstance(said, bytes)
-        return parse_child(said)
-
-    monkeypatch.setattr(FakeLink, "next", without_a_pause)
+    fake.is_read_at_once = True
     async with rig({"files": FILES}, {"files": fake}) as at:
-        callers = [ScriptedCaller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
+        callers = [DispatchedCaller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
         for caller in callers:
             await caller.client.call("echo", {})
         fake.answers["tools/call"] = SILENT
@@ -547,7 +537,7 @@ async def test_a_client_that_does_not_read_gets_its_answer_when_it_does(
         await caller.client.peer.backlog.idle()
 
 
-async def test_a_child_that_turns_out_to_want_roots_gives_the_call_to_the_relay(
+async def test_a_child_that_turns_out_to_want_roots_has_the_call_resolved_again(
     fake: FakeChild, top: Path
 ) -> None:
     fake.answers["tools/call"] = SILENT

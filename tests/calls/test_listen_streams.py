@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from hub.children import pool as listeners
+from hub.children.pool import MAX_LISTENERS
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
-from hub.values import Json, JsonObject, ServerName
-from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild
+from hub.values import Json, JsonObject, ServerName, SessionKey
+from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingListener
 from tests.kit.hubs import FakeClient
 from tests.kit.scripted import ScriptedHub, refusal, scripted
 from tests.kit.trees import plant
@@ -207,13 +208,16 @@ async def test_a_filter_that_is_none_is_refused(bad: Json) -> None:
         assert (await refusal(hub.client(), LISTEN, given))["code"] == INVALID_PARAMS
 
 
-async def test_there_are_not_endlessly_many_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "MAX_LISTENERS", 1)
+async def test_there_are_not_endlessly_many_streams() -> None:
     async with scripted(FakeChild(ECHO)) as hub:
-        client = hub.client()
-        await listening(client, toolsListChanged=True)
-        error = await refusal(client, LISTEN, params(toolsListChanged=True))
+        client, listeners = hub.client(), hub.services.children.listeners
+        with ExitStack() as others:
+            for number in range(MAX_LISTENERS):
+                key = SessionKey(f"other {number}")
+                others.enter_context(listeners.listening(key, "other", RecordingListener()))
+            error = await refusal(client, LISTEN, params(toolsListChanged=True))
         assert error["code"] == INTERNAL_ERROR
+        await listening(client, toolsListChanged=True)
 
 
 async def test_a_stream_that_the_hub_ends_is_answered() -> None:

@@ -6,8 +6,8 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.calls import listings as catalogs_module
 from hub.calls.builtin_tools import GET_ROOTS
+from hub.calls.listings import LIST_GRACE, Listings
 from hub.catalog.merge import Catalog
 from hub.errors import ChildError, RouteError
 from hub.jsonrpc.messages import as_object
@@ -15,7 +15,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
-from tests.kit.rigs import FakeClient, Rig, launched, remote, rig
+from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
 
@@ -23,13 +23,13 @@ def names(catalog: Catalog) -> list[object]:
     return [tool["name"] for tool in catalog.tools]
 
 
-async def shown(at: Rig, client: FakeClient, only: list[str] | None = None) -> list[object]:
+async def shown(at: Rig, client: RigClient, only: list[str] | None = None) -> list[object]:
     servers = None if only is None else [ServerName(name) for name in only]
     effective = await client.session.effective(client.outlet)
     return names(await at.relay.listings.catalog(client.session, effective, servers))
 
 
-async def page(at: Rig, client: FakeClient, method: str, **params: str) -> JsonObject:
+async def page(at: Rig, client: RigClient, method: str, **params: str) -> JsonObject:
     asked = client.asked_for(method, dict[str, object](params))  # pyright: ignore[reportArgumentType] - texts
     return as_object(await at.relay.listings.page(client.session, asked))
 
@@ -79,13 +79,11 @@ async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:
                 await page(at, client, "tools/list", cursor=foreign)
 
 
-async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_fair(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_fair() -> None:
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     handshake = fakes["b"].answers["initialize"]
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
@@ -96,10 +94,7 @@ async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_
         assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
 
 
-async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_for() -> None:
     fakes = {
         "a": FakeChild(ECHO, answers={"tools/list": SILENT}),
         "b": FakeChild(ECHO),
@@ -107,9 +102,10 @@ async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_fo
     }
     fakes["c"].refuses_to_open = ChildError("no command")
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
-        monkeypatch.setattr(catalogs_module, "LIST_GRACE", 3600)
+        at.relay.listings = Listings(at.services, grace=3600)
         with anyio.fail_after(5):
             assert await shown(at, client) == [GET_ROOTS, "b__echo"]
             assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
@@ -125,7 +121,7 @@ async def test_a_list_does_not_wait_again_where_the_only_child_took_long_to_fail
             lists.start_soon(shown, at, client)
             link = await fake.connected()
             first = await link.request("initialize")
-            now[0] += catalogs_module.LIST_GRACE
+            now[0] += LIST_GRACE
             link.answer(first["id"], failure(-1, "broken"))
         (slot,) = client.session.slots
         assert slot.is_late
@@ -141,14 +137,12 @@ async def test_a_list_does_not_wait_again_where_the_only_child_took_long_to_fail
         assert not slot.is_late
 
 
-async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started() -> None:
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     handshake = fakes["b"].answers["initialize"]
     assert not callable(handshake)
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         async with anyio.create_task_group() as calls:
 
@@ -294,22 +288,19 @@ async def test_what_is_missing_is_named_with_its_trouble() -> None:
         assert missing(client.session, []) is None
 
 
-async def test_a_merged_catalog_is_kept_while_its_listings_are_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(catalogs_module, "KEPT", 1)
+async def test_a_merged_catalog_is_kept_while_its_listings_are_the_same() -> None:
     fake = FakeChild(ECHO)
     async with rig({"a": remote("a")}, {"a": fake}) as at:
-        client, other = at.client(), at.client()
+        client, other, listings = at.client(), at.client(), Listings(at.services, kept=1)
         effective = await client.session.effective(client.outlet)
-        first = await at.relay.listings.catalog(client.session, effective)
-        assert await at.relay.listings.catalog(other.session, effective) is first
+        first = await listings.catalog(client.session, effective)
+        assert await listings.catalog(other.session, effective) is first
         fake.answers["tools/list"] = {"tools": [READ]}
         fake.link.notify("notifications/tools/list_changed", {})
         await client.outlet.signals.until(lambda: bool(client.outlet.messages))
-        second = await at.relay.listings.catalog(client.session, effective)
+        second = await listings.catalog(client.session, effective)
         assert names(second) == [GET_ROOTS, "read"]
-        assert await at.relay.listings.catalog(client.session, effective) is second
+        assert await listings.catalog(client.session, effective) is second
 
 
 async def test_many_who_list_at_once_start_each_child_once() -> None:

@@ -5,7 +5,6 @@ import json
 import pytest
 from msgspec import Raw
 
-from hub.calls import listings as module
 from hub.calls.listings import Entries, PageCache, encoded
 from hub.catalog.pages import PAGE_SIZE
 from hub.errors import RouteError
@@ -54,16 +53,14 @@ def test_every_page_of_a_long_listing_is_kept() -> None:
         listed.page("tools/list", shown, "made up")
 
 
-def test_pages_are_kept_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_kept_as_far_as_there_is_room() -> None:
     one, two = tools(1, "x" * 100), tools(1, "y" * 100)
     size = len(bytes(encoded("tools/list", one, None)))
-    monkeypatch.setattr(module, "KEPT_BYTES", size)
-    listed = PageCache()
+    listed = PageCache(size)
     first = listed.page("tools/list", one, None)
     assert listed.page("tools/list", one, None) is first
     second = listed.page("tools/list", two, None)
     assert listed.page("tools/list", two, None) is second
     assert listed.page("tools/list", one, None) is not first
-    monkeypatch.setattr(module, "KEPT_BYTES", 0)
-    large = tools(5)
+    listed, large = PageCache(0), tools(5)
     assert listed.page("tools/list", large, None) is not listed.page("tools/list", large, None)

@@ -7,17 +7,17 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.calls.routes import SessionRoute
+from hub.calls.routes import MAX_ROUTES, SessionRoute
 from hub.jsonrpc.messages import Request
 from hub.sessions.client import Client
 from tests.kit.fakes import ECHO, READ, FakeChild
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
 FILES = remote("files")
 
 
-def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
+def resolved(at: Rig, client: RigClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_routes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 
@@ -77,14 +77,15 @@ async def test_a_name_that_says_its_server_stays_where_another_list_changes(top:
         assert resolved(at, client, "other__echo") is None
 
 
-async def test_only_so_many_routes_of_a_session_are_cached(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hub.calls.routes.MAX_ROUTES", 1)
+async def test_only_so_many_routes_of_a_session_are_cached(top: Path) -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
         client = at.client(top / "a")
         for name in ("read", "echo"):
             await client.call(name, {})
+        kept = resolved(at, client, "echo")
+        assert kept is not None
+        for number in range(MAX_ROUTES - 1):
+            at.relay.session_routes.keep(client.session, f"other {number}", kept.resolved)
         assert resolved(at, client, "read") is None
         assert resolved(at, client, "echo") is not None
 

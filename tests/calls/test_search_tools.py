@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from msgspec import Raw
 
-from hub.calls import listings as catalogs_module
+from hub.calls.listings import Listings
 from hub.catalog.merge import Offer, ToolText
 from hub.catalog.search_tools import META_TOOLS
 from hub.errors import ChildError, RouteError
@@ -23,7 +23,7 @@ from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.jsonrpc.messages import as_object
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
-from tests.kit.rigs import FakeClient, Rig, launched, remote, rig, roots_at
+from tests.kit.rigs import Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
 SAMPLING = "sampling/createMessage"
@@ -56,7 +56,7 @@ def text_of(result: JsonObject) -> str:
     return content[0]["text"]
 
 
-async def answer(client: FakeClient, name: str, **arguments: Json) -> Any:
+async def answer(client: RigClient, name: str, **arguments: Json) -> Any:
     """Return what a meta tool answers, after comparing its three forms."""
     result = await client.call(name, arguments)
     assert "isError" not in result, result
@@ -66,7 +66,7 @@ async def answer(client: FakeClient, name: str, **arguments: Json) -> Any:
     return result["structuredContent"]
 
 
-async def refusal(client: FakeClient, name: str, **arguments: Json) -> str:
+async def refusal(client: RigClient, name: str, **arguments: Json) -> str:
     """Return what a model is told that made a mistake."""
     result = await client.call(name, arguments)
     assert result["isError"] is True
@@ -139,12 +139,10 @@ async def test_tools_are_found_by_words_in_all_servers_or_in_one() -> None:
         assert tools_in(found) == {"files": ["read", "echo"]}
 
 
-async def test_one_child_that_hangs_does_not_keep_the_others_from_being_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+async def test_one_child_that_hangs_does_not_keep_the_others_from_being_found() -> None:
     fakes = {"a": FakeChild(answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0.01)
         found = await answer(at.client(), "find-tools", pattern="echo")
         assert tools_in(found) == {"a": [], "b": ["echo"]}
         assert found["servers"][0]["trouble"] == "server 'a' is not running: it is starting"
@@ -205,7 +203,7 @@ async def test_a_denied_tool_can_neither_be_found_nor_called() -> None:
 # Calls
 
 
-async def called(client: FakeClient, arguments: JsonObject, **params: Json) -> JsonObject:
+async def called(client: RigClient, arguments: JsonObject, **params: Json) -> JsonObject:
     """Call `read` of `files` by `call-tool`."""
     about: JsonObject = {"serverName": "files", "toolName": "read", "toolArgs": arguments}
     return await client.call("call-tool", about, **params)
@@ -313,14 +311,12 @@ async def test_progress_questions_and_cancelling_work_as_in_any_call() -> None:
         assert [record.verdict for record in at.audit.records] == ["cancelled"]
 
 
-async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_other() -> None:
     """Nobody else's answer is held up by that, so the time that listings allow does not count."""
-    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0)
     fakes = {name: FakeChild(READ, answers={"initialize": SILENT}) for name in ("files", "other")}
     handshake = FakeChild().answers["initialize"]
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
+        at.relay.listings = Listings(at.services, grace=0)
         client = at.client()
         results: list[JsonObject] = []
 

@@ -13,7 +13,7 @@ from hub.jsonrpc.messages import Request
 from hub.roots.effective import OperatorRoots
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
-from tests.kit.rigs import FakeClient, Rig, remote, rig, roots_at
+from tests.kit.rigs import Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
 FILES = remote("files")
@@ -23,7 +23,7 @@ def children() -> dict[str, FakeChild]:
     return {"files": FakeChild(ECHO, READ)}
 
 
-def resolved(at: Rig, client: FakeClient, name: str = "read") -> SessionRoute | None:
+def resolved(at: Rig, client: RigClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_routes.find(client.session, Request(1, "tools/call", {"name": name}))
 
 
@@ -56,7 +56,7 @@ async def test_a_refused_call_leaves_a_route_that_refuses_the_next(top: Path) ->
         assert isinstance(kept.judge(outside), Refused)
 
 
-async def test_a_lane_judges_as_the_relay_does(top: Path) -> None:
+async def test_a_cached_route_judges_as_a_resolved_one_does(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
@@ -114,7 +114,7 @@ async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Pa
         assert not kept.is_open
 
 
-async def test_in_report_mode_what_would_be_refused_is_left_to_the_relay(top: Path) -> None:
+async def test_in_report_mode_what_would_be_refused_is_left_to_be_resolved(top: Path) -> None:
     spec = replace(FILES, policy=Policy(mode=Mode.REPORT))
     async with rig({"files": spec}, children()) as at:
         client = at.client(top / "a")
@@ -125,7 +125,7 @@ async def test_in_report_mode_what_would_be_refused_is_left_to_the_relay(top: Pa
         assert kept.judge(outside) is None
 
 
-async def test_a_session_that_has_left_its_child_has_no_open_lane(top: Path) -> None:
+async def test_a_session_that_has_left_its_child_has_no_open_route(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
@@ -135,7 +135,7 @@ async def test_a_session_that_has_left_its_child_has_no_open_lane(top: Path) -> 
         assert not kept.is_open
 
 
-async def test_a_session_that_is_over_has_no_lanes(top: Path) -> None:
+async def test_a_session_that_is_over_has_no_routes(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         client = at.client(top / "a")
         await client.call("read", {})
@@ -179,7 +179,7 @@ async def test_a_call_that_was_under_way_when_roots_changed_leaves_none(
         assert resolved(at, client) is None
 
 
-async def test_a_ceiling_that_another_session_found_replaced_closes_a_lane(top: Path) -> None:
+async def test_a_ceiling_that_another_session_found_replaced_closes_a_route(top: Path) -> None:
     operator = OperatorRoots(ceiling=roots_at(top / "a"))
     async with rig({"files": FILES}, children(), operator=operator) as at:
         client, other = at.client(top), at.client(top)

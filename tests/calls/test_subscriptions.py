@@ -11,7 +11,7 @@ from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.values import Json
 from tests.kit.fakes import FakeChild, failure
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
 SUBSCRIBE, UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
@@ -27,11 +27,11 @@ def noting(*uris: str) -> FakeChild:
     )
 
 
-def of(at: Rig, client: FakeClient) -> Subscriptions:
+def of(at: Rig, client: RigClient) -> Subscriptions:
     return Subscriptions(at.relay, client.session, client.outlet)
 
 
-async def subscribe(made: Subscriptions, client: FakeClient, uri: str = "note://1") -> None:
+async def subscribe(made: Subscriptions, client: RigClient, uri: str = "note://1") -> None:
     await made.subscribe(client.asked_for(SUBSCRIBE, {"uri": uri}))
 
 

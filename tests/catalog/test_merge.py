@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hub.catalog.merge import Catalog, Listing, Offer, ToolText, merge
 from hub.catalog.names import Names
+from hub.catalog.resource_uris import wrapped
 from hub.values import BuiltinRoute, ChildRoute, JsonObject, ServerName
 
 A, B = ServerName("a"), ServerName("b")
@@ -274,3 +275,49 @@ def test_every_listed_name_has_one_route_whatever_the_order(
         assert len(set(pairs)) == len(pairs)
         reached.append(set(pairs))
     assert reached[0] == reached[1]
+
+
+# Aliases
+
+
+@pytest.mark.parametrize("order", [[A, B], [B, A]])
+def test_aliases_lead_to_the_first_servers_tools_and_prompts_and_are_not_listed(
+    order: list[ServerName],
+) -> None:
+    prompts: tuple[JsonObject, ...] = ({"name": "p"}, {"name": "p"})
+    first = Listing(tools=({"name": "x"}, {"name": "secret"}), prompts=prompts)
+    later = Listing(tools=({"name": "x"}, {"name": "y"}), prompts=({"name": "q"},))
+    made = merge(
+        {A: first, B: later},
+        names=Names(order, first="a"),
+        offers={A: Offer(deny=("secret",))},
+        builtins=[GET_ROOTS],
+    )
+    assert sorted(listed(made.tools)) == ["a__x", "b__x", "b__y", "get-roots"]
+    assert sorted(listed(made.prompts)) == ["a__p", "b__q"]
+    assert made.tool("x") is made.tool("a__x")
+    assert made.prompt("p") is made.prompt("a__p")
+    assert made.completion({"type": "ref/prompt", "name": "p"}) is not None
+    for unknown in (made.tool("y"), made.tool("secret"), made.prompt("q")):
+        assert unknown is None
+
+
+def test_an_alias_never_takes_a_name_of_the_hub_or_of_another_server() -> None:
+    first, names = tools("get-roots", "b__y", "a__y"), Names([A, B], first="a")
+    made = merge({A: first, B: tools("y")}, names=names, builtins=[GET_ROOTS])
+    assert made.tool("get-roots") == BuiltinRoute("get-roots")
+    assert leads_to(made.tool("b__y")) == (B, "y")
+    assert made.tool("a__y") is None
+    # Before the other server is listed, too.
+    assert merge({A: first}, names=names, builtins=[GET_ROOTS]).tool("b__y") is None
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_uri_of_two_servers_stays_that_of_the_server_that_had_it_first(first: str) -> None:
+    names, other = Names([A, B], first=first), "b" if first == "a" else "a"
+    of_both = {A: resources("u:1"), B: resources("u:1")}
+    made = merge(of_both, names=names)
+    assert leads_to(made.resource("u:1")) == (first, "u:1")
+    assert leads_to(made.resource(wrapped(ServerName(other), "u:1"))) == (other, "u:1")
+    made = merge({A: templates("u:{x}"), B: templates("u:{x}")}, names=names)
+    assert leads_to(made.resource("u:7")) == (first, "u:7")

@@ -101,3 +101,53 @@ def test_no_two_pairs_share_a_public_name(known: list[str], tools: list[str]) ->
     table = Names(known)
     publics = [table.public(server, tool) for server in table.servers for tool in tools]
     assert len(set(publics)) == len(publics)
+
+
+# What clients know without prefix
+
+
+@pytest.mark.parametrize("order", [["files", "git"], ["git", "files"]])
+def test_the_first_servers_bare_names_are_aliases_wherever_it_stands(order: list[str]) -> None:
+    both = Names(order, first="files")
+    assert both.public(FILES, "read") == "files__read"
+    assert both.alias(FILES, "read") == "read"
+    assert both.alias(FILES, "re\u200bad") == Names(["files"]).public(FILES, "re\u200bad")
+    assert both.owner_of_alias("read") == FILES
+    assert both.alias(GIT, "read") is None
+
+
+@pytest.mark.parametrize("name", ["git__status", "files__x"])
+def test_a_name_with_a_servers_prefix_is_no_alias(name: str) -> None:
+    both = Names(["files", "git"], first="files")
+    assert both.alias(FILES, name) is None
+    assert both.owner_of_alias(name) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "mode", "first"),
+    [
+        (["files", "git"], "auto", None),
+        (["files", "git"], "auto", "gone"),
+        (["files", "git"], "always", "files"),
+        (["files", "git"], "never", "files"),
+        (["files"], "auto", "files"),
+        (["files"], "always", "files"),
+        (["git"], "auto", "files"),
+        ([], "auto", "files"),
+    ],
+)
+def test_otherwise_there_are_no_aliases(known: list[str], mode: NamesMode, first: str) -> None:
+    assert Names(known, mode, first).alias_server is None
+
+
+def test_the_only_server_has_no_bare_names_if_they_are_another_ones() -> None:
+    assert Names(["git"], first="files").public(GIT, "status") == "git__status"
+    assert Names(["git"], first="git").public(GIT, "status") == "status"
+    assert Names(["git"], "never", "files").public(GIT, "status") == "status"
+
+
+@given(servers, names)
+def test_an_alias_is_never_the_listed_name_of_anything(known: list[str], name: str) -> None:
+    table = Names(known, first=known[0])
+    alias = table.alias(table.servers[0], name)
+    assert alias is None or table.server_of(alias) is None

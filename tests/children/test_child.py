@@ -9,15 +9,14 @@ from msgspec import Raw
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
-from hub.children import child as child_module
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
 from hub.errors import ChildError
-from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import GoneError, RpcError
@@ -45,21 +44,21 @@ SAMPLING = "sampling/createMessage"
 
 
 def child_of(
-    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
 ) -> Child:
     notifier = {} if user is None else {SessionKey("a"): user}
     answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, notifier=lambda: notifier)
-    return Child(answers, HubIdentity(INFO, {}), fake.connect)
+    return Child(answers, HubIdentity(INFO, {}), fake.connect, None, **times)
 
 
 @asynccontextmanager
 async def owned(
-    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
 ) -> AsyncGenerator[Child]:
     """Keep a child in a task of its own; it is stopped at the end."""
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            child = child_of(fake, spec, user)
+            child = child_of(fake, spec, user, **times)
             tasks.start_soon(child.own)
             yield child
             child.stop()
@@ -343,12 +342,9 @@ async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> Non
         assert (await child.ready()).listing.tools == (READ,)
 
 
-async def test_lists_that_change_all_the_time_are_read_now_and_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hub.children.child.RELIST_PAUSE", 3600.0)
+async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
     fake, user = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, user=user) as child:
+    async with owned(fake, user=user, relist_pause=3600.0) as child:
         await child.ready()
         for number in range(50):
             fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
@@ -506,34 +502,26 @@ async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
         assert isinstance(child.state, Ready)
 
 
-async def test_a_child_that_asks_on_and_reads_nothing_is_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(child_module, "STALL", 0.05)
+async def test_a_child_that_asks_on_and_reads_nothing_is_ended() -> None:
     fake = FakeChild(ECHO)
-    async with owned(fake) as child:
+    async with owned(fake, stall=0.05) as child:
         await child.ready()
-
-        async def stuck(message: object) -> None:
-            await anyio.sleep_forever()
-
-        monkeypatch.setattr(fake.link, "send", stuck)
+        fake.is_stuck = True
         for number in range(70):
             fake.link.ask(f"p{number}", "ping", {})
         await fake.ended()
         assert child.state == Down("it read no answer for 0.05 s, and asked on")
 
 
-async def test_a_request_of_a_child_that_cannot_be_taken_is_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(backlog_module, "MAX_ASKED", 0)
+async def test_a_request_of_a_child_that_cannot_be_taken_is_answered() -> None:
     fake = FakeChild(ECHO)
     async with owned(fake) as child:
         await child.ready()
+        assert child.peer is not None
+        child.peer.backlog.add("one", KnownAnswer(Raw(b"{}")))
         fake.link.ask("one", "ping", {})
         reply = await fake.link.reply("one")
-        assert reply["error"]["message"] == "Over 0 requests are in progress"
+        assert reply["error"]["message"] == "A request with this id is under way"
 
 
 async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_sent() -> None:

@@ -10,10 +10,10 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.children.callbacks import ChildRequest, as_child_request
-from hub.jsonrpc import send_queue
 from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.outgoing import UNSAID, Answer, AwaitedRequest, PendingRequests, RequestWithin
 from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.send_queue import MAX_WEIGHT
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet
 
@@ -97,18 +97,16 @@ async def test_a_child_that_does_not_read_holds_up_who_reports_as_little_as_who_
         assert len(outlet.messages) == 1
 
 
-async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(send_queue, "MAX_WEIGHT", 100)
+async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes() -> None:
     asked, outlet = asked_with("mine")
     outlet.stuck = True
     async with some_tasks() as tasks:
         with anyio.CancelScope() as scope, capture_logs() as logs:
             async with as_child_request(asked, tasks) as question:
                 assert question.progress is not None
-                for size in (60, 60, 60):
-                    await question.progress({"progress": 1, "message": "x" * size})
+                message = "x" * (MAX_WEIGHT * 6 // 10)
+                for _ in range(3):
+                    await question.progress({"progress": 1, "message": message})
                     await anyio.wait_all_tasks_blocked()
                 scope.cancel()
     assert [entry["log_level"] for entry in logs] == ["warning"], "one is on its way, one waits"

@@ -1,26 +1,15 @@
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
-from hub.children import pool as listeners
-from hub.children.pool import Listeners
+from hub.children.pool import MAX_LISTENERS, Listeners
 from hub.errors import ChildError
 from hub.values import ServerName, SessionKey
-from tests.kit.fakes import ECHO, FakeChild, RecordingLessee
+from tests.kit.fakes import ECHO, FakeChild, RecordingListener
 from tests.kit.scripted import scripted
 from tests.server.test_modern import envelope
-
-
-class RecordingListener(RecordingLessee):
-    """Somebody who listens, and lists by other requests."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unlisted: list[str] = []
-
-    def missed(self, server: ServerName) -> None:
-        self.unlisted.append(server)
-
 
 A, B = SessionKey("a"), SessionKey("b")
 
@@ -34,10 +23,12 @@ def test_a_principals_children_are_heard_by_its_own() -> None:
     assert made.of("") == {}
 
 
-def test_not_more_listen_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "MAX_LISTENERS", 1)
+def test_not_more_listen_than_may() -> None:
     made = Listeners()
-    with made.listening(A, "alice", RecordingListener()):
+    with ExitStack() as others, made.listening(A, "alice", RecordingListener()):
+        for number in range(MAX_LISTENERS - 1):
+            key = SessionKey(f"other {number}")
+            others.enter_context(made.listening(key, "bob", RecordingListener()))
         with (
             pytest.raises(ChildError, match="try again later"),
             made.listening(B, "alice", RecordingListener()),

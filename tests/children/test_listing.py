@@ -6,9 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
-from hub.children import listing as listing_module
 from hub.children.handshake import ServerHandshake
-from hub.children.listing import read_listing
+from hub.children.listing import MAX_PAGES, read_listing
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import GoneError, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND
@@ -86,15 +85,13 @@ async def test_a_cursor_that_leads_in_a_circle_or_nowhere_ends_the_list(cursor: 
     assert len(listing.tools) == len(asked.asked) == (2 if cursor == "same" else 1)
 
 
-async def test_a_list_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_module, "MAX_PAGES", 5)
-
+async def test_a_list_without_end_is_cut_off() -> None:
     def endless(method: str, params: JsonObject) -> JsonObject:
         return {"tools": [{"name": "a"}], "nextCursor": f"{params.get('cursor', '')}x"}
 
     with capture_logs() as logs:
         listing = await read_listing(Asked(endless).request, handshake("tools"))
-    assert len(listing.tools) == 5
+    assert len(listing.tools) == MAX_PAGES
     assert logs[0]["event"] == "listing cut off"
 
 

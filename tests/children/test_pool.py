@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children import pool as pool_module
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
 from hub.children.pool import ChildPool
@@ -55,6 +54,8 @@ class Home:
             max_per_session=max_per_session,
             clock=clock,
             chance=lambda: 0.0,
+            kept_listings=1,
+            sweep_every=0.001,
         )
 
     def lease(
@@ -143,8 +144,7 @@ async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
         assert at.lease() is not slot
 
 
-async def test_the_sweep_ends_what_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "SWEEP_EVERY", 0.001)
+async def test_the_sweep_ends_what_is_unused() -> None:
     async with home() as at:
         slot = at.lease(spec=replace(SPEC, idle_stop=0.0))
         await at.children.obtain(slot)
@@ -183,10 +183,7 @@ async def test_a_place_that_was_never_used_is_forgotten() -> None:
         assert at.lease() is not slot
 
 
-async def test_calls_in_progress_finish_on_a_released_child(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pool_module, "SWEEP_EVERY", 0.001)
+async def test_calls_in_progress_finish_on_a_released_child() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     results: list[object] = []
     async with home(fake) as at:
@@ -364,9 +361,8 @@ async def test_a_session_makes_room_with_what_it_alone_uses(tmp_path: object) ->
 
 
 async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+    tmp_path: object,
 ) -> None:
-    monkeypatch.setattr(pool_module, "KEPT_LISTINGS", 1)
     async with home() as at:
         first, second = at.lease(), at.lease(roots=roots_at(tmp_path))
         assert at.children.last_known(first) is None

@@ -3,7 +3,6 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from hub.children import concurrency as module
 from hub.children.clients import Caller
 from hub.children.concurrency import Preemption
 from tests.kit.fakes import RecordingAsker
@@ -12,11 +11,11 @@ from tests.kit.fakes import RecordingAsker
 class CallsInProgress:
     """Calls under way at a child, and how many more wait for a slot."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, **limits: float) -> None:
         self.askers = [RecordingAsker(f"client {number}") for number in range(count)]
         self.calls: dict[Caller, None] = dict.fromkeys(self.askers)
         self.waiting = 0
-        self.preemption = Preemption(self.calls.keys(), waiting=lambda: self.waiting)
+        self.preemption = Preemption(self.calls.keys(), waiting=lambda: self.waiting, **limits)
 
     def leaving(self) -> list[bool]:
         return [self.preemption.must_leave(caller) for caller in self.askers]
@@ -75,11 +74,7 @@ async def test_a_questions_call_is_known_once_all_other_calls_are_answered(
     assert rush.leaving() == [False] * 3
 
 
-async def test_a_question_waits_no_longer_than_calls_may_take_to_leave(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
-    monkeypatch.setattr(module, "LAST_WORDS", 0.01)
-    rush = CallsInProgress(2)
+async def test_a_question_waits_no_longer_than_calls_may_take_to_leave() -> None:
+    rush = CallsInProgress(2, patience=0.01)
     with anyio.fail_after(5):
         assert not await rush.preemption.until_answered(rush.askers[:1])

@@ -7,7 +7,6 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children import child as verbosity
 from hub.children.child import Child, log_from
 from hub.children.slot import ChildSlot
 from hub.values import JsonObject, SessionKey
@@ -62,12 +61,9 @@ async def test_a_child_that_refuses_is_asked_again_next_time() -> None:
         assert len(fake.link.requests("logging/setLevel")) == 2
 
 
-async def test_a_call_does_not_wait_for_a_child_that_says_nothing_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(verbosity, "PATIENCE", 0.0)
+async def test_a_call_does_not_wait_for_a_child_that_says_nothing_to_it() -> None:
     fake = FakeChild(ECHO, capabilities=LOGS, answers={"logging/setLevel": SILENT})
     async with ready(fake) as child:
         with anyio.fail_after(5):
-            await log_from(child, "info")
+            await log_from(child, "info", patience=0.0)
         assert child.answers.levels.told is None

@@ -1,5 +1,6 @@
 import gc
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -13,10 +14,12 @@ from structlog.testing import capture_logs
 from hub import app
 from hub.children.link import ChildConnection
 from hub.cli import check as inspect
+from hub.config.bare_names import BareNames, names_record, recorded, settled
 from hub.config.models import json_schema
 from hub.errors import ConfigError, StartError
 from hub.launch.plan import LaunchPlan
 from hub.specs import ServerSpec
+from hub.values import ServerName
 from tests.kit.fakes import ECHO, READ, FakeChild
 from tests.kit.trees import plant
 
@@ -502,3 +505,22 @@ def test_bad_usage_ends_with_two(arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as ended:
         run(*arguments)
     assert ended.value.code == 2
+
+
+def test_check_warns_of_names_that_a_second_server_moves(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(top / "state"))
+    config = plant(top, "hub.yaml") / "hub.yaml"
+    record, one, two = names_record(app.this_machine(os.environ)), "files", "git"
+    settled(record, config, [ServerName(one)], "auto")
+    for names in ([one], [two, one]):
+        config.write_text(
+            json.dumps({"version": 1, "servers": {n: {"command": "true"} for n in names}})
+        )
+        assert run("check", "--config", "hub.yaml") == 0
+        said = capsys.readouterr().out
+        assert ("warning: names: there are several servers" in said) is (len(names) > 1)
+    assert recorded(record, config) == BareNames(ServerName(one))  # a check changes nothing
+    assert run("check", "--config", config.read_text()) == 0
+    assert "warning" not in capsys.readouterr().out

@@ -1,4 +1,5 @@
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -114,16 +115,15 @@ def test_a_write_replaces_at_once_and_leaves_nothing_behind(files: SharedFiles, 
     assert [path.name for path in top.iterdir()] == ["a"]
 
 
-def test_a_failed_write_leaves_the_old_file_alone(
-    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
+def test_a_failed_write_leaves_the_old_file_alone(files: SharedFiles, top: Path) -> None:
     (top / "a").write_text("old")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SharedFilesError, match="'a': No space left on device"):
-        files.write("a", b"new")
+    most, limit = 1 << 20, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limit[1]))
+    try:
+        with pytest.raises(SharedFilesError, match="'a': File too large"):
+            files.write("a", b"x" * (most + 1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert (top / "a").read_text() == "old"
     assert [path.name for path in top.iterdir()] == ["a"]
 

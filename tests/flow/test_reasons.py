@@ -11,7 +11,7 @@ from hub.values import Json, JsonObject
 from tests.kit.callers import ScriptedCaller, answered, asked, silent
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.scripted import scripted
-from tests.kit.talks import CALL, CallRoute, Transport, talking
+from tests.kit.talks import CALL, Transport, Way, talking
 from tests.server.test_modern import envelope
 from tests.server.test_stdio import pytestmark as pipes
 
@@ -21,13 +21,13 @@ CANCELLED = "notifications/cancelled"
 WHY = 'enough: "1.0"\n\u2028 \U0001f600'
 
 both_transports = pytest.mark.parametrize("transport", ["stdio", "http"])
-both_ways = pytest.mark.parametrize("route", ["general", "express"])
+both_ways = pytest.mark.parametrize("route", ["resolved", "cached"])
 
 
 @both_transports
 @both_ways
 async def test_a_child_hears_why_its_client_takes_a_call_back(
-    transport: Transport, route: CallRoute
+    transport: Transport, route: Way
 ) -> None:
     async with talking(transport, route) as talk:
         await talk.tell(CANCELLED, {"requestId": CALL, "reason": WHY})
@@ -38,7 +38,7 @@ async def test_a_child_hears_why_its_client_takes_a_call_back(
 @both_transports
 @both_ways
 async def test_a_client_hears_why_a_child_takes_a_question_back(
-    transport: Transport, route: CallRoute
+    transport: Transport, route: Way
 ) -> None:
     async with talking(transport, route) as talk:
         asked = await talk.asked("q")
@@ -61,7 +61,7 @@ async def test_a_client_hears_why_a_child_takes_a_question_back(
     ],
 )
 async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
-    route: CallRoute, said: dict[str, Json], heard: str
+    route: Way, said: dict[str, Json], heard: str
 ) -> None:
     async with talking("stdio", route) as talk:
         asked = await talk.asked("q")
@@ -74,10 +74,10 @@ async def test_what_is_no_reason_is_one_in_our_words_and_a_long_one_is_cut(
 
 
 @both_ways
-async def test_the_reason_of_one_call_is_not_anothers(route: CallRoute) -> None:
+async def test_the_reason_of_one_call_is_not_anothers(route: Way) -> None:
     async with talking("stdio", route) as talk:
         await talk.line.call(CALL + 1)
-        other = await talk.link.request("tools/call", nth=2 + (route == "express"))
+        other = await talk.link.request("tools/call", nth=2 + (route == "cached"))
         for id_, reason in ((CALL + 1, "second"), (CALL, "first")):
             await talk.tell(CANCELLED, {"requestId": id_, "reason": reason})
         await talk.link.request(CANCELLED, nth=2)
@@ -89,18 +89,18 @@ async def test_the_reason_of_one_call_is_not_anothers(route: CallRoute) -> None:
         assert list(told.values()) == ["first"]
 
 
-@pytest.mark.parametrize("route", ["general", "express"])
-async def test_a_modern_child_hears_a_modern_client(route: CallRoute) -> None:
+@pytest.mark.parametrize("route", ["resolved", "cached"])
+async def test_a_modern_child_hears_a_modern_client(route: Way) -> None:
     child = FakeChild(ECHO, era="modern")
     params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
     async with scripted(child) as hub:
         client = hub.client()
-        if route == "express":
+        if route == "cached":
             await client.request("tools/call", params)
         child.answers["tools/call"] = SILENT
         id_ = await client.begin("tools/call", params)
         link = await child.connected()
-        call = await link.request("tools/call", nth=1 + (route == "express"))
+        call = await link.request("tools/call", nth=1 + (route == "cached"))
         await client.notify(CANCELLED, {"requestId": id_, "reason": WHY})
         told = await link.request(CANCELLED)
         assert told["params"] == {"requestId": call["id"], "reason": WHY}

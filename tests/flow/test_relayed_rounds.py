@@ -24,7 +24,7 @@ from tests.kit.callers import (
     FORM,
     SAMPLING,
     URL,
-    ExpressCaller,
+    CachedRouteCaller,
     ScriptedCaller,
     question,
     silent,
@@ -375,7 +375,7 @@ ELSEWHERE: JsonObject = {
 }
 
 
-@pytest.mark.parametrize("kind", [ScriptedCaller, ExpressCaller])
+@pytest.mark.parametrize("kind", [ScriptedCaller, CachedRouteCaller])
 async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_call(
     kind: type[ScriptedCaller],
 ) -> None:

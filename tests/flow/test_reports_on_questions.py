@@ -12,7 +12,7 @@ from hub.values import Json, JsonObject
 from tests.flow.test_asked_within_calls import Asked
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
 from tests.kit.scripted import scripted
-from tests.kit.talks import CallRoute, Transport, talking
+from tests.kit.talks import Transport, Way, talking
 from tests.server.test_stdio import pytestmark as pipes
 
 pytestmark = pipes
@@ -21,7 +21,7 @@ PROGRESS = "notifications/progress"
 SAMPLED: JsonObject = {"role": "assistant", "content": {"type": "text", "text": "hi"}}
 
 both_transports = pytest.mark.parametrize("transport", ["stdio", "http"])
-both_ways = pytest.mark.parametrize("route", ["general", "express"])
+both_ways = pytest.mark.parametrize("route", ["resolved", "cached"])
 
 
 def token_of(question: Any) -> Json:
@@ -35,7 +35,7 @@ def reports(link: FakeLink) -> list[Any]:
 @both_transports
 @both_ways
 async def test_reports_reach_the_child_under_its_own_token_before_the_answer(
-    transport: Transport, route: CallRoute
+    transport: Transport, route: Way
 ) -> None:
     async with talking(transport, route) as talk:
         asked = await talk.asked("q", progressToken="the child's", more=1)
@@ -52,7 +52,7 @@ async def test_reports_reach_the_child_under_its_own_token_before_the_answer(
 
 
 @both_ways
-async def test_a_report_after_the_answer_is_dropped(route: CallRoute) -> None:
+async def test_a_report_after_the_answer_is_dropped(route: Way) -> None:
     async with talking("stdio", route) as talk:
         asked = await talk.asked("q", progressToken=1)
         await talk.reply(asked, SAMPLED)
@@ -65,7 +65,7 @@ async def test_a_report_after_the_answer_is_dropped(route: CallRoute) -> None:
 
 @both_transports
 async def test_who_asks_without_a_token_hears_no_reports(transport: Transport) -> None:
-    async with talking(transport, "general") as talk:
+    async with talking(transport, "resolved") as talk:
         asked = await talk.asked("q")
         assert "_meta" not in asked["params"]
         await talk.tell(PROGRESS, {"progressToken": asked["id"], "progress": 1})
@@ -76,7 +76,7 @@ async def test_who_asks_without_a_token_hears_no_reports(transport: Transport) -
 
 @pytest.mark.parametrize("token", [None, 1.0, True, [1], {"a": 1}])
 async def test_what_is_no_token_reaches_no_client(token: Any) -> None:
-    async with talking("stdio", "general") as talk:
+    async with talking("stdio", "resolved") as talk:
         asked = await talk.asked("q", progressToken=token, more=1)
         assert asked["params"]["_meta"] == {"more": 1}
 
@@ -123,7 +123,7 @@ async def test_a_client_reports_on_its_own_questions_alone() -> None:
 
 
 async def test_roots_are_answered_by_the_hub_which_reports_nothing() -> None:
-    async with talking("stdio", "general") as talk:
+    async with talking("stdio", "resolved") as talk:
         talk.link.ask("r", "roots/list", {"_meta": {"progressToken": 1}})
         assert "result" in await talk.link.reply("r")
         await talk.tell(PROGRESS, {"progressToken": 1, "progress": 1})
@@ -132,7 +132,7 @@ async def test_roots_are_answered_by_the_hub_which_reports_nothing() -> None:
 
 
 async def test_a_child_that_does_not_read_holds_up_no_client() -> None:
-    async with talking("stdio", "general") as talk:
+    async with talking("stdio", "resolved") as talk:
         asked = await talk.asked("q", progressToken=1)
         held, send = anyio.Event(), talk.link.send
 

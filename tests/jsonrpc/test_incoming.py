@@ -1,20 +1,20 @@
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import anyio
 import pytest
 
-from hub.jsonrpc import incoming as incoming_module
-from hub.jsonrpc.incoming import InboundRequests
+from hub.jsonrpc.incoming import LIGHT, MAX_UNREAD, MAX_UNSENT, MAX_WEIGHT, InboundRequests
 from hub.jsonrpc.outgoing import UNSAID
 from hub.values import Json
 
 
 @pytest.mark.parametrize("ends", ["sent", "closed"])
-@pytest.mark.parametrize(("most", "weight"), [("MAX_UNSENT", 0), ("MAX_UNREAD", 2)])
+@pytest.mark.parametrize(("others", "weight"), [(MAX_UNSENT - 1, 0), (0, MAX_UNREAD + 1)])
 async def test_a_sender_that_does_not_read_its_answers_has_to_wait(
-    most: str, weight: int, ends: str, monkeypatch: pytest.MonkeyPatch
+    others: int, weight: int, ends: str
 ) -> None:
-    monkeypatch.setattr(incoming_module, most, 1)
     inbound = InboundRequests()
     await inbound.wait_for_room()
     was_let_in = anyio.Event()
@@ -25,7 +25,10 @@ async def test_a_sender_that_does_not_read_its_answers_has_to_wait(
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            with inbound.sending(weight):
+            with ExitStack() as unread, inbound.sending(weight):
+                for _ in range(others):
+                    assert inbound.has_room
+                    unread.enter_context(inbound.sending())
                 assert not inbound.has_room
                 tasks.start_soon(wait)
                 await anyio.wait_all_tasks_blocked()
@@ -87,14 +90,13 @@ def test_on_close_the_latest_requests_are_cancelled_first() -> None:
     assert given_up == ["c", "b", "a"]
 
 
-async def test_more_is_read_once_enough_of_what_was_asked_is_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(incoming_module, "MAX_WEIGHT", 3)
-    monkeypatch.setattr(incoming_module, "LIGHT", 1)
+async def test_more_is_read_once_enough_of_what_was_asked_is_answered() -> None:
+    third = MAX_WEIGHT // 3
     inbound, given_up = InboundRequests(), list[str]()
     asked = [Cancellable(f"call {id_}", given_up) for id_ in range(4)]
-    for id_, (one, size) in enumerate(zip(asked, (2, 2, 1, 9), strict=True)):
+    for id_, (one, size) in enumerate(
+        zip(asked, (2 * third, 2 * third, LIGHT, 9 * third), strict=True)
+    ):
         if id_ != 3:  # a request that is not under way any more counts for nothing
             inbound.add(id_, one)
         inbound.add_size(id_, size)

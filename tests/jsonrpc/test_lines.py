@@ -238,9 +238,8 @@ async def test_reading_unsolicited_lines_lets_other_tasks_run() -> None:
     assert turns > 1
 
 
-async def test_the_end_is_soon_when_who_wrote_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.jsonrpc.lines.QUIET", 0.001)
-    lines = Lines()
+async def test_the_end_is_soon_when_who_wrote_has_ended() -> None:
+    lines = Lines(quiet=0.001)
     lines.data_received(b"last\n")
     lines.end_soon()
     with anyio.fail_after(5):
@@ -251,10 +250,8 @@ async def test_the_end_is_soon_when_who_wrote_has_ended(monkeypatch: pytest.Monk
     assert not lines.has_more
 
 
-async def test_the_end_comes_also_if_another_writes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.jsonrpc.lines.QUIET", 0.001)
-    monkeypatch.setattr("hub.jsonrpc.lines.LAST_LINES", 0.05)
-    lines = Lines()
+async def test_the_end_comes_also_if_another_writes_on() -> None:
+    lines = Lines(quiet=0.001, last_lines=0.05)
     lines.taker = lambda _: True
     lines.end_soon()
 

@@ -9,13 +9,20 @@ import anyio.lowlevel
 import pytest
 from msgspec import Raw
 
-from hub.jsonrpc import incoming as backlog_module
-from hub.jsonrpc import peer as peer_module
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.incoming import MAX_UNSENT
+from hub.jsonrpc.incoming import MAX_ASKED, MAX_UNSENT
 from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, lost
 from hub.jsonrpc.outgoing import UNSAID, Progress
-from hub.jsonrpc.peer import Asked, GoneError, LostError, Peer, RpcError, Serve, SilentError
+from hub.jsonrpc.peer import (
+    CANCEL_GRACE,
+    Asked,
+    GoneError,
+    LostError,
+    Peer,
+    RpcError,
+    Serve,
+    SilentError,
+)
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
@@ -36,11 +43,19 @@ class Somebody:
 class Talk:
     """A peer whose other side is the test."""
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, serve: Serve) -> None:
+    def __init__(
+        self, tasks: anyio.abc.TaskGroup, serve: Serve, cancel_grace: float = CANCEL_GRACE
+    ) -> None:
         self.outlet = RecordingOutlet()
         self.tasks = tasks
         self.notifications: list[Notification] = []
-        self.peer = Peer(self.outlet, serve=serve, notified=self._notified, tasks=tasks)
+        self.peer = Peer(
+            self.outlet,
+            serve=serve,
+            notified=self._notified,
+            tasks=tasks,
+            cancel_grace=cancel_grace,
+        )
         self.results: list[object] = []
         self.signals = Signals()
 
@@ -74,10 +89,10 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(serve: Serve = echo) -> AsyncGenerator[Talk]:
+async def talking(serve: Serve = echo, cancel_grace: float = CANCEL_GRACE) -> AsyncGenerator[Talk]:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            yield Talk(tasks, serve)
+            yield Talk(tasks, serve, cancel_grace)
             tasks.cancel_scope.cancel()
 
 
@@ -203,9 +218,8 @@ async def test_a_cancelled_caller_is_a_cancelled_request(
     assert cancelled.params == {"requestId": request.id, "reason": reason}
 
 
-async def test_nobody_waits_long_to_tell_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_module, "CANCEL_GRACE", 0.001)
-    async with talking() as talk:
+async def test_nobody_waits_long_to_tell_a_cancellation() -> None:
+    async with talking(cancel_grace=0.001) as talk:
         talk.outlet.stuck = True
         await talk.ask(timeout=0.001)
         assert isinstance(await talk.outcome(), SilentError)
@@ -453,16 +467,14 @@ async def test_the_end_of_a_conversation_ends_everything_in_it() -> None:
         assert len(talk.outlet.messages) == 1
 
 
-async def test_no_more_requests_are_under_way_than_there_may_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(backlog_module, "MAX_ASKED", 1)
+async def test_no_more_requests_are_under_way_than_there_may_be() -> None:
     slow = Slow()
     async with talking(slow.serve) as talk:
-        await talk.peer.receive(Request(1, "slow", {}))
-        with pytest.raises(WireError, match="Over 1 requests are in progress") as caught:
-            await talk.peer.receive(Request(2, "slow", {}))
-        assert caught.value.id == 2
+        for id_ in range(MAX_ASKED):
+            await talk.peer.receive(Request(id_, "slow", {}))
+        with pytest.raises(WireError, match=f"Over {MAX_ASKED} requests are in progress") as caught:
+            await talk.peer.receive(Request("more", "slow", {}))
+        assert caught.value.id == "more"
 
 
 async def test_who_leaves_its_answers_unread_is_not_read_any_more() -> None:

@@ -4,11 +4,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
-import pytest
 from structlog.testing import capture_logs
 
-from hub.jsonrpc import send_queue as send_queue_module
-from hub.jsonrpc.send_queue import LIMIT, SendQueue
+from hub.jsonrpc.send_queue import LIMIT, MAX_WEIGHT, SendQueue
 
 
 class Post:
@@ -30,10 +28,10 @@ class Post:
 
 
 @asynccontextmanager
-async def post(limit: int = LIMIT) -> AsyncGenerator[Post]:
+async def post(limit: int = LIMIT, max_weight: int = MAX_WEIGHT) -> AsyncGenerator[Post]:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            yield Post(SendQueue(tasks, limit=limit))
+            yield Post(SendQueue(tasks, limit=limit, max_weight=max_weight))
             tasks.cancel_scope.cancel()
 
 
@@ -119,11 +117,8 @@ async def test_an_unread_flood_is_logged_in_two_lines() -> None:
     assert [entry.get("dropped") for entry in logs] == [None, 997 + 999]
 
 
-async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(send_queue_module, "MAX_WEIGHT", 10)
-    async with post() as at:
+async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than_must_be() -> None:
+    async with post(max_weight=10) as at:
         at.open = anyio.Event()
         at.put(0, weight=100)
         await anyio.wait_all_tasks_blocked()

@@ -95,12 +95,12 @@ class ScriptedCaller:
         return cast("JsonObject", answer["error"])
 
 
-class ExpressCaller(ScriptedCaller):
-    """A caller on the fast path where possible: the tool has been called before."""
+class CachedRouteCaller(ScriptedCaller):
+    """A caller whose calls take cached routes where they can: the tool has been called before."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        self.client.by_express = True
+        self.client.by_cached_route = True
 
 
 def silent(*tools: JsonObject) -> FakeChild:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal
 
 import anyio
@@ -31,7 +32,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
-from hub.values import Json, JsonObject, SessionKey, object_or_empty
+from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
 
 
 class FakeLinks(LinkReader):
@@ -98,10 +99,12 @@ class RecordingAudit:
 
 
 @contextmanager
-def no_descriptor_free() -> Generator[None]:
-    """Let this process open nothing more."""
+def no_descriptor_free(but: int = 0) -> Generator[None]:
+    """Let this process open nothing more, or at most `but` more."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + but if but else 0, limit[1]))
     try:
         yield
     finally:
@@ -241,6 +244,17 @@ class RecordingLessee:
         self.signals.moved()
 
 
+class RecordingListener(RecordingLessee):
+    """Somebody who listens, and lists by other requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unlisted: list[str] = []
+
+    def missed(self, server: ServerName) -> None:
+        self.unlisted.append(server)
+
+
 class Silence:
     """The answer of a child that gives none."""
 
@@ -288,7 +302,7 @@ class FakeLink:
 
     async def next(self) -> Message:
         try:
-            said = await self.received.receive()
+            said = await self._received()
             return messages.parse_child(said) if isinstance(said, bytes) else said
         except messages.UnreadableAnswerError as exc:
             return messages.Failure(exc.id, {"code": INTERNAL_ERROR, "message": str(exc)})
@@ -300,6 +314,12 @@ class FakeLink:
             return False
         self._taken(message)
         return True
+
+    async def _received(self) -> bytes | messages.Failure:
+        if self.child.is_read_at_once:
+            with suppress(anyio.WouldBlock):
+                return self.received.receive_nowait()
+        return await self.received.receive()
 
     async def send(self, message: Message) -> None:
         if self.child.is_stuck:
@@ -366,6 +386,7 @@ class FakeChild:
 
     An answer is a result (bytes: exactly these), a `Failure`, `SILENT`, or a function of the
     request. A child that `is_full` takes nothing at once; one that `is_stuck` reads nothing.
+    What one that `is_read_at_once` says is read without a pause.
     """
 
     def __init__(
@@ -381,6 +402,7 @@ class FakeChild:
         self.refuses_to_open: Exception | None = None
         self.is_full = False
         self.is_stuck = False
+        self.is_read_at_once = False
         self.answers: dict[str, Answer | Script] = {
             **self._greeting(era, capabilities or {"tools": {"listChanged": True}}),
             "tools/list": {"tools": list[Json](tools)},

@@ -154,7 +154,7 @@ class Scripted(Protocol):
 
 
 class _Reply:
-    """How a call on the fast path is answered."""
+    """How a call on a cached route is answered."""
 
     def __init__(self, client: FakeClient) -> None:
         self._client = client
@@ -176,11 +176,11 @@ class _Reply:
 class FakeClient:
     """A client: answers `roots/list` with `roots`, or leaves it to the test if `holds` is set.
 
-    With `by_express` its calls go by express if they can: before the first, `children` have served
-    one like it. `detoured` are those that left it.
+    With `by_cached_route` its calls take cached routes if they can: before the first, `children`
+    have served one like it. `detoured` are those that were resolved again.
     """
 
-    by_express = False
+    by_cached_route = False
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class FakeClient:
         """Send a request, and return its id."""
         id_ = next(self._ids)
         line: JsonObject = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
-        if not self.by_express or method != "tools/call":
+        if not self.by_cached_route or method != "tools/call":
             await self._say(line)
             return id_
         if "requestState" not in params and params.get("name") not in self._known:

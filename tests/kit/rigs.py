@@ -41,6 +41,7 @@ from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
+from hub.system.worker import FairWorker
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
 
@@ -98,12 +99,12 @@ class Rig:
     relay: Relay
     audit: RecordingAudit
     tasks: TaskGroup
-    clients: list[FakeClient] = field(default_factory=list["FakeClient"])
+    clients: list[RigClient] = field(default_factory=list["RigClient"])
 
-    def client(self, *shared: object, capabilities: JsonObject | None = None) -> FakeClient:
+    def client(self, *shared: object, capabilities: JsonObject | None = None) -> RigClient:
         """Return a client that shares these folders; without any, one that has no roots."""
         declared = capabilities if capabilities is not None else (ROOTS if shared else {})
-        client = FakeClient(self, declared)
+        client = RigClient(self, declared)
         client.shares(*shared)
         self.clients.append(client)
         return client
@@ -121,6 +122,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
     settings: RootsSettings | None = None,
     clock: Callable[[], float] = time.monotonic,
     environment: Mapping[str, str] | None = None,
+    worker: FairWorker | None = None,
 ) -> AsyncGenerator[Rig]:
     """Keep a hub with these servers, each played by the child of its name."""
 
@@ -161,6 +163,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
                 tasks=tasks,
                 plans=LaunchPlanCache(machine.environment, machine.directory),
                 expose=expose,
+                worker=worker or FairWorker(),
             )
             yield Rig(services, Relay(services), audit, tasks)
             tasks.cancel_scope.cancel()
@@ -169,7 +172,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
 class ClientOutlet(RecordingOutlet):
     """The way to a client that answers questions at once."""
 
-    def __init__(self, client: FakeClient) -> None:
+    def __init__(self, client: RigClient) -> None:
         super().__init__()
         self._client = client
 
@@ -179,14 +182,23 @@ class ClientOutlet(RecordingOutlet):
             await self._client.answer(message)
 
 
-class FakeClient:
-    """A client of a hub, after its handshake; `answers` are scripted by method."""
+class RigClient:
+    """The client of one session, after its handshake, without a connection in between.
+
+    `answers` are scripted by method; `tests.kit.hubs.FakeClient` has a whole connection.
+    """
 
     def __init__(self, rig: Rig, capabilities: JsonObject) -> None:
         self.rig = rig
         self.answers: dict[str, JsonObject | Silence | Failure] = {}
         self.outlet = ClientOutlet(self)
-        self.peer = Peer(self.outlet, serve=self._serve, notified=self._notified, tasks=rig.tasks)
+        self.peer = Peer(
+            self.outlet,
+            serve=self._serve,
+            notified=self._notified,
+            tasks=rig.tasks,
+            cancel_grace=0.1,
+        )
         self.session = Session(rig.services, rig.tasks, principal="alice", peer=self.peer)
         self.session.greeted(Client("legacy", "2025-11-25", capabilities, {"name": "test"}))
         self.session.opened()

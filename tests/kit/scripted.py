@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from hub.app import Setting, connection_builder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
+from hub.config.watch import Watched
 from hub.launch.plan import LaunchPlan
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
@@ -50,12 +51,14 @@ class ScriptedHub:
 
 
 @asynccontextmanager
-async def scripted(
+async def scripted(  # noqa: PLR0913 - what a test may want of a hub
     children: FakeChild | Mapping[str, FakeChild],
     *,
     config: Mapping[str, Any] | None = None,
     given: Sequence[str] = (),
     is_for_one: bool = False,
+    watched: Watched | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[ScriptedHub]:
     """Run a hub before these children; a single one is called `files`, and keeps bare names."""
     named = {"files": children} if isinstance(children, FakeChild) else children
@@ -68,8 +71,8 @@ async def scripted(
         return named[spec.name].opened(spec, plan)
 
     async with anyio.create_task_group() as tasks:
-        setting = Setting(given=given, is_for_one=is_for_one)
-        hub = running_hub(made, setting, environment={}, open_child=opened)
+        setting = Setting(given=given, watched=watched, is_for_one=is_for_one)
+        hub = running_hub(made, setting, environment=environment or {}, open_child=opened)
         async with hub as services:
             yield ScriptedHub(services, tasks, named)
         tasks.cancel_scope.cancel()

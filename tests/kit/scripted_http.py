@@ -9,9 +9,12 @@ from typing import TypeAlias
 import anyio
 import httpx2
 
+from hub.children.remote.resumption import Pauses
 from tests.kit.fakes import Signals
 
 URL = "http://child.example/mcp"
+AT_ONCE = Pauses(usual=0.0, shortest=0.0)
+"""For a broken stream that is requested again without a pause."""
 
 
 class Feed(httpx2.AsyncByteStream):

@@ -18,7 +18,7 @@ from tests.server.http.test_app import Web, echo, web
 from tests.server.test_stdio import SAY, Terminal, served
 
 Transport = Literal["stdio", "http"]
-CallRoute = Literal["general", "express"]
+Way = Literal["resolved", "cached"]
 CALL = 7
 """The id of the call that a talk is about."""
 QUESTIONED: JsonObject = {"sampling": {}, "elicitation": {}}
@@ -103,17 +103,17 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(transport: Transport, way: CallRoute) -> AsyncGenerator[Talk]:
-    """Begin a call; it uses the fast path if its tool has been called before."""
+async def talking(transport: Transport, way: Way) -> AsyncGenerator[Talk]:
+    """Begin a call; on a cached route, its tool has been called before."""
     child = FakeChild(ECHO)
     async with _line(transport, child) as line:
         with anyio.fail_after(SOON):
-            if way == "express":
+            if way == "cached":
                 await line.call(CALL - 1)
                 assert (await line.heard())["id"] == CALL - 1
             child.answers["tools/call"] = SILENT
             await line.call(CALL)
-            await (await child.connected()).request("tools/call", nth=1 + (way == "express"))
+            await (await child.connected()).request("tools/call", nth=1 + (way == "cached"))
             yield Talk(line, child)
 
 

@@ -240,7 +240,8 @@ async def watching_hub(top: Path) -> AsyncGenerator[FlowHub]:
     context = LoadContext(top, str(top), {})
     watched = Watched.now("hub.yaml", context)
     config = load_config("hub.yaml", context).config
-    async with flow_hub(loaded=config, watched=watched) as hub:
+    state = {"XDG_STATE_HOME": str(top / "state")}
+    async with flow_hub(loaded=config, watched=watched, environment=state) as hub:
         yield hub
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.catalog.pages import page_of
+from hub.catalog.pages import PAGE_SIZE
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.protocol.constants import (
@@ -299,9 +298,9 @@ async def test_what_the_era_has_not_is_no_method(method: str) -> None:
         assert error["code"] in (expected if method == "initialize" else {METHOD_NOT_FOUND})
 
 
-async def test_pages_of_a_listing_are_walked_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.calls.listings.page_of", partial(page_of, size=2))
-    tools: list[JsonObject] = [{**ECHO, "name": f"t{n}"} for n in range(4)]
+async def test_pages_of_a_listing_are_walked_to_its_end() -> None:
+    own = [f"t{n}" for n in range(2 * PAGE_SIZE)]
+    tools: list[JsonObject] = [{**ECHO, "name": name} for name in own]
     async with scripted(FakeChild(*tools)) as hub:
         client, names, cursor = hub.client(), list[str](), None
         while True:
@@ -312,7 +311,7 @@ async def test_pages_of_a_listing_are_walked_to_its_end(monkeypatch: pytest.Monk
             cursor = page.get("nextCursor")
             if cursor is None:
                 break
-        assert names == ["get-roots", "t0", "t1", "t2", "t3"]
+        assert names == ["get-roots", *own]
         error = await refusal(client, "tools/list", {"cursor": "x", "_meta": envelope()})
         assert error["code"] == INVALID_PARAMS
 

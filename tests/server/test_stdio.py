@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +19,6 @@ from hub.jsonrpc import messages
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import open_lines
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
-from hub.server import stdio as module
 from hub.server.stdio import serve_stdio
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
@@ -89,21 +86,18 @@ class Terminal:
 
 @asynccontextmanager
 async def served(
-    child: FakeChild | None = None, *, config: JsonObject | None = None
+    child: FakeChild | None = None, *, config: JsonObject | None = None, **patience: float
 ) -> AsyncGenerator[Terminal]:
     """Serve standard input and output until the client hangs up, at the latest when this ends."""
-    stdin, keyboard = os.pipe()
-    screen, stdout = os.pipe()
+    (asked, keyboard), (screen, answered) = os.pipe(), os.pipe()
+    stdin, stdout = os.fdopen(asked, "rb"), os.fdopen(answered, "wb")
     terminal = Terminal(os.fdopen(keyboard, "wb"), os.fdopen(screen, "rb"))
 
     async def serve() -> None:
-        await serve_stdio(connection_builder(hub.services))
+        await serve_stdio(connection_builder(hub.services), stdin=stdin, stdout=stdout, **patience)
         terminal.ended.set()
 
-    # Not a fixture: pytest puts its own streams in place after those.
-    with pytest.MonkeyPatch.context() as patch, capture_logs():
-        patch.setattr(sys, "stdin", io.TextIOWrapper(os.fdopen(stdin, "rb")))
-        patch.setattr(sys, "stdout", io.TextIOWrapper(os.fdopen(stdout, "wb")))
+    with stdin, stdout, capture_logs():
         hub_before = scripted(child or FakeChild(ECHO), config=config)
         async with hub_before as hub, anyio.create_task_group() as tasks:
             tasks.start_soon(serve)
@@ -289,10 +283,9 @@ async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
 
 
 async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LAST_ANSWERS", 0.01)
     monkeypatch.setattr(Lines, "has_more", True)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
-    async with served(child) as terminal:
+    async with served(child, last_answers=0.01) as terminal:
         await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
@@ -303,10 +296,9 @@ async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.Monke
         assert told["params"]["requestId"] == asked["id"]
 
 
-async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.01)
+async def test_a_client_that_conversed_is_not_kept_waiting() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
-    async with served(child) as terminal:
+    async with served(child, hurried_answers=0.01) as terminal:
         await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()
@@ -317,30 +309,26 @@ async def test_a_client_that_conversed_is_not_kept_waiting(monkeypatch: pytest.M
         assert told["params"]["requestId"] == asked["id"]
 
 
-async def test_streams_can_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_can_be_files(tmp_path: Path) -> None:
     asked, answered = tmp_path / "asked", tmp_path / "answered"
     lines: list[JsonObject] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": SAY},
     ]
     asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with asked.open() as stdin, answered.open("w") as stdout, capture_logs():
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(sys, "stdout", stdout)
+    with asked.open("rb") as stdin, answered.open("wb") as stdout, capture_logs():
         async with scripted(FakeChild(ECHO)) as hub:
             with anyio.fail_after(5):
-                await serve_stdio(connection_builder(hub.services))
+                factory = connection_builder(hub.services)
+                await serve_stdio(factory, stdin=stdin, stdout=stdout)
     answers = [json.loads(line) for line in answered.read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["structuredContent"] == {"text": "hi"}
 
 
-async def test_a_modern_client_that_made_nothing_but_calls_has_conversed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "HURRIED_ANSWERS", 0.0)
+async def test_a_modern_client_that_made_nothing_but_calls_has_conversed() -> None:
     child = FakeChild(ECHO)
-    async with served(child) as terminal:
+    async with served(child, hurried_answers=0.0) as terminal:
         call: JsonObject = {**SAY, "_meta": envelope()}
         await terminal.ask(1, "tools/call", call)
         await terminal.heard()

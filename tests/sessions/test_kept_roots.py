@@ -82,7 +82,7 @@ async def test_kept_roots_serve_the_next_requests(top: Path) -> None:
 
 
 @pytest.mark.parametrize("principal", ["stdio", "t"])
-async def test_calls_with_kept_roots_go_by_express(top: Path, principal: str) -> None:
+async def test_calls_with_kept_roots_go_by_a_cached_route(top: Path, principal: str) -> None:
     async with scripted(FakeChild(READ), config=REUSE) as hub:
         client = hub.client(principal=principal)
         await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))

@@ -12,7 +12,7 @@ from hub.sessions.client import Client
 from hub.sessions.notifications import ClientNotifier
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, failure
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.rigs import Rig, RigClient, remote, rig
 
 SAMPLING, ELICITATION = "sampling/createMessage", "elicitation/create"
 MESSAGE, UPDATED = "notifications/message", "notifications/resources/updated"
@@ -26,13 +26,13 @@ class Nobody:
     peer: Peer | None = None
 
 
-def modern(at: Rig) -> FakeClient:
+def modern(at: Rig) -> RigClient:
     client = at.client(capabilities={"sampling": {}})
     client.session.greeted(Client("modern", "2026-07-28", {"sampling": {}}, {}))
     return client
 
 
-async def heard(client: FakeClient, notification: Notification) -> list[JsonObject]:
+async def heard(client: RigClient, notification: Notification) -> list[JsonObject]:
     """Send a client notifications; returns those that it received."""
     before = len(client.outlet.messages)
     client.session.notifier.tell(FILES, notification, None)

@@ -14,7 +14,7 @@ from hub.sessions.client import Client
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from tests.kit.fakes import ECHO, SILENT, FakeChild, RecordingOutlet, failure
-from tests.kit.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
+from tests.kit.rigs import ROOTS, Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
 CHANGED = "notifications/roots/list_changed"
@@ -25,14 +25,14 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/", "b/")
 
 
-async def change(client: FakeClient, *paths: object) -> EffectiveRoots:
+async def change(client: RigClient, *paths: object) -> EffectiveRoots:
     """Let a client share other folders; returns its effective roots."""
     client.shares(*paths)
     client.session.roots.list_changed()
     return await client.session.effective(client.outlet)
 
 
-async def started(at: Rig, client: FakeClient, spec: ServerSpec) -> None:
+async def started(at: Rig, client: RigClient, spec: ServerSpec) -> None:
     effective = await client.session.effective(client.outlet)
     await at.services.children.obtain(client.session.slot_for(spec, effective))
 

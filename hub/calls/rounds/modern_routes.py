@@ -178,7 +178,8 @@ class ModernRoutes:
     `info` names the hub. With `expose: search`, a `call-tool` is looked up by its inner tool.
     """
 
-    def __init__(self, info: JsonObject, expose: Expose = "tools") -> None:
+    def __init__(self, info: JsonObject, expose: Expose = "tools", *, max_kept: int = KEPT) -> None:
+        self._max_kept = max_kept
         self._expose: Expose = expose
         self._routes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
         self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
@@ -239,7 +240,7 @@ class ModernRoutes:
                 return
             if known.listing is not None and _repeated(known.listing, known.tool):
                 return
-        _add(self._needs, key, need)
+        self._add(self._needs, key, need)
 
     def keep(self, case: JudgingContext, resolved: ResolvedRoute) -> None:
         """Cache the route of a modern call, if other calls may use it."""
@@ -249,14 +250,13 @@ class ModernRoutes:
             return
         found = _found(case, resolved, key[2])
         if found is not None:
-            _add(self._routes, key if found.kept is None else _kept(key), found)
+            self._add(self._routes, key if found.kept is None else _kept(key), found)
 
-
-def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
-    kept[key] = one
-    kept.move_to_end(key)
-    while len(kept) > KEPT:
-        kept.popitem(last=False)
+    def _add(self, kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
+        kept[key] = one
+        kept.move_to_end(key)
+        while len(kept) > self._max_kept:
+            kept.popitem(last=False)
 
 
 def _is_for_others(slot: ChildSlot, session: Session) -> bool:

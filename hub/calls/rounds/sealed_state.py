@@ -41,10 +41,20 @@ class OpenedState(Struct, frozen=True):
 
 
 class StateSealer:
-    """Seals and opens states. Each is valid once, for one call, until it expires."""
+    """Seals and opens states. Each is valid once, for one call, until it expires.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    `max_spent` used states are remembered until then, `max_spent_of_one` of one principal.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        max_spent: int = MAX_SPENT,
+        max_spent_of_one: int = MAX_SPENT_OF_ONE,
+    ) -> None:
         self._clock = clock
+        self._max_spent, self._max_spent_of_one = max_spent, max_spent_of_one
         self._secret = secrets.token_bytes(32)
         self._spent: dict[str, dict[bytes, float]] = {}
 
@@ -92,14 +102,14 @@ class StateSealer:
     def _has_room(self, principal: str) -> bool:
         """Return whether one more used state of a principal can be remembered.
 
-        When the total is full, only principals below an equal share of `MAX_SPENT` have room.
+        When the total is full, only principals below an equal share of `max_spent` have room.
         """
         own = len(self._spent.get(principal, ()))
-        if own >= MAX_SPENT_OF_ONE:
+        if own >= self._max_spent_of_one:
             return False
-        if sum(map(len, self._spent.values())) < MAX_SPENT:
+        if sum(map(len, self._spent.values())) < self._max_spent:
             return True
-        return own < MAX_SPENT // len(self._spent.keys() | {principal})
+        return own < self._max_spent // len(self._spent.keys() | {principal})
 
     def _forget_expired(self) -> None:
         now = self._clock()

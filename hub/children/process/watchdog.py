@@ -85,8 +85,8 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def _limit(pid: int) -> tuple[int, int] | None:
-    for line in _read(pid, "limits").splitlines():
+def _limit(limits: bytes) -> tuple[int, int] | None:
+    for line in limits.splitlines():
         if line.startswith(_LIMIT):
             soft, hard = line[len(_LIMIT) :].split()[:2]
             return (int(soft), int(hard)) if soft.isdigit() and hard.isdigit() else None
@@ -110,15 +110,21 @@ def start_of(pid: int) -> int | None:
 
 def child_of(pid: int, hub: int) -> int:
     """Return the number of the hub's child in a process's present mark; 0 if it has no mark."""
-    limit = _limit(pid)
-    if limit is not None and limit[1] == hub and limit[0] != hub:
-        return hub - limit[0]
+    child = child_by_limits(_read(pid, "limits"), hub)
+    if child:
+        return child
     begins = f"\0{VARIABLE}={hub:x}-".encode()
     number = (b"\0" + _read(pid, "environ")).partition(begins)[2].partition(b"\0")[0]
     try:
         return int(number, 16)
     except ValueError:  # no mark, or a forged one
         return 0
+
+
+def child_by_limits(limits: bytes, hub: int) -> int:
+    """Return the number of the hub's child that `/proc/<pid>/limits` tells; 0 if it tells none."""
+    limit = _limit(limits)
+    return hub - limit[0] if limit is not None and limit[1] == hub else 0
 
 
 class Table:
@@ -246,12 +252,17 @@ def _signal_group(group: int, sign: int) -> bool:
     return True
 
 
-def end(hub: int, since: int, leaders: dict[int, int], grace: float) -> bool:
-    """End all children by SIGTERM, after `grace` seconds by SIGKILL; return whether all ended."""
+def end(
+    hub: int, since: int, leaders: dict[int, int], grace: float, patience: float = PATIENCE
+) -> bool:
+    """End all children by SIGTERM, after `grace` seconds by SIGKILL; return whether all ended.
+
+    Killed processes have `patience` seconds to go.
+    """
     termination = Termination(0, leaders)
-    for sign, patience in ((SIGTERM, grace), (SIGKILL, PATIENCE)):
+    for sign, allowed in ((SIGTERM, grace), (SIGKILL, patience)):
         termination.signal_all(look(hub, since), sign)
-        until = time.monotonic() + patience
+        until = time.monotonic() + allowed
         while termination.left and time.monotonic() < until:
             time.sleep(LOOK_EVERY)
             if termination.prune():

@@ -210,10 +210,13 @@ class Exchange:
                     raise ExchangeError(f"it has more than {limit} bytes")
         return b"".join(parts)
 
-    async def finish(self) -> None:
-        """Close the response; read a small rest of the body first, to reuse the connection."""
+    async def finish(self, within: float = DRAIN) -> None:
+        """Close the response; read a small rest of the body first, to reuse the connection.
+
+        The rest is waited for `within` seconds.
+        """
         try:
-            with anyio.move_on_after(DRAIN), suppress(ExchangeError):
+            with anyio.move_on_after(within), suppress(ExchangeError):
                 await self.body(_SMALL)
         finally:
             await self.close()

@@ -35,8 +35,9 @@ class InboundQueue:
     The reader has finished with a message when it asks for the next; `conduct` limits its pace.
     """
 
-    def __init__(self, conduct: PeerConduct) -> None:
+    def __init__(self, conduct: PeerConduct, max_unread: int = MAX_UNREAD) -> None:
         self._conduct = conduct
+        self._max_unread = max_unread
         self._waiting: deque[Message] = deque()
         self._size = 0
         self._came: anyio.Event | None = None
@@ -68,7 +69,7 @@ class InboundQueue:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._waiting) >= QUEUE or self._size >= MAX_UNREAD
+        return len(self._waiting) >= QUEUE or self._size >= self._max_unread
 
     def end(self, reason: str) -> None:
         """Accept no further messages; the first reason counts."""

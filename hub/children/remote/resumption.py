@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import anyio
+from msgspec import Struct
 
 from hub.children.remote.http_client import Endpoint, Exchange, ExchangeError, Headers
 from hub.children.remote.messages import events_in
@@ -15,6 +16,21 @@ from hub.protocol.sse_parser import EventParser, ServerSentEvent
 PAUSE = 1.0
 """Seconds before a stream is requested again, if the child does not say."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
+
+
+class Pauses(Struct, frozen=True):
+    """The seconds before a broken stream is requested again: `usual` if the child does not say."""
+
+    usual: float = PAUSE
+    shortest: float = SHORTEST_PAUSE
+    longest: float = LONGEST_PAUSE
+
+    def after(self, retry: int | None, failures: int) -> float:
+        """Return the next pause; `retry` is what the child said, in milliseconds."""
+        asked = self.usual if retry is None else retry / 1000
+        longer = asked if failures <= 1 else max(asked, self.usual) * 2 ** min(failures - 1, 10)
+        return min(max(longer, self.shortest), self.longest)
+
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _OK, _NOT_FOUND, _FAULTS = 200, 404, 500
@@ -26,11 +42,12 @@ class SessionEndedError(ExchangeError):
     """The child no longer knows the session."""
 
 
-async def resumed(
+async def resumed(  # noqa: PLR0913 - a stream, its child and how often
     endpoint: Endpoint,
     headers: Callable[[], Headers],
     parser: EventParser,
     conduct: PeerConduct,
+    pauses: Pauses,
     *,
     attempts: int | None,
 ) -> AsyncGenerator[ServerSentEvent]:
@@ -63,7 +80,7 @@ async def resumed(
                 await exchange.close()
         if attempts is not None and failures >= attempts:
             return
-        await anyio.sleep(pause(parser.retry, failures))
+        await anyio.sleep(pauses.after(parser.retry, failures))
 
 
 def _continued(parser: EventParser) -> Headers:
@@ -94,10 +111,3 @@ async def _chunks(exchange: Exchange) -> AsyncGenerator[bytes]:
                 yield chunk
     except ExchangeError:
         return
-
-
-def pause(retry: int | None, failures: int) -> float:
-    """Return the seconds to wait before a stream is requested again; `retry` is in milliseconds."""
-    asked = PAUSE if retry is None else retry / 1000
-    longer = asked if failures <= 1 else max(asked, PAUSE) * 2 ** min(failures - 1, 10)
-    return min(max(longer, SHORTEST_PAUSE), LONGEST_PAUSE)

@@ -33,7 +33,7 @@ from hub.children.remote.messages import (
     refusal_in,
     taken_back,
 )
-from hub.children.remote.resumption import SessionEndedError, pause, resumed
+from hub.children.remote.resumption import Pauses, SessionEndedError, resumed
 from hub.children.remote.sse import SseLink, Ways
 from hub.errors import ChildError
 from hub.jsonrpc import messages
@@ -137,15 +137,17 @@ class HttpLink:
 
     private_directory: str | None = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - independent parts and settings
         self,
         server: str,
         endpoint: Endpoint,
         tasks: TaskGroup,
         child_log: ChildLog | None = None,
         *,
+        pauses: Pauses | None = None,
         falls_back: bool = False,
     ) -> None:
+        self._pauses = pauses or Pauses()
         self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
@@ -338,12 +340,13 @@ class HttpLink:
         """Resume the event stream until the response has come."""
         if not self._can_resume(post):
             raise ExchangeError(_BROKE_OFF)
-        await anyio.sleep(pause(post.parser.retry, 1))
+        await anyio.sleep(self._pauses.after(post.parser.retry, 1))
         asked = resumed(
             self._endpoint,
             self._session.headers,
             post.parser,
             self.conduct,
+            self._pauses,
             attempts=MAX_RESUMPTIONS,
         )
         try:
@@ -364,7 +367,14 @@ class HttpLink:
     async def _listen(self) -> None:
         """Queue the child's own messages from the GET stream, while the child offers one."""
         parser = EventParser(messages.MAX_MESSAGE_BYTES)
-        asked = resumed(self._endpoint, self._session.headers, parser, self.conduct, attempts=None)
+        asked = resumed(
+            self._endpoint,
+            self._session.headers,
+            parser,
+            self.conduct,
+            self._pauses,
+            attempts=None,
+        )
         try:
             async with aclosing(asked) as events:
                 async for event in events:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc import messages
@@ -29,7 +30,14 @@ from hub.server.http.event_store import EventStore
 from hub.server.http.event_streams import NotificationStream
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy import HttpSession, SessionPost
-from hub.server.http.modern import ModernPost, ModernPosts, RoutingHeaders, rejection, status_of
+from hub.server.http.modern import (
+    MAX_UNDERWAY,
+    ModernPost,
+    ModernPosts,
+    RoutingHeaders,
+    rejection,
+    status_of,
+)
 from hub.server.http.request_heads import CheckedHeaders, HeaderChecks, RequestHead, unreadable
 from hub.server.http.responses import (
     ENDING,
@@ -59,6 +67,14 @@ _UNKNOWN_VERSION: JsonObject = {
 }
 
 
+class HttpLimits(Struct, frozen=True):
+    """How much all clients may have: sessions, and modern requests under way."""
+
+    sessions: int = MAX_SESSIONS
+    session_idle: float = SESSION_IDLE
+    underway: int = MAX_UNDERWAY
+
+
 class HttpServer:
     """The ASGI application of the endpoint; `run` must have started before it serves.
 
@@ -72,6 +88,7 @@ class HttpServer:
         *,
         path: str,
         clock: Callable[[], float],
+        limits: HttpLimits | None = None,
         poll_after: float = 0,
         proxies: Proxies | None = None,
     ) -> None:
@@ -79,7 +96,10 @@ class HttpServer:
         self.proxies = proxies or Proxies()
         self.bodies = BodyLimit()
         self._gatekeeper = gatekeeper
-        self._modern_posts = ModernPosts(open_connection, gatekeeper.principal)
+        self._limits = limits or HttpLimits()
+        self._modern_posts = ModernPosts(
+            open_connection, gatekeeper.principal, self._limits.underway
+        )
         self._open_connection = open_connection
         self._principal = gatekeeper.principal
         self._needs_token = gatekeeper.needs_token
@@ -96,7 +116,7 @@ class HttpServer:
         self._clock = clock
         self._poll_after = poll_after
         self._events = EventStore(clock)
-        self._sessions = Sessions(clock, MAX_SESSIONS)
+        self._sessions = Sessions(clock, self._limits.sessions)
         self._tasks: TaskGroup | None = None
 
     async def run(
@@ -127,9 +147,9 @@ class HttpServer:
 
     async def _expire(self) -> None:
         while True:
-            await anyio.sleep(SESSION_IDLE / 60)
+            await anyio.sleep(self._limits.session_idle / 60)
             self._events.expire()
-            self._sessions.expire(SESSION_IDLE)
+            self._sessions.expire(self._limits.session_idle)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""

@@ -54,11 +54,19 @@ class StoredEvent(Struct, frozen=True):
 
 
 class EventStore:
-    """Limits what the journals of all sessions store together."""
+    """Limits what the journals store: all sessions `max_bytes` together, and each one's share."""
 
-    def __init__(self, clock: Callable[[], float], *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_session_bytes: int = MAX_SESSION_BYTES,
+        max_session_events: int = MAX_SESSION_EVENTS,
+    ) -> None:
         self.clock = clock
         self._max_bytes = max_bytes
+        self.max_session_bytes, self.max_session_events = max_session_bytes, max_session_events
         self._bytes = 0
         self._events = 0
         self._by_age: deque[tuple[Journal, int]] = deque()
@@ -73,7 +81,7 @@ class EventStore:
         self._events += 1
         self._by_age.append((journal, event.serial))
         self.expire()
-        if len(self._by_age) > 2 * self._events + MAX_SESSION_EVENTS:
+        if len(self._by_age) > 2 * self._events + self.max_session_events:
             self._by_age = deque((one, serial) for one, serial in self._by_age if one.holds(serial))
 
     def expire(self) -> None:
@@ -107,7 +115,8 @@ class Journal:
         self._kept.append(event)
         self._bytes += len(chunk)
         self._store.took(self, event)
-        while self._bytes > MAX_SESSION_BYTES or len(self._kept) > MAX_SESSION_EVENTS:
+        limits = self._store
+        while self._bytes > limits.max_session_bytes or len(self._kept) > limits.max_session_events:
             self._drop_oldest()
 
     def has(self, id_: EventId) -> bool:

@@ -177,9 +177,18 @@ class _Underway:
 
 
 class ModernPosts:
-    """Answers the modern requests of one principal; `is_ending` once the hub ends."""
+    """Answers the modern requests of one principal; `is_ending` once the hub ends.
 
-    def __init__(self, open_connection: ConnectionFactory, principal: str) -> None:
+    `max_underway` requests may be under way.
+    """
+
+    def __init__(
+        self,
+        open_connection: ConnectionFactory,
+        principal: str,
+        max_underway: int = MAX_UNDERWAY,
+    ) -> None:
+        self._max_underway = max_underway
         self._open_connection = open_connection
         self._principal = principal
         self._underway = _Underway()
@@ -188,7 +197,7 @@ class ModernPosts:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._underway) + len(self._builder) >= MAX_UNDERWAY
+        return len(self._underway) + len(self._builder) >= self._max_underway
 
     def pass_on(
         self, request: Request, fields: Sequence[Field], tasks: TaskGroup, reply: ReplySink
@@ -204,7 +213,7 @@ class ModernPosts:
     ) -> None:
         """Answer a request in the task that calls this; `fields` are the headers of its POST."""
         if self._is_full:
-            said = f"{MAX_UNDERWAY} requests are in progress; try again later"
+            said = f"{self._max_underway} requests are in progress; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
             await response.finish(refused, status=503)
             return

@@ -23,7 +23,7 @@ from tests.kit.callers import (
     EVERYTHING,
     FORM,
     URL,
-    ExpressCaller,
+    CachedRouteCaller,
     ScriptedCaller,
     asked,
     question,
@@ -73,9 +73,9 @@ class ReplySink:
 
 async def known(
     hub: ScriptedHub, child: FakeChild, roots: tuple[Path, ...] | None = None
-) -> ExpressCaller:
+) -> CachedRouteCaller:
     """Return a client whose tool has been called, and whose last call is over."""
-    caller = ExpressCaller(hub, roots=roots)
+    caller = CachedRouteCaller(hub, roots=roots)
     id_ = await caller.begin()
     child.link.answer((await child.link.request("tools/call"))["id"], {"content": []})
     await caller.end(id_)
@@ -188,7 +188,7 @@ async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: 
             link.answer((await link.request("tools/call", nth=nth))["id"], {"content": []})
             await caller.end(id_)
             caller.roots = None
-        caller.client.by_express = True
+        caller.client.by_cached_route = True
         id_ = await caller.begin()
         sent = await child.link.request("tools/call", nth=3)
         now[0] += 61
@@ -244,7 +244,7 @@ async def test_clients_that_go_one_way_are_still_two() -> None:
 async def test_who_takes_only_one_kind_of_question_is_asked_no_other() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = ExpressCaller(hub, {"sampling": {}})
+        caller = CachedRouteCaller(hub, {"sampling": {}})
         id_ = await caller.begin()
         link = await child.connected()
         sent = await link.request("tools/call")
@@ -260,7 +260,7 @@ async def test_a_child_that_wants_roots_after_its_question_has_the_call_made_aga
 ) -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller = ExpressCaller(hub, {**EVERYTHING, "roots": {}})
+        caller = CachedRouteCaller(hub, {**EVERYTHING, "roots": {}})
         result = await asked(child, caller)
         assert set(result["inputRequests"]) == {question(result)[0]}, "no path, no roots"
         key, _ = question(result)
@@ -275,8 +275,8 @@ async def test_a_child_that_wants_roots_after_its_question_has_the_call_made_aga
 async def test_two_clients_that_can_be_asked_other_things_go_no_common_way() -> None:
     child = FakeChild(ECHO, READ)
     async with scripted(child) as hub:
-        one = ExpressCaller(hub, {"sampling": {}})
+        one = CachedRouteCaller(hub, {"sampling": {}})
         await one.round()
-        params: JsonObject = ExpressCaller(hub, {"elicitation": {}}).params()
+        params: JsonObject = CachedRouteCaller(hub, {"elicitation": {}}).params()
         assert one.client.connection.route_for(Request(1, "tools/call", params)) is None
         assert one.client.connection.route_for(Request(1, "tools/call", one.params())) is not None

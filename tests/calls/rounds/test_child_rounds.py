@@ -9,7 +9,6 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.jsonrpc import peer
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
@@ -20,7 +19,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.input_requests import ELICITATION
 from hub.values import JsonObject
-from tests.calls.test_in_flight import ScriptedCaller
+from tests.calls.test_in_flight import DispatchedCaller
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.rigs import remote, rig
 
@@ -34,7 +33,7 @@ DONE: JsonObject = {"resultType": "complete", "content": []}
 
 
 @asynccontextmanager
-async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[ScriptedCaller, FakeChild]]:
+async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[DispatchedCaller, FakeChild]]:
     """Keep a client of the handshake era, which has called a modern child once."""
     child = FakeChild(ECHO, era="modern", answers={"tools/call": DONE})
     spec = replace(remote("files"), era="modern", concurrency=1, timeout=allowed)
@@ -44,7 +43,7 @@ async def calling(allowed: float = 300.0) -> AsyncGenerator[tuple[ScriptedCaller
         child.answers["tools/call"] = SILENT
         at.audit.records.clear()
         child.link.seen.clear()
-        yield ScriptedCaller(at, client), child
+        yield DispatchedCaller(at, client), child
 
 
 async def last_of(child: FakeChild, *, nth: int = 1) -> int:
@@ -53,7 +52,7 @@ async def last_of(child: FakeChild, *, nth: int = 1) -> int:
     return id_
 
 
-async def asked(caller: ScriptedCaller) -> Request:
+async def asked(caller: DispatchedCaller) -> Request:
     """Return what the client is asked."""
     request = await caller.reply.outlet.next()
     assert isinstance(request, Request)
@@ -61,7 +60,7 @@ async def asked(caller: ScriptedCaller) -> Request:
     return request
 
 
-def settle(caller: ScriptedCaller, id_: int, answer: JsonObject) -> None:
+def settle(caller: DispatchedCaller, id_: int, answer: JsonObject) -> None:
     """Answer a call with nothing else happening before what the test does next."""
     (slot,) = caller.client.session.slots
     assert slot.child is not None
@@ -69,7 +68,7 @@ def settle(caller: ScriptedCaller, id_: int, answer: JsonObject) -> None:
     slot.child.peer.pending.settle(Response(id_, answer))
 
 
-def assert_taken_back(caller: ScriptedCaller) -> None:
+def assert_taken_back(caller: DispatchedCaller) -> None:
     """Make sure that the one call was taken back, and is over."""
     assert caller.reply.answers == [None]
     assert caller.reply.outlet.messages == []
@@ -123,10 +122,7 @@ async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
         assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
 
 
-async def test_who_takes_a_call_back_is_told_first_that_nothing_is_asked_any_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(peer, "CANCEL_GRACE", 0.1)
+async def test_who_takes_a_call_back_is_told_first_that_nothing_is_asked_any_more() -> None:
     async with calling() as (caller, child):
         assert caller.take(1, "echo", {})
         child.link.answer(await last_of(child), WANTED)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from hub.calls.rounds import modern_routes
-from hub.calls.rounds.modern_routes import ModernRoute, key_of
+from hub.calls.rounds.modern_routes import MAX_KEY, ModernRoute, ModernRoutes, key_of
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted, Refused
@@ -25,7 +24,7 @@ from hub.sessions.client import Client
 from hub.sessions.services import RootsSettings
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, FakeChild
-from tests.kit.rigs import INFO, ROOTS, FakeClient, Rig, remote, rig, roots_at
+from tests.kit.rigs import INFO, ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
 VERSION = "2026-07-28"
@@ -73,7 +72,7 @@ def announced(at: Rig, *shared: object) -> Announcement:
 
 def modern(
     at: Rig, *shared: object, unasked: bool = False, kept: Announcement | None = None
-) -> FakeClient:
+) -> RigClient:
     """Return a client whose one request brings these roots, or whose earlier one brought `kept`."""
     capabilities = ROOTS if shared or kept is not None else dict[str, Json]()
     client = at.client(capabilities=capabilities)
@@ -93,7 +92,7 @@ async def called(
     unasked: bool = False,
     kept: Announcement | None = None,
 ) -> ModernRoute | None:
-    """Make one modern call, and return the lane that the next one finds."""
+    """Make one modern call, and return the route that the next one finds."""
     client = modern(at, *shared, unasked=unasked, kept=kept)
     await client.request(client.asked_for("tools/call", given))
     client.session.close()
@@ -194,7 +193,7 @@ async def test_headers_must_repeat_arguments_where_the_tool_says_so() -> None:
             assert routes.find("alice", request, headers=headers) is wanted
 
 
-async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
+async def test_a_place_that_was_given_up_closes_its_routes() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
         found = await called(at, params())
         assert found is not None
@@ -202,9 +201,9 @@ async def test_a_place_that_was_given_up_closes_its_lanes() -> None:
         assert not found.is_open
 
 
-async def test_only_so_many_lanes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_routes, "KEPT", 1)
+async def test_only_so_many_routes_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
+        at.relay.modern_routes = ModernRoutes(at.services.info, max_kept=1)
         assert await called(at, params()) is not None
         assert await called(at, params(name="echo")) is not None
         request = Request(1, "tools/call", params())
@@ -224,7 +223,7 @@ async def test_a_call_that_was_asked_for_roots_tells_what_the_next_is_answered()
         found.cancel()
 
 
-async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(top: Path) -> None:
+async def test_a_tool_that_is_found_by_search_has_a_route_and_a_need_of_its_own(top: Path) -> None:
     def searched(tool: str, **more: Json) -> JsonObject:
         its: JsonObject = {"path": f"{top}/a/f"}
         asked: JsonObject = {"serverName": "files", "toolName": tool, "toolArgs": its}
@@ -245,21 +244,18 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_and_a_need_of_its_own(t
         assert at.relay.modern_routes.find("alice", unknown) is None
 
 
-async def test_only_so_many_needs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_routes, "KEPT", 1)
+async def test_only_so_many_needs_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, {**READ, "name": "look"})}) as at:
+        at.relay.modern_routes = ModernRoutes(at.services.info, max_kept=1)
         given = params(capabilities=ROOTS)
         assert await asked(at, given) is not None
         assert await asked(at, {**given, "name": "look"}) is not None
         assert at.relay.modern_routes.find("alice", Request(1, "tools/call", given)) is None
 
 
-async def test_what_is_too_long_to_be_kept_leaves_none(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(modern_routes, "MAX_KEY", 4)
+async def test_what_is_too_long_to_be_kept_leaves_none(top: Path) -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
-        given = params(capabilities=ROOTS)
+        given = params(capabilities={**ROOTS, "sampling": {"x": "x" * MAX_KEY}})
         assert await asked(at, given) is None
         assert await called(at, {**given, "inputResponses": bringing(top)}, top) is None
 
@@ -385,7 +381,7 @@ async def test_who_has_kept_roots_is_not_asked(top: Path) -> None:
         assert at.relay.modern_routes.find("alice", request, announced(at, top / "a")) is None
 
 
-async def test_a_child_that_a_session_gave_other_roots_closes_the_lane(top: Path) -> None:
+async def test_a_child_that_a_session_gave_other_roots_closes_the_route(top: Path) -> None:
     fake = FakeChild(READ)
     async with rig({"files": FILES}, {"files": fake}) as at:
         given = params(capabilities=ROOTS, inputResponses=bringing(top / "a"))

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.calls.rounds import sealed_state
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
@@ -93,12 +92,9 @@ def test_a_state_is_opened_often_and_spent_once() -> None:
     assert (caught.value.code, str(caught.value)) == (INVALID_PARAMS, said)
 
 
-def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sealed_state, "MAX_SPENT", 2)
+def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before() -> None:
     clock = FakeClock()
-    seals = StateSealer(clock)
+    seals = StateSealer(clock, max_spent=2)
     states = [seals.seal(SECRET, "call", lasts=10) for _ in range(3)]
     for state in states[:2]:
         spent(seals, state)
@@ -111,10 +107,8 @@ def test_what_was_spent_is_forgotten_when_it_has_expired_and_never_before(
     assert "it has expired" in refusal(seals, states[0])
 
 
-def test_one_principal_leaves_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed_state, "MAX_SPENT", 4)
-    monkeypatch.setattr(sealed_state, "MAX_SPENT_OF_ONE", 3)
-    seals = StateSealer(FakeClock())
+def test_one_principal_leaves_room_for_the_others() -> None:
+    seals = StateSealer(FakeClock(), max_spent=4, max_spent_of_one=3)
 
     def spends(principal: str) -> bool:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import signal
@@ -26,6 +25,7 @@ from hub.jsonrpc.peer import GoneError
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
 from hub.system.shutdown import Shutdown
+from tests.kit.fakes import no_descriptor_free
 from tests.kit.loops import BOTH
 
 live = pytest.mark.live
@@ -280,14 +280,9 @@ async def test_a_process_that_does_not_read_makes_its_writer_wait() -> None:
 
 
 @LEAVES_ITS_LINES
-async def test_a_command_that_cannot_start_without_free_descriptors_names_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def none() -> tuple[int, int]:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(os, "pipe", none)
-    trouble = await trouble_of(plan("sh"))
+async def test_a_command_that_cannot_start_without_free_descriptors_names_the_limit() -> None:
+    with no_descriptor_free():
+        trouble = await trouble_of(plan("sh"))
     assert trouble == "it cannot start: Too many open files (`ulimit -n`)"
     gc.collect()
 

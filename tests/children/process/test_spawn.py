@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - what is tested runs in its loops
-import errno
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,6 +14,7 @@ from hub.children.process.process_tree import ProcessTree, keeping
 from hub.children.process.spawn import ChildPipes, End, Spawned, Start, Started, popen, spawn
 from hub.children.process.watchdog import HAS_PROC
 from hub.system.shutdown import Shutdown
+from tests.kit.fakes import no_descriptor_free
 from tests.kit.loops import BOTH
 
 live = pytest.mark.live
@@ -144,19 +145,13 @@ async def test_a_pipe_end_of_a_transport_is_closed_by_the_transport_only(route: 
     os.close(other)
 
 
-async def test_no_descriptor_leaks_when_the_limit_is_reached(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[tuple[int, int]] = []
-    pipe = os.pipe
+def open_descriptors() -> list[Path]:
+    return sorted(Path("/proc/self/fd").iterdir())
 
-    def two() -> tuple[int, int]:
-        if len(made) == 2:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        made.append(pipe())
-        return made[-1]
 
-    monkeypatch.setattr(os, "pipe", two)
-    with pytest.raises(OSError, match="Too many open files"):
-        await python(ours, "")
-    assert [is_open(end) for ends in made for end in ends] == [False] * 4
+async def test_no_descriptor_leaks_when_the_limit_is_reached() -> None:
+    before = open_descriptors()
+    for free in range(1, 6):
+        with no_descriptor_free(but=free), pytest.raises(OSError, match="Too many open files"):
+            await python(ours, "")
+    assert open_descriptors() == before

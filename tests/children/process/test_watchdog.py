@@ -15,6 +15,7 @@ from hub.children.process.watchdog import (
     Mark,
     Table,
     Termination,
+    child_by_limits,
     child_of,
     end,
     look,
@@ -95,12 +96,10 @@ def test_a_mark_is_found_in_the_environment(start: Start) -> None:
         (b"2741                 2749                 us", 0),
     ],
 )
-def test_a_mark_is_found_in_the_limits(
-    limits: bytes, child: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {"limits": b"Limit  Soft  Hard  Units\nMax realtime timeout  " + limits + b"\n"}
-    monkeypatch.setattr(watchdog, "_read", lambda _, name: files.get(name, b""))  # pyright: ignore
-    assert child_of(1, MARK.hub) == child
+def test_a_mark_is_found_in_the_limits(limits: bytes, child: int) -> None:
+    text = b"Limit  Soft  Hard  Units\nMax realtime timeout  " + limits + b"\n"
+    assert child_by_limits(text, MARK.hub) == child
+    assert child_by_limits(b"", MARK.hub) == 0
 
 
 def test_a_zombie_counts_as_ended(start: Start) -> None:
@@ -192,19 +191,17 @@ def test_a_process_that_ignores_sigterm_is_killed(start: Start) -> None:
 def test_a_process_that_cannot_be_killed_is_given_up(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "PATIENCE", 0.05)
     monkeypatch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
     asleep(start, {VARIABLE: MARK.text})
-    assert not end(MARK.hub, now(), {}, 0.05)
+    assert not end(MARK.hub, now(), {}, 0.05, 0.05)
 
 
 def test_without_a_table_of_processes_a_group_is_ended(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "HAS_PROC", False)
-    monkeypatch.setattr(watchdog, "PATIENCE", 0.05)
     process = asleep(start, stubborn=True)
-    assert not end(MARK.hub, 0, {process.pid: 0}, 0.05), (
+    assert not end(MARK.hub, 0, {process.pid: 0}, 0.05, 0.05), (
         "it is there until its parent asks for its end"
     )
     assert process.wait(5) == -signal.SIGKILL

@@ -61,12 +61,9 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
     )
 
 
-async def test_who_brings_more_bytes_than_may_wait_waits_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hub.children.remote.messages.MAX_UNREAD", 100)
+async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
     large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
-    arrivals = InboundQueue(PeerConduct("far"))
+    arrivals = InboundQueue(PeerConduct("far"), max_unread=100)
     for first in (Response(1, large), Failure(1, large), Notification("n", large)):
         await arrivals.put(first)
         with anyio.fail_after(5):

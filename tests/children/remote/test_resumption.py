@@ -7,19 +7,13 @@ import httpx2
 import pytest
 
 from hub.children.remote.http_client import Endpoint, ExchangeError
-from hub.children.remote.resumption import LONGEST_PAUSE, SessionEndedError, pause, resumed
+from hub.children.remote.resumption import LONGEST_PAUSE, Pauses, SessionEndedError, resumed
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 from hub.specs import RemoteTarget
-from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events
+from tests.kit.scripted_http import AT_ONCE, URL, Answer, Feed, ScriptedHttp, Sent, events
 
 IDENTITY = {b"mcp-session-id": b"s"}
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PAUSE", "SHORTEST_PAUSE"):
-        monkeypatch.setattr(f"hub.children.remote.resumption.{name}", 0)
 
 
 class Streams:
@@ -38,7 +32,7 @@ class Streams:
         endpoint = Endpoint(RemoteTarget(URL), self.http)
         parser = EventParser(1000)
         asked = resumed(
-            endpoint, lambda: self._identity, parser, PeerConduct("far"), attempts=attempts
+            endpoint, lambda: self._identity, parser, PeerConduct("far"), AT_ONCE, attempts=attempts
         )
         with anyio.fail_after(5):
             async with aclosing(asked) as found:
@@ -97,15 +91,17 @@ async def test_an_answer_that_is_no_event_stream_is_a_refusal() -> None:
 async def test_a_stream_that_is_not_read_on_is_closed() -> None:
     feed = Feed(b"data: a\n\n")
     endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(feed)))
-    asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), PeerConduct("far"), attempts=1)
+    asked = resumed(
+        endpoint, lambda: IDENTITY, EventParser(1000), PeerConduct("far"), AT_ONCE, attempts=1
+    )
     async with aclosing(asked) as found:
         async for _ in found:
             break
     assert feed.is_closed
 
 
-def test_pauses_are_what_the_child_asks_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+def test_pauses_are_what_the_child_asks_within_bounds() -> None:
+    pause = Pauses().after
     assert [pause(None, 0), pause(None, 1), pause(2500, 1)] == [1.0, 1.0, 2.5]
     assert pause(0, 1) == 0.1
     assert [pause(None, failures) for failures in (2, 3, 4)] == [2.0, 4.0, 8.0]

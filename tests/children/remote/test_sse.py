@@ -16,7 +16,16 @@ from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.child_log import LINES
 from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.messages import Failure, Lost, Message, Notification, Request, Response, lost
+from hub.jsonrpc.messages import (
+    MAX_MESSAGE_BYTES,
+    Failure,
+    Lost,
+    Message,
+    Notification,
+    Request,
+    Response,
+    lost,
+)
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
 from hub.specs import RemoteTarget
@@ -204,10 +213,7 @@ async def test_a_cancelled_request_is_reported_to_the_child_and_not_waited_for()
         await child.link.outlet.send(Notification("notifications/cancelled", {}))
 
 
-async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hub.children.remote.sse.DRAIN", 0)
+async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post() -> None:
     hanging = Hanging()
     async with scripted_remote(hanging) as child:
         await child.link.outlet.send(CALL)
@@ -217,12 +223,9 @@ async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post(
         await hanging.ended.wait()
 
 
-async def test_an_answer_that_is_too_large_fails_its_own_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1000)
+async def test_an_answer_that_is_too_large_fails_its_own_request() -> None:
     async with scripted_remote() as child:
-        child.feed.write(ANSWER[:-3] + b',"x":"' + b"x" * 1000 + b'"}\n\n' + ANSWER)
+        child.feed.write(ANSWER[:-3] + b',"x":"' + b"x" * MAX_MESSAGE_BYTES + b'"}\n\n' + ANSWER)
         failed = await child.next()
         assert isinstance(failed, Lost)
         assert failed.id == 7

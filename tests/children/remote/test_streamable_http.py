@@ -13,6 +13,7 @@ from hub.children.remote.http_client import Endpoint
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import (
+    MAX_MESSAGE_BYTES,
     Failure,
     Lost,
     Message,
@@ -29,6 +30,7 @@ from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
 from tests.kit.scripted_http import (
+    AT_ONCE,
     URL,
     Answer,
     Feed,
@@ -58,12 +60,6 @@ def event(text: bytes, id_: bytes = b"") -> bytes:
     return (b"id: " + id_ + b"\n" if id_ else b"") + b"data: " + text + b"\n\n"
 
 
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PAUSE", "SHORTEST_PAUSE"):
-        monkeypatch.setattr(f"hub.children.remote.resumption.{name}", 0)
-
-
 class ScriptedRemote:
     """A link to a scripted child, with the calls that a hub makes on it."""
 
@@ -91,7 +87,9 @@ class ScriptedRemote:
 async def scripted_remote(script: Script | Answer) -> AsyncGenerator[ScriptedRemote]:
     http = ScriptedHttp(script if callable(script) else lambda _: script)
     async with anyio.create_task_group() as tasks:
-        yield ScriptedRemote(HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks), http)
+        yield ScriptedRemote(
+            HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks, pauses=AT_ONCE), http
+        )
         tasks.cancel_scope.cancel()
 
 
@@ -343,11 +341,8 @@ async def test_an_answer_that_is_no_json_fails_its_request() -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "events"])
-async def test_an_answer_that_is_too_large_fails_its_request(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 2000)
-    text = ANSWER[:-2] + b',"b":"' + b"x" * 2000 + b'"}}'
+async def test_an_answer_that_is_too_large_fails_its_request(kind: str) -> None:
+    text = ANSWER[:-2] + b',"b":"' + b"x" * MAX_MESSAGE_BYTES + b'"}}'
     async with scripted_remote(json_body(text) if kind == "json" else events(event(text))) as child:
         failed = await child.ask()
     assert isinstance(failed, Lost)
@@ -470,13 +465,10 @@ async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
         await child.nothing_more()
 
 
-async def test_after_its_answer_a_stream_is_read_on_and_not_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_after_its_answer_a_stream_is_read_on_and_not_for_long() -> None:
     feed = Feed(event(ANSWER) + event(NEWS))
     async with scripted_remote(events(feed)) as child:
         assert [await child.ask(), await child.next()] == [ANSWERED, HEARD]
-    monkeypatch.setattr("hub.children.remote.streamable_http.DRAIN", 0)
     feed = Feed(event(ANSWER))
     async with scripted_remote(events(feed)) as child:
         assert await child.ask() == ANSWERED

@@ -32,10 +32,9 @@ from hub.protocol.constants import (
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
 from hub.server.connection import ClientConnection
 from hub.server.http import app as module
-from hub.server.http import modern as modern_posts
 from hub.server.http import responses
 from hub.server.http.access import AccessCheck
-from hub.server.http.app import HttpServer
+from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.bounds.forwarded import Proxies
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
@@ -153,6 +152,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     *,
     token: str | None = None,
     config: Mapping[str, Any] | None = None,
+    limits: HttpLimits | None = None,
     poll_after: float = 0,
     origins: Sequence[str] = (),
     proxies: Sequence[str] = (),
@@ -178,6 +178,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             keeper,
             path="/mcp",
             clock=site.clock,
+            limits=limits,
             poll_after=poll_after,
             proxies=Proxies(proxies),
         )
@@ -417,9 +418,8 @@ async def test_a_session_is_greeted_once() -> None:
         assert (await site.post(initialize(), "unknown")).status == 404
 
 
-async def test_a_handshake_that_fails_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SESSIONS", 1)
-    async with web() as site:
+async def test_a_handshake_that_fails_opens_nothing() -> None:
+    async with web(limits=HttpLimits(sessions=1)) as site:
         failed = await site.post({**initialize(), "params": {}})
         assert "error" in failed.json
         assert (await site.post(asked("ping"), failed.headers["mcp-session-id"])).status == 404
@@ -427,9 +427,8 @@ async def test_a_handshake_that_fails_opens_nothing(monkeypatch: pytest.MonkeyPa
         assert (await site.post(initialize())).status == 200
 
 
-async def test_there_are_so_many_sessions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
-    async with web() as site:
+async def test_there_are_so_many_sessions_and_no_more() -> None:
+    async with web(limits=HttpLimits(sessions=4)) as site:
         keys = [await site.session() for _ in range(2)]
         for key in keys:
             assert (await site.post(echo(), key)).status == 200
@@ -443,9 +442,8 @@ async def test_there_are_so_many_sessions_and_no_more(monkeypatch: pytest.Monkey
         assert (await site.post(initialize())).status == 200
 
 
-async def test_a_session_that_never_called_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
-    async with web() as site:
+async def test_a_session_that_never_called_makes_room() -> None:
+    async with web(limits=HttpLimits(sessions=4)) as site:
         listening = await site.session()
         stream = site.start("GET", listening)
         await stream.began()
@@ -460,9 +458,8 @@ async def test_a_session_that_never_called_makes_room(monkeypatch: pytest.Monkey
         ]
 
 
-async def test_one_address_leaves_sessions_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SESSIONS", 4)
-    async with web(proxies=["192.0.2.0/24"]) as site:
+async def test_one_address_leaves_sessions_to_others() -> None:
+    async with web(limits=HttpLimits(sessions=4), proxies=["192.0.2.0/24"]) as site:
         for address, expected in [("10.0.0.1", [200, 200, 503]), ("10.0.0.2", [200, 200, 503])]:
             statuses: list[int] = []
             for _ in expected:
@@ -527,11 +524,8 @@ async def test_a_deleted_session_is_gone_with_its_stream_and_its_calls() -> None
         assert (await site.post(asked("ping"), key)).status == 404
 
 
-async def test_an_idle_session_ends_and_a_busy_one_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SESSION_IDLE", 0.06)
-    async with web() as site:
+async def test_an_idle_session_ends_and_a_busy_one_does_not() -> None:
+    async with web(limits=HttpLimits(session_idle=0.06)) as site:
         idle, listening, _ = [await site.session() for _ in range(3)]
         stream = site.start("GET", listening)
         await stream.began()
@@ -910,12 +904,9 @@ async def test_a_modern_client_listens_on_a_stream_until_it_leaves() -> None:
         await site.until_closed(2)
 
 
-async def test_so_many_modern_requests_are_under_way_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(modern_posts, "MAX_UNDERWAY", 2)
+async def test_so_many_modern_requests_are_under_way_and_no_more() -> None:
     child = FakeChild(ECHO)
-    async with web(child) as site:
+    async with web(child, limits=HttpLimits(underway=2)) as site:
         await site.modern(echo(), mcp_name="echo")
         child.answers["tools/call"] = SILENT
         stream, call = begin_listening(site), begin_calling(site)

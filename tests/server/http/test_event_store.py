@@ -4,7 +4,6 @@ from weakref import WeakSet
 
 import pytest
 
-from hub.server.http import event_store as module
 from hub.server.http.event_store import MAX_AGE, EventId, EventStore, Journal
 from tests.kit.fakes import FakeClock
 
@@ -39,12 +38,8 @@ def test_what_a_stream_carried_after_an_event_is_told_in_order(store: EventStore
     assert not journal.has(EventId(2, 2))
 
 
-def test_one_session_keeps_so_many_events_and_bytes(
-    monkeypatch: pytest.MonkeyPatch, clock: FakeClock
-) -> None:
-    monkeypatch.setattr(module, "MAX_SESSION_EVENTS", 3)
-    monkeypatch.setattr(module, "MAX_SESSION_BYTES", 10)
-    journal = EventStore(clock).journal()
+def test_one_session_keeps_so_many_events_and_bytes(clock: FakeClock) -> None:
+    journal = EventStore(clock, max_session_events=3, max_session_bytes=10).journal()
     for number in range(5):
         journal.add(EventId(1, number), b"x")
     assert len(journal.after(EventId(1, -1))) == 3
@@ -66,10 +61,8 @@ def test_all_sessions_together_keep_so_much_and_the_oldest_goes_first(store: Eve
     assert other.after(EventId(1, 0)) == []
 
 
-def test_what_a_journal_dropped_itself_makes_no_other_give_up_anything(
-    monkeypatch: pytest.MonkeyPatch, store: EventStore
-) -> None:
-    monkeypatch.setattr(module, "MAX_SESSION_EVENTS", 1)
+def test_what_a_journal_dropped_itself_makes_no_other_give_up_anything(clock: FakeClock) -> None:
+    store = EventStore(clock, max_bytes=100, max_session_events=1)
     one, other = store.journal(), store.journal()
     for number in range(3):
         one.add(EventId(1, number), b"a" * 40)
@@ -110,10 +103,9 @@ def test_what_is_old_goes_without_anything_new(store: EventStore, clock: FakeClo
 
 
 def test_sessions_that_are_over_are_let_go_of_although_an_older_one_goes_on(
-    monkeypatch: pytest.MonkeyPatch, clock: FakeClock
+    clock: FakeClock,
 ) -> None:
-    monkeypatch.setattr(module, "MAX_SESSION_EVENTS", 4)
-    store = EventStore(clock)
+    store = EventStore(clock, max_session_events=4)
     quiet = store.journal()
     quiet.add(EventId(1, 1), b"a")
     held: WeakSet[Journal] = WeakSet()

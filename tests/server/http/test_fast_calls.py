@@ -24,7 +24,7 @@ from hub.server.http.responses import PostResponse
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.kit.rigs import FakeClient, Rig, remote, rig
+from tests.kit.rigs import Rig, RigClient, remote, rig
 
 REPORTED: JsonObject = {"progressToken": "mine"}
 
@@ -89,7 +89,7 @@ class Wired:
 class Posts:
     """A client over HTTP whose calls of `echo` are plain."""
 
-    def __init__(self, at: Rig, client: FakeClient, patience: float) -> None:
+    def __init__(self, at: Rig, client: RigClient, patience: float) -> None:
         self.at = at
         self.client = client
         self.dispatcher = CallDispatcher(client.peer.backlog, at.tasks)

@@ -17,9 +17,8 @@ from hub.protocol.constants import (
     SERVER_INFO_META,
 )
 from hub.server.connection import ClientConnection
-from hub.server.http import modern as module
 from hub.server.http.fast_calls import PATIENCE, PlainCall
-from hub.server.http.modern import ModernPost, ModernPosts
+from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts
 from hub.sessions.client import Client
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
@@ -64,9 +63,9 @@ class Ways:
 class Site:
     """An endpoint for modern calls."""
 
-    def __init__(self, at: Rig) -> None:
+    def __init__(self, at: Rig, max_underway: int = MAX_UNDERWAY) -> None:
         self.at = at
-        self.posts = ModernPosts(Ways(at), "alice")
+        self.posts = ModernPosts(Ways(at), "alice", max_underway)
         self.taken: list[bool] = []
 
     def post(self, request: Request = CALL) -> Connection:
@@ -138,13 +137,12 @@ async def test_what_has_no_lane_is_left_alone() -> None:
         assert all(connection.sent == [] for connection in connections)
 
 
-async def test_so_many_calls_go_by_express_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_UNDERWAY", 1)
+async def test_so_many_calls_are_under_way_and_no_more() -> None:
     fake = FakeChild(ECHO)
     async with rig({"files": remote()}, {"files": fake}) as at:
         await first(at)
         fake.answers["tools/call"] = SILENT
-        site = Site(at)
+        site = Site(at, max_underway=1)
         connections = [site.post(), site.post()]
         assert site.taken == [True, False]
         asked = await fake.link.request("tools/call", nth=2)

@@ -16,9 +16,9 @@ from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Request, lost
 from hub.jsonrpc.outgoing import Cancellable
 from hub.values import JsonObject
-from tests.calls.test_in_flight import ScriptedCaller
+from tests.calls.test_in_flight import DispatchedCaller
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
-from tests.kit.rigs import FakeClient, remote, rig
+from tests.kit.rigs import RigClient, remote, rig
 from tests.kit.trees import plant
 
 SLOTS = 3
@@ -30,7 +30,7 @@ class Calls:
     """Calls of two clients at one child, and what becomes of them."""
 
     def __init__(
-        self, chance: random.Random, fake: FakeChild, callers: list[ScriptedCaller]
+        self, chance: random.Random, fake: FakeChild, callers: list[DispatchedCaller]
     ) -> None:
         self.taken: list[dict[RequestId, Cancellable]] = [{} for _ in callers]
         self._chance = chance
@@ -131,7 +131,7 @@ class Calls:
         )
 
 
-def end(fate: str, fake: FakeChild, child: Child, client: FakeClient) -> None:
+def end(fate: str, fake: FakeChild, child: Child, client: RigClient) -> None:
     """Let something happen that ends calls under way."""
     match fate:
         case "crash":
@@ -157,7 +157,7 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         at.audit.records.clear()
         fake.answers["tools/call"] = SILENT
         chance = random.Random(f"{fate} {seed}")  # noqa: S311 - nothing is secret here
-        calls = Calls(chance, fake, [ScriptedCaller(at, client) for client in clients])
+        calls = Calls(chance, fake, [DispatchedCaller(at, client) for client in clients])
         for _ in range(STEPS):
             await calls.step(top)
         (slot,) = {slot for client in clients for slot in client.session.slots}

@@ -15,7 +15,7 @@ from hub.launch.templates import parse_template
 from hub.paths.resolve import Flavour, parts_of
 from hub.values import JsonObject
 from tests.kit.fakes import READ, FakeChild
-from tests.kit.rigs import FakeClient, launched, remote, rig
+from tests.kit.rigs import RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
 WRITE: JsonObject = {"name": "write", "inputSchema": READ["inputSchema"]}
@@ -32,7 +32,7 @@ OUTSIDE = (
 GLOBS = ("*", "a/*", "{top}/in/*", "./a b/**/*.py")
 
 
-async def call_twice(client: FakeClient, tool: str, arguments: JsonObject, verdict: bool) -> None:
+async def call_twice(client: RigClient, tool: str, arguments: JsonObject, verdict: bool) -> None:
     """Call a tool, and judge the call again as its cached route does."""
     request = Request(1, "tools/call", {"name": tool, "arguments": arguments})
     await client.call(tool, {})

@@ -1,4 +1,4 @@
-"""What goes by express is what the relay would admit, whatever becomes of the tree in between."""
+"""A cached route admits what a resolved one would, whatever becomes of the tree in between."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hub.values import JsonObject
 from tests.calls.rounds.test_modern_routes import announced, bringing, modern
 from tests.calls.rounds.test_modern_routes import params as modern_params
 from tests.kit.fakes import READ, FakeChild
-from tests.kit.rigs import ROOTS, FakeClient, Rig, launched, remote, rig, roots_at
+from tests.kit.rigs import ROOTS, Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
 POSIX = Flavour.POSIX
@@ -241,7 +241,7 @@ class Judged:
         sent = [link.requests("tools/call") for link in self._fake.links]
         assert verdict.call.params in [calls[-1]["params"] for calls in sent if calls]
 
-    async def _relayed(self, client: FakeClient, params: JsonObject) -> None:
+    async def _relayed(self, client: RigClient, params: JsonObject) -> None:
         await client.request(client.asked_for("tools/call", params))
         if client is not self._legacy:
             client.session.close()
@@ -286,7 +286,7 @@ async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> 
 
 
 @given(SETTINGS, CHANGING, CALLS)
-def test_a_call_goes_by_express_only_if_the_relay_would_admit_it(
+def test_a_call_goes_by_a_cached_route_only_if_a_resolved_one_would_admit_it(
     setting: Setting, changes: list[Change], calls: list[Asking]
 ) -> None:
     anyio.run(partial(walk, setting, changes, calls), backend_options={"use_uvloop": True})

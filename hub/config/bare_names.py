@@ -1,0 +1,124 @@
+"""Remember which server had its names without prefix, so that no other server ever gets them.
+
+With `names: auto` the only server of a config is shown without prefixes. When a second one is
+added, all get prefixes, and the names that clients know stay callable as aliases: of that first
+server, whatever the order in the file. A record in the hub's state directory says which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.catalog.names import SEPARATOR, NamesMode
+from hub.config.own_files import own_directories
+from hub.system.machine import Machine
+from hub.system.state_file import StateFile
+from hub.values import ServerName
+
+_FILE: Final = "bare-names.json"
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class BareNames(Struct, frozen=True):
+    """The server that had names without prefix, as the only one of its config.
+
+    `is_fixed`: other servers were served beside it since then, so clients may know both forms of
+    its names. From then on they stay its own, even if another server is the only one some day.
+    """
+
+    server: ServerName
+    is_fixed: bool = False
+
+
+def names_record(machine: Machine) -> StateFile:
+    """Return the record of all configs of this user; no call and no confined server reaches it."""
+    directories = own_directories(machine)
+    return StateFile(Path(directories[0], _FILE) if directories else None)
+
+
+def recorded(record: StateFile, config: Path) -> BareNames | None:
+    """Return what is recorded for a config file; None if nothing usable is."""
+    try:
+        return msgspec.convert(record.read().get(_key(config)), BareNames | None)
+    except msgspec.ValidationError:
+        return None
+
+
+def settled(
+    record: StateFile, config: Path, servers: Collection[ServerName], mode: NamesMode
+) -> BareNames | None:
+    """Return whose names without prefix hold for a hub that starts now; update the record.
+
+    What cannot be recorded does not hold.
+    """
+    before = recorded(record, config)
+    now = following(before, servers, mode)
+    if now != before:
+        try:
+            record.write(_key(config), None if now is None else msgspec.to_builtins(now))
+        except OSError as exc:
+            log.warning(
+                "names without prefix are not remembered: they end when a second server is added",
+                file=str(record.path),
+                error=exc.strerror,
+                fix="Make the directory writable, or set names: always.",
+            )
+            return None
+    if now != before or (now is not None and len(servers) == 1):
+        for warning in moved(now, servers, mode):
+            log.warning(warning)
+    return now
+
+
+def following(
+    before: BareNames | None, servers: Collection[ServerName], mode: NamesMode
+) -> BareNames | None:
+    """Return what is recorded once these servers are served."""
+    if mode == "always" or not servers:
+        return before
+    if len(servers) > 1:
+        if mode == "never":
+            return None  # names without prefix are those of several servers now
+        return None if before is None else replace(before, is_fixed=True)
+    if mode == "auto" and before is not None and before.is_fixed:
+        return before
+    return BareNames(next(iter(servers)))
+
+
+def moved(found: BareNames | None, servers: Collection[ServerName], mode: NamesMode) -> list[str]:
+    """Return a warning with a remedy, if clients know names that are not the listed ones."""
+    if mode != "auto" or found is None:
+        return []
+    first, only = found.server, next(iter(servers), "")
+    if len(servers) == 1 and found.is_fixed and first != only:
+        return [
+            f"names: {only!r} is shown with its prefix ({only}{SEPARATOR}NAME), though it is the "
+            f"only server: clients may know the names without prefix as those of {first!r}. "
+            "`names: never` gives them to it"
+        ]
+    if len(servers) > 1 and first in servers:
+        return [
+            f"names: there are several servers, so the names of {first!r} are listed with its "
+            f"prefix ({first}{SEPARATOR}NAME). They can still be called without it, but "
+            "permissions saved in clients do not match the new names: grant them again. With "
+            "`names: always` from the start, names never change"
+        ]
+    if len(servers) > 1:
+        return [
+            f"names: those without prefix were of {first!r}, which is gone: they lead nowhere, as "
+            "clients may have saved permissions for them. Call the servers' names with their prefix"
+        ]
+    return []
+
+
+def _key(config: Path) -> str:
+    # A link as the last part is not followed: it is the name by which clients know the config.
+    return str(config.parent.resolve() / config.name)

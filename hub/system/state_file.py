@@ -1,0 +1,85 @@
+"""A small file of the hub's own, in its state directory: JSON entries that outlive the process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, cast
+
+import structlog
+
+from hub.system.atomic_file import alone_in
+from hub.values import Json
+
+_PRIVATE: Final = 0o700
+_OTHERS_MAY_WRITE: Final = 0o022
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class StateFile:
+    """A JSON object in a file of mode 0600, in a directory of mode 0700.
+
+    A file that another user could have written, or that is damaged, counts as empty. Without a
+    `path` nothing is kept.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path: Final = path
+
+    def read(self) -> Mapping[str, Json]:
+        """Return all entries."""
+        if self.path is None:
+            return {}
+        try:
+            text = self.path.read_text(encoding="utf-8")
+            if not (_is_ours(self.path) and _is_ours(self.path.parent)):
+                log.warning("ignored, as other users may write it", file=str(self.path))
+                return {}
+            found: object = json.loads(text)
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return cast("Mapping[str, Json]", found) if isinstance(found, dict) else {}
+
+    def write(self, key: str, value: Json) -> None:
+        """Set one entry; None removes it. Other processes may write other entries meanwhile.
+
+        Raises: OSError if the file cannot be written.
+        """
+        if self.path is None:
+            raise OSError(errno.ENOENT, "there is no directory for it")
+        directory = self.path.parent
+        directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        if not _is_ours(directory):
+            directory.chmod(_PRIVATE)
+        with alone_in(directory):
+            entries = {**self.read(), key: value}
+            kept = {name: entry for name, entry in entries.items() if entry is not None}
+            _replace(self.path, json.dumps(kept, indent=2) + "\n")
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether only this process's user may write `path`."""
+    if not hasattr(os, "geteuid"):
+        return True
+    found = path.stat()
+    return found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & _OTHERS_MAY_WRITE
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file; a reader sees the old text or the new one. `mkstemp` gives mode 0600."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
