@@ -15,8 +15,8 @@ from tests.kit.nodes import node
 
 INSTALLED = PROJECT / ".clients"
 DRIVERS = Path(__file__).parent / "drivers"
-NEEDED_NODE = (22, 19)
-"""What the Inspector wants."""
+INSPECTORS_NODE = (22, 19)
+"""What the Inspector wants; the SDKs are content with less."""
 
 Target = str | list[str]
 """A URL, or a command line."""
@@ -33,8 +33,8 @@ class Packages:
     def npm(self, package: str) -> Path:
         return self.root / "node_modules" / package
 
-    def node(self) -> str:
-        return node(self.root / "node_modules", NEEDED_NODE)
+    def node(self, needed: tuple[int, int] = (20, 0)) -> str:
+        return node(self.root / "node_modules", needed)
 
     def beside(self, program: Path) -> str:
         """Return a program where Node finds the packages: it looks beside the program itself."""
@@ -112,7 +112,7 @@ def _in_python(venv: str, driver: str) -> Callable[[Packages], list[str]]:
 
 def _inspector(packages: Packages) -> list[str]:
     program = packages.npm("@modelcontextprotocol/inspector") / "clients/launcher/build/index.js"
-    return [packages.node(), str(program), "--cli"]
+    return [packages.node(INSPECTORS_NODE), str(program), "--cli"]
 
 
 def _mcp_remote(*options: str) -> Callable[[Packages, str], list[str]]:

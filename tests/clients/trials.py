@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ PATIENCE = 30.0
 
 Outcome = str | None
 """What went wrong with a feature, or None."""
+Step = tuple[str, str]
+"""A server and a feature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +55,14 @@ def pairs_of(clients: Iterable[Known]) -> list[Pair]:
 async def tried(pair: Pair, packages: Packages, features: Iterable[str]) -> dict[str, Outcome]:
     """Try features before a server of each era; what fails with one of them has failed."""
     outcomes: dict[str, Outcome] = {}
+    steps = [(server, feature) for server in SERVERS for feature in features]
     with TemporaryDirectory() as directory:
         tree = plant(Path(directory), *FILES)
         with _hub(pair, tree) as hub:
-            for server in SERVERS:
-                found = await _tried_with(_Place(pair, packages, hub, tree), server, list(features))
-                for feature, outcome in found.items():
-                    told = outcome and f"before a {server} server: {outcome}"
-                    outcomes[feature] = outcomes.get(feature) or told
+            found = await _taken(_Place(pair, packages, hub, tree), steps)
+    for (server, feature), outcome in found.items():
+        told = outcome and f"before a {server} server: {outcome}"
+        outcomes[feature] = outcomes.get(feature) or told
     return outcomes
 
 
@@ -91,20 +93,20 @@ def _hub(pair: Pair, tree: Path) -> Generator[Target]:
             yield url
 
 
-async def _tried_with(place: _Place, server: str, features: list[str]) -> dict[str, Outcome]:
-    """Try each feature; after one that failed, the next has a new connection."""
-    outcomes: dict[str, Outcome] = {}
-    left = iter(features)
-    while len(outcomes) < len(features):
+async def _taken(place: _Place, steps: Sequence[Step]) -> dict[Step, Outcome]:
+    """Try each feature with each server; after one that failed, the next has a new connection."""
+    outcomes: dict[Step, Outcome] = {}
+    left = iter(steps)
+    while len(outcomes) < len(steps):
         try:
             async with _connected(place) as client:
-                trial = Trial(client, server, place.tree)
-                for feature in left:
-                    outcomes[feature] = await _outcome(feature, trial)
-                    if outcomes[feature]:
+                for step in left:
+                    server, feature = step
+                    outcomes[step] = await _outcome(feature, Trial(client, server, place.tree))
+                    if outcomes[step]:
                         break
         except ClientError as error:
-            unknown = [feature for feature in features if feature not in outcomes]
+            unknown = [step for step in steps if step not in outcomes]
             return outcomes | dict.fromkeys(unknown, f"it does not connect: {error}")
     return outcomes
 

@@ -11,7 +11,8 @@ import pytest
 from tests.clients.known import KNOWN, at_hand
 from tests.clients.trials import Pair, pairs_of, tried
 
-SHORT = [known for known in KNOWN if known.key in {"typescript-1", "typescript-2", "python-2"}]
+CHOSEN = {("typescript-1", "legacy"), ("typescript-2", "modern"), ("python-2", "modern")}
+SHORT = [known for known in KNOWN if (known.key, known.era) in CHOSEN]
 LONG = {"8 MiB answer", "8 MiB request"}
 OF_SEVERAL_CLIENTS = {"ask while a call runs", "ask after a cancel"}
 """What a launched legacy server cannot do: over HTTP, two calls of a modern client are of two."""
