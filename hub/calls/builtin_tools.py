@@ -103,7 +103,7 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
 def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> JsonObject:
     slot = next((slot for slot in session.slots if slot.spec is spec), None)
     state = slot.child.state if slot is not None and slot.child is not None else None
-    plan = slot.key.plan if slot is not None else None
+    plan = slot.plan if slot is not None else None
     return {
         "name": spec.name,
         **_status_of(session, slot),
@@ -112,6 +112,7 @@ def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> Js
         "effectiveRoots": list(session.at(spec, effective).roots.uris),
         "args": None if plan is None else list(plan.shown),
         "confinement": _confinement(session, spec),
+        "sharing": spec.sharing,
     }
 
 

@@ -19,6 +19,7 @@ from hub.calls.refusals import note_objection, refusal
 from hub.calls.rounds.modern_routes import ModernRoutes
 from hub.calls.rounds.roots_needed import (
     RootsRequirement,
+    StatefulServers,
     need_before_deciding,
     need_before_looking,
 )
@@ -82,6 +83,7 @@ class Relay:
         self.session_routes = SessionRoutes()
         self.modern_routes = ModernRoutes(services.info, services.expose)
         self._services = services
+        self._stateful = StatefulServers()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
     async def call(
@@ -197,7 +199,7 @@ class Relay:
 
     async def _judged(self, request: CallRequest, case: JudgingContext) -> Payload:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""
-        self._ask_first(request, need_before_deciding(case))
+        self._ask_first(request, need_before_deciding(case, self._stateful))
         call, spec = case.call, case.slot.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
@@ -317,7 +317,8 @@ def _check(options: Namespace) -> int:
         print(f"hint: {hint}")
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
-    print(f"{count}: {names}. The config is fine.")
+    sharing = _sharing(config, [spec for spec, _ in servers])
+    print("\n".join([f"{count}: {names}. The config is fine.", *sharing]))
     return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
 
 
@@ -326,6 +327,20 @@ def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]])
     given = _environments(config, servers)
     for spec, _ in servers:
         yield from missed(spec, given.get(spec.name, {}), os.environ)
+
+
+def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield a line on who shares the processes of which servers, and why."""
+    named: dict[str, list[str]] = {}
+    for spec in specs:
+        why = f"`share: {spec.share}`"
+        if config.servers[spec.name].share == "auto" and spec.share == "roots":
+            why = "known to keep nothing between calls"
+        elif spec.share == "auto":
+            why = "may keep something between calls; if not, `share: roots`"
+        named.setdefault(f"{spec.sharing} ({why})", []).append(spec.name)
+    for text, names in named.items():
+        yield f"{', '.join(names)}: {text}"
 
 
 def _hints(config: HubConfig) -> Iterator[str]:

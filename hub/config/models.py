@@ -135,7 +135,7 @@ class StdioRoots(RemoteRoots):
 
 class _Server(Part):
     guard: GuardKey | None = None
-    share: Literal["roots", "session", "all"] = "roots"
+    share: Literal["auto", "roots", "session", "all"] = "auto"
     start: Literal["auto", "lazy", "eager"] = "auto"
     start_timeout: Seconds = 30
     timeout: Seconds = 300

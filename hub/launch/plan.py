@@ -17,6 +17,7 @@ from hub.launch.filesystem_servers import (
     program_index,
     runs_elsewhere,
 )
+from hub.launch.stateless_servers import keeps_nothing
 from hub.launch.templates import Lookup, Template, TemplateError
 from hub.roots.roots import RootSet
 
@@ -108,6 +109,11 @@ def known_filesystem_server(template: LaunchTemplate) -> bool:
     if runs_elsewhere(words):
         return False
     return has_filesystem_word(template.name) or is_known(words[program_index(words)])
+
+
+def known_to_keep_nothing(template: LaunchTemplate) -> bool:
+    """Return whether the command is a server known to keep nothing between calls."""
+    return keeps_nothing(_written(template))
 
 
 def mentions_roots(template: LaunchTemplate) -> bool:

@@ -10,7 +10,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.children.child import log_from
-from hub.children.slot import ChildSlot
+from hub.children.slot import ChildSlot, ClientOfKey
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import told_of
 from hub.jsonrpc.messages import Notification, Payload
@@ -18,7 +18,7 @@ from hub.jsonrpc.peer import GoneError, Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.effective import NOT_ASKED, EffectiveRoots, effective_roots, for_server
-from hub.roots.roots import EMPTY, Announcement, parse_announcement
+from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
@@ -59,9 +59,7 @@ class Session:
         self._warned = False
         self._is_closed = False
         self._tasks = tasks
-        self._session_children = SessionChildren(
-            services, self.key, principal, self.asks, self._has_unknown_roots
-        )
+        self._session_children = SessionChildren(services, self.key, self._client_of_key)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -82,6 +80,8 @@ class Session:
         session.party, session.refusals = self.party, self.refusals
         session.headers = headers
         session.greeted(client)
+        if headers is None:
+            self.services.children.hold(self.key)
         if not client.declares("roots"):
             session.opened()
         return session
@@ -104,6 +104,8 @@ class Session:
         self._unfollow()
         self.roots.ended()
         self._session_children.release()
+        if self.key == self.party:
+            self.services.children.let_go(self.key)
 
     # Roots
 
@@ -195,6 +197,16 @@ class Session:
         """Return the client's capabilities that children may use (`RELAYED`)."""
         return {} if self.client is None else self.client.declared(RELAYED)
 
+    def _client_of_key(self) -> ClientOfKey:
+        """Return what the keys of this session's children have of it.
+
+        A modern request over HTTP has nothing but the principal to tell its client by.
+        """
+        client = self.key
+        if self.is_modern:
+            client = self.party if self.headers is None else None
+        return ClientOfKey(self.key, client, self.principal, self.asks(), self._has_unknown_roots())
+
     def _has_unknown_roots(self) -> bool:
         declares = self.client is not None and self.client.declares("roots")
         return self.is_modern and declares and isinstance(self.roots.state.phase, NotConnected)
@@ -212,7 +224,7 @@ class Session:
     async def _move_children(self) -> None:
         """Apply changed roots to the children in use.
 
-        A child that can change its roots is told. Others are replaced; if the old child was ready,
+        A child that can go on with them is told. Others are replaced; if the old child was ready,
         the new one starts at once. Calls under way finish on the old child.
         """
         if self._is_closed:
@@ -220,16 +232,15 @@ class Session:
         effective = self.known_effective()
         self._tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in list(self._session_children.held.values()):
-            roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, effective).roots
-            if roots == slot.key.roots or self.services.children.share(slot, roots):
-                if slot.child is not None:
-                    # Its subscriptions must be judged again, by the new roots.
-                    slot.child.answers.leave(self.key)
-                self._renew_at(slot.spec)
-                continue
             following = self.slot_for(slot.spec, effective)
-            if slot.listing is not None:
-                self._tasks.start_soon(self._start, following)
+            if following is not slot:
+                if slot.listing is not None:
+                    self._tasks.start_soon(self._start, following)
+                continue
+            if slot.child is not None:
+                # Its subscriptions must be judged again, by the new roots.
+                slot.child.answers.leave(self.key)
+            self._renew_at(slot.spec)
         await self._start_eager()
 
     async def _start_eager(self) -> None:

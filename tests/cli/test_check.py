@@ -189,7 +189,26 @@ def test_a_config_that_is_fine_is_said_to_be(
 ) -> None:
     configure(monkeypatch, {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1:9/"}})
     assert run("check") == 0
-    assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
+    fine, sharing = capsys.readouterr().out.splitlines()
+    assert fine == "2 servers: a, b. The config is fine."
+    assert sharing.startswith("a, b: a process for each session; ")
+
+
+def test_it_is_said_who_shares_a_server_and_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = {"command": "uvx", "args": ["mcp-server-git"]}
+    told = {"command": "x", "share": "roots"}
+    configure(monkeypatch, {"git": git, "think": {"command": "y"}, "told": told, "web": git})
+    assert run("check") == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "git, web: clients with the same roots share a process (known to keep nothing between "
+        "calls)",
+        "think: a process for each session; over HTTP, clients of protocol 2026-07-28 have none: "
+        "those with one token and the same roots share a process (may keep something between "
+        "calls; if not, `share: roots`)",
+        "told: clients with the same roots share a process (`share: roots`)",
+    ]
 
 
 def test_a_check_asks_to_set_paths_for_a_remote_server(
@@ -249,7 +268,7 @@ def test_warnings_are_shown(
     entry = {"command": "x", "nonsense": 1}
     (top / "client.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
     assert run("check", "--config", "client.json") == 0
-    warning, fine = capsys.readouterr().out.splitlines()
+    warning, fine, _ = capsys.readouterr().out.splitlines()
     assert warning.startswith("warning: client.json: ")
     assert fine == "1 server: a. The config is fine."
     assert run("plan", "--config", "client.json") == 0
@@ -278,8 +297,8 @@ def test_connecting_shows_what_servers_offer(
     assert run("check", "--connect") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 servers: one, two. The config is fine."
-    assert set(lines[1:3]) == {"one: starting", "two: starting"}
-    shown = {line.rpartition(", ")[0] for line in lines[3:-1]}
+    assert set(lines[2:4]) == {"one: starting", "two: starting"}
+    shown = {line.rpartition(", ")[0] for line in lines[4:-1]}
     assert shown == {
         "one: fake 1 (2025-11-25); 2 tools: echo, read; 0 resources, 0 templates, 0 prompts",
         "two: fake 1 (2026-07-28); 0 tools: -; 0 resources, 0 templates, 0 prompts",

@@ -544,11 +544,29 @@ def alone() -> dict[str, Any]:
     return {"servers": {"files": {"command": "x", "share": "session"}}}
 
 
-async def test_a_child_of_one_request_ends_with_it(top: Path) -> None:
+async def test_a_child_of_one_request_over_http_ends_with_it(top: Path) -> None:
     child = FakeChild(READ)
     async with scripted(child, config=alone()) as hub:
-        await read(hub.client(), f"{top}/a/x", with_roots((top / "a").as_uri()))
+        client = hub.client()
+        client.connection.repeats([])
+        await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
         await child.ended()
+
+
+async def test_a_child_of_a_connection_stays_until_its_client_disconnects(top: Path) -> None:
+    child = FakeChild(READ)
+    async with scripted(child, config=alone()) as hub:
+        client = hub.client()
+        for shared in (["a"], ["a", "b"], ["b", "a"]):
+            uris = [(top / name).as_uri() for name in shared]
+            await read(client, f"{top}/a/x", with_roots(*uris))
+        other = hub.client()
+        await read(other, f"{top}/a/x", with_roots((top / "a").as_uri()))
+        assert len(child.links) == 2, "one for each connection"
+        assert child.closed == 0
+        client.connection.close()
+        await child.ended()
+        assert child.closed == 1
 
 
 async def test_get_roots_asks_and_then_reports(top: Path) -> None:
