@@ -74,6 +74,9 @@ class Known:
     through: Callable[[Packages, str], list[str]] | None = None
     """The command before the hub's URL that the client speaks to over stdio."""
 
+    is_overtaken: bool = False
+    """Whether a notification may be overtaken by the next call, so that one must wait between."""
+
     @property
     def is_inspector(self) -> bool:
         return self.key == "inspector"
@@ -194,7 +197,14 @@ KNOWN = (
     Known(**_PYTHON_2, era="modern"),
     Known(**_FASTMCP, era="legacy"),
     Known(**_FASTMCP, era="modern"),
-    Known(name="mcp-remote", **_MCP_REMOTE, through=_mcp_remote(), era="legacy"),
+    Known(
+        name="mcp-remote",
+        **_MCP_REMOTE,
+        through=_mcp_remote(),
+        era="legacy",
+        # It posts each message without waiting until the one before it was taken.
+        is_overtaken=True,
+    ),
     Known(
         name="mcp-remote `--protocol auto`",
         **_MCP_REMOTE,

@@ -133,6 +133,7 @@ async def _connected(place: _Place) -> AsyncGenerator[DrivenClient]:
         "roots": [(tree / "project").as_uri()],
         "words": WORDS,
         "form": FORM,
+        **({"is_overtaken": True} if known.is_overtaken else {}),
     }
     command = known.command(packages)
     if known.is_inspector:

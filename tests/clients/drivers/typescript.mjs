@@ -48,6 +48,7 @@ const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 const sdk = await LINES[line]();
 const calls = new Map();
 let job, client;
+let rootsAsked = () => {};
 
 const commands = {
   async call({ id, tool, arguments: given }) {
@@ -62,7 +63,9 @@ const commands = {
   async cancel({ call }) { calls.get(call).abort("enough"); },
   async roots({ roots }) {
     job.roots = roots;
+    const asked = new Promise((resolve) => { rootsAsked = resolve; });
     if (job.era === "legacy") await client.sendRootsListChanged();
+    if (job.is_overtaken) await asked;
   },
   resources: async () => (await client.listResources()).resources.map(({ uri }) => uri),
   read: async ({ uri }) => (await client.readResource({ uri })).contents[0].text,
@@ -80,7 +83,10 @@ async function connect() {
     { roots: { listChanged: true }, sampling: {}, elicitation: { form: {}, url: {} } },
     job.era,
   );
-  sdk.answer(client, "ListRoots", () => ({ roots: job.roots.map((uri) => ({ uri })) }));
+  sdk.answer(client, "ListRoots", () => {
+    rootsAsked();
+    return { roots: job.roots.map((uri) => ({ uri })) };
+  });
   sdk.answer(client, "CreateMessage", () => (
     { role: "assistant", content: { type: "text", text: job.words }, model: "none" }
   ));
