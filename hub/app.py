@@ -45,7 +45,7 @@ from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
+from hub.sessions.services import LaunchPlanCache, ResultLimit, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
@@ -165,25 +165,25 @@ async def running_hub(
     async with (
         _children(config, machine, open_child, shutdown or Shutdown()) as children,
         watching(setting.watched, config, given, operator),
+        _audit_and_tasks(config) as (audit, tasks),
     ):
-        with _audit(config) as audit:
-            async with _own_tasks() as tasks:
-                yield Services(
-                    info=INFO,
-                    servers=servers,
-                    names=Names(servers, config.names),
-                    children=children,
-                    operator=operator,
-                    machine=machine,
-                    settings=_roots_settings(config, place),
-                    audit=audit,
-                    tasks=tasks,
-                    plans=LaunchPlanCache(machine.environment, machine.directory),
-                    expose=config.expose,
-                    is_for_one=setting.is_for_one,
-                    preface=config.instructions,
-                    environments=given_to,
-                )
+        yield Services(
+            info=INFO,
+            servers=servers,
+            names=Names(servers, config.names),
+            children=children,
+            operator=operator,
+            machine=machine,
+            settings=_roots_settings(config, place),
+            audit=audit,
+            tasks=tasks,
+            plans=LaunchPlanCache(machine.environment, machine.directory),
+            expose=config.expose,
+            is_for_one=setting.is_for_one,
+            preface=config.instructions,
+            max_result=_max_result(config, setting),
+            environments=given_to,
+        )
 
 
 def _settled(
@@ -199,21 +199,30 @@ def _settled(
     return given_to
 
 
+def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
+    part, key = (config.stdio, "stdio") if setting.is_for_one else (config.listen, "listen")
+    return None if part.max_result is None else ResultLimit(part.max_result, f"{key}.max_result")
+
+
 def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
     roots = config.roots
     return RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse)
 
 
 @asynccontextmanager
-async def _own_tasks() -> AsyncGenerator[TaskGroup]:
-    """Own the tasks that outlive the requests that started them; cancel them with the context."""
-    async with anyio.create_task_group() as tasks:
-        if inherits_orphans():
-            tasks.start_soon(reap_orphans)
-        try:
-            yield tasks
-        finally:
-            tasks.cancel_scope.cancel()
+async def _audit_and_tasks(config: HubConfig) -> AsyncGenerator[tuple[AuditSink, TaskGroup]]:
+    """Own the audit log, and the tasks that outlive the requests that started them.
+
+    The tasks are cancelled with the context.
+    """
+    with _audit(config) as audit:
+        async with anyio.create_task_group() as tasks:
+            if inherits_orphans():
+                tasks.start_soon(reap_orphans)
+            try:
+                yield audit, tasks
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

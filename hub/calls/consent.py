@@ -100,6 +100,7 @@ class JudgingContext(Struct, eq=False):
             flavour=machine.flavour,
             enforcing=at.enforcing,
             granted=self._within_ceilings(granted),
+            no_roots=self.session.why_no_roots(self.effective),
         )
 
     def decide_within_inline_budget(self) -> Admitted | Refused | None:

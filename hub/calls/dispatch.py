@@ -16,6 +16,7 @@ from hub.calls.consent import JudgingContext, decide_or_ask
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.listings import Listings
 from hub.calls.refusals import note_objection, refusal
+from hub.calls.results import too_large
 from hub.calls.rounds.modern_routes import ModernRoutes
 from hub.calls.rounds.roots_needed import (
     RootsRequirement,
@@ -139,9 +140,11 @@ class Relay:
                 raise StaleError  # the roots changed while the catalog was awaited
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
-            if named.question is not None:
-                return answer(named.question, session, catalog, self.listings.missing)
-            return get_roots(session, effective)
+            if named.question is None:
+                return get_roots(session, effective)
+            result = answer(named.question, session, catalog, self.listings.missing)
+            objection = too_large(result, self._services.max_result, "the hub")
+            return result if objection is None else tool_error(objection)
         check_headers(session, named, route)
         slot = session.slot_for(self._services.servers[route.server], effective)
         own = named.own(catalog, route)

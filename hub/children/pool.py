@@ -316,6 +316,26 @@ class ChildPool:
         """Return the listing of this key's child: the present one, or else the last one known."""
         return slot.listing or self._last_known.get(slot.key)
 
+    def most_telling(self, slot: ChildSlot) -> ChildSlot:
+        """Return the slot whose state tells most about the server of `slot`: `slot` if it started.
+
+        Otherwise one whose child starts or is down, of the same principal and without roots: a
+        modern client is not asked for its roots before its lists.
+        """
+        if slot.child is not None:
+            return slot
+        key = slot.key
+        others = (
+            other
+            for other in self._slots.values()
+            if (other.key.server, other.key.principal) == (key.server, key.principal)
+            and other.key.session in {None, key.session}
+            and not other.key.roots.roots
+            and other.child is not None
+            and other.listing is None
+        )
+        return next(others, slot)
+
     def _remember(self, key: ChildKey, listing: Listing) -> None:
         self._last_known[key] = listing
         self._last_known.move_to_end(key)

@@ -42,7 +42,8 @@ class ChildSlot(Struct, eq=False):
 
     `launched` is the plan that the child was started with: a child that is kept while its key
     changes still runs as it was launched. `is_kept`: calls with this key still use this slot.
-    `unlisted` is the reason last logged for a failed listing.
+    `unlisted` is the reason last logged for a failed listing. `is_late`: a list has waited for the
+    child in vain, so no other list does.
     """
 
     key: ChildKey
@@ -57,6 +58,7 @@ class ChildSlot(Struct, eq=False):
     uses: int = 0
     is_kept: bool = True
     unlisted: str | None = None
+    is_late: bool = False
 
     @contextmanager
     def in_use(self) -> Generator[None]:

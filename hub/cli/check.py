@@ -41,10 +41,10 @@ from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.startup_check import settle_confinement
 from hub.errors import ChildError, HubError
-from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.launch.plan import LaunchPlan, LaunchTemplate, passes_roots, plan
 from hub.legible import legible, on_one_line
+from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
-from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
@@ -198,13 +198,13 @@ def _plan(options: Namespace) -> int:
     servers = _servers(config, options)
     given = _environments(config, servers)
     plans = [
-        (_planned(spec, effective, given.get(spec.name, {})), effective)
+        (_planned(spec, effective, given.get(spec.name, {})), _why_none(spec, effective))
         for spec, effective in servers
     ]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
-        print("\n\n".join(_text(entry, effective) for entry, effective in plans))
+        print("\n\n".join(_text(entry, why_none) for entry, why_none in plans))
     return 0
 
 
@@ -266,7 +266,7 @@ def _not_held() -> tuple[str, ...]:
     return missing(kernel.abi) if kernel.abi else ()
 
 
-def _text(entry: Planned, effective: EffectiveRoots) -> str:
+def _text(entry: Planned, why_none: str) -> str:
     lines = [entry["server"]]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
@@ -276,7 +276,7 @@ def _text(entry: Planned, effective: EffectiveRoots) -> str:
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
         for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
             lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
-    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(effective)})"]]
+    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {why_none})"]]
     if "argv" in entry:
         lines.append(f"  confinement {entry['confinement']}")
     if "argv" in entry and entry["grants"] is not None:
@@ -288,8 +288,10 @@ def _text(entry: Planned, effective: EffectiveRoots) -> str:
     return "\n".join(lines)
 
 
-def _why_none(effective: EffectiveRoots) -> str:
+def _why_none(spec: ServerSpec, effective: EffectiveRoots) -> str:
     if not effective.enforcing:
+        if isinstance(spec.target, LaunchTemplate) and passes_roots(spec.target):
+            return "clients without roots give it no folder"
         return "clients without roots are not restricted"
     if effective.source == "none":
         return "clients without roots may name no path"

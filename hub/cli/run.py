@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import socket
@@ -31,7 +30,6 @@ from hub.config.operator_roots import roots_in
 from hub.errors import StartError
 from hub.server.http.access import AccessCheck
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
-from hub.values import JsonObject
 
 LAST_PORT = 65535
 """The highest TCP port number."""
@@ -143,7 +141,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
         if config.listen.token is not None
         else os.environ.get("HUB_TOKEN")
     )
-    gatekeeper = AccessCheck(host, token, config.listen.origins)
+    gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
     listener = _listener(host, port)
     async with (
         ended_by_signals() as shutdown,
@@ -203,13 +201,12 @@ def _url(host: str, port: int, path: str) -> str:
 
 
 def _announce(url: str, token: str | None) -> None:
-    entry: JsonObject = {"type": "http", "url": url}
-    if token:
-        entry["headers"] = {"Authorization": "Bearer ${HUB_TOKEN}"}
+    from hub.server.http.welcome_page import client_config  # noqa: PLC0415 - not needed for stdio
+
     print(f"roots-hub serves {url}", flush=True)
     print(
         "For a client's config:",
-        json.dumps({"mcpServers": {"roots-hub": entry}}, indent=2),
+        client_config(url, needs_token=bool(token)),
         sep="\n",
         flush=True,
     )

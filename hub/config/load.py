@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from hub.config.fields import LoadContext
 from hub.config.mcp_servers import ParsedConfig, translated
-from hub.config.models import HubConfig, check, json_schema
+from hub.config.models import HubConfig, check, check_access, json_schema
 from hub.errors import ConfigError
 from hub.launch.environments import Inherits
 from hub.launch.filesystem_servers import program_index, short_name
@@ -110,6 +110,7 @@ def _validated(raw: ParsedConfig, context: LoadContext) -> HubConfig:
     except ValidationError as error:
         raise _as_config_error(error.errors(include_url=False)[0]) from None
     check(config)
+    check_access(config.listen, context.environment)
     return config
 
 

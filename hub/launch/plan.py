@@ -122,7 +122,12 @@ def mentions_roots(template: LaunchTemplate) -> bool:
     Every plan also sets `MCP_ROOTS_*` and a working directory; these do not count.
     """
     cwd = template.cwd is not None and template.cwd.mentions_roots
-    return cwd or _places_roots(template) or _adds_roots(template)
+    return cwd or passes_roots(template)
+
+
+def passes_roots(template: LaunchTemplate) -> bool:
+    """Return whether the template has roots in its command, arguments or environment."""
+    return _places_roots(template) or _adds_roots(template)
 
 
 def argv_directories(

@@ -70,12 +70,20 @@ class RootsSettings(Struct, frozen=True):
     reuse: float = 0.0
 
 
+class ResultLimit(Struct, frozen=True):
+    """The largest result of a call, in `bytes` of JSON; `key` is the config key that says so."""
+
+    bytes: int
+    key: str
+
+
 class Services(Struct, frozen=True):
     """The parts of one hub that all sessions share.
 
     `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
     request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
     the servers' instructions. `environments` has the variables that launched servers inherit.
+    `max_result` None: results of any size are passed on.
     """
 
     info: JsonObject
@@ -91,6 +99,7 @@ class Services(Struct, frozen=True):
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None
+    max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
     environments: Mapping[ServerName, Mapping[str, str]] = field(
         default_factory=dict[ServerName, Mapping[str, str]]

@@ -18,12 +18,14 @@ from hub.jsonrpc.peer import GoneError, Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.effective import NOT_ASKED, EffectiveRoots, effective_roots, for_server
+from hub.roots.no_roots import why_no_roots
 from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
 from hub.sessions.decisions import ConsentGrants, Refusals
 from hub.sessions.notifications import RELAYED, ClientNotifier
+from hub.sessions.root_warnings import warn_of_all_paths, warn_of_no_paths
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
@@ -56,7 +58,6 @@ class Session:
         self.unasked = False
         self.headers: Sequence[tuple[str, str]] | None = None
         self._root_hints: dict[ServerName, str | None] = {}
-        self._warned = False
         self._is_closed = False
         self._tasks = tasks
         self._session_children = SessionChildren(services, self.key, self._client_of_key)
@@ -136,19 +137,22 @@ class Session:
         effective = effective_roots(
             await self.roots.current(outlet), self.services.operator.roots()
         )
-        if not (effective.enforcing or self._warned):
-            self._warned = True
-            self._warn()
+        self._warn(effective)
         return effective
 
-    def _warn(self) -> None:
+    def why_no_roots(self, effective: EffectiveRoots) -> str:
+        """Return a reason for the client why no root is in force; empty if one is, or need not."""
+        if effective.roots.roots or not effective.enforcing or self.unasked:
+            return ""
+        return why_no_roots(self.roots.state, self.services.operator.roots()).reason
+
+    def _warn(self, effective: EffectiveRoots) -> None:
         name = self.client.info.get("name") if self.client is not None else None
-        if self.services.operator.is_first_warning(self.principal, str(name)):
-            log.warning(
-                "this client is NOT restricted: it shares no roots, and there is no fallback",
-                client=name,
-                fix="set roots.fallback or --root, or roots.when_missing: deny",
-            )
+        operator, servers = self.services.operator, self.services.servers.values()
+        if not effective.enforcing:
+            warn_of_all_paths(servers, operator, self.principal, name)
+        elif not effective.roots.roots:
+            warn_of_no_paths(self.roots.state, operator, self.principal, name)
 
     def known_effective(self) -> EffectiveRoots:
         """Return the effective roots as far as they are known now, without asking."""

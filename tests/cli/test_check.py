@@ -148,6 +148,9 @@ def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_
     assert (shown["cwd"], shown["roots"]) == (str(top), [])
     assert run("plan") == 0
     assert "  root   (none: clients without roots are not restricted)" in capsys.readouterr().out
+    configure(monkeypatch, {"s": {"command": "x", "args": ["${roots}"]}})
+    assert run("plan") == 0
+    assert "  root   (none: clients without roots give it no folder)" in capsys.readouterr().out
     configure(monkeypatch, {"s": {"command": "x"}}, roots={"when_missing": "deny"})
     (shown,) = planned(capsys)
     assert shown["cwd"] == "(an empty private directory)"

@@ -28,7 +28,7 @@ from hub.protocol.constants import (
 from hub.protocol.input_requests import ROOTS_KEY
 from hub.server.modern import is_modern, supported
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
 from tests.kit.scripted import refusal, scripted
 from tests.kit.trees import plant
@@ -315,6 +315,23 @@ async def test_pages_of_a_listing_are_walked_to_its_end(monkeypatch: pytest.Monk
         assert names == ["get-roots", "t0", "t1", "t2", "t3"]
         error = await refusal(client, "tools/list", {"cursor": "x", "_meta": envelope()})
         assert error["code"] == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("shared", ["", "a"])
+async def test_a_server_that_failed_when_it_was_listed_is_reported_as_down(
+    shared: str, top: Path
+) -> None:
+    child = FakeChild(ECHO, answers={"initialize": failure(-1, "broken")})
+    async with scripted(child) as hub:
+        client = hub.client()
+        meta = envelope() if shared else envelope(None)
+        await client.request("tools/list", {"_meta": meta})
+        params: JsonObject = {"name": "get-roots", "_meta": meta}
+        if shared:
+            params["inputResponses"] = with_roots((top / shared).as_uri())
+        told: Any = await client.request("tools/call", params)
+        (server,) = told["structuredContent"]["servers"]
+        assert (server["state"], server["reason"]) == ("down", "broken")
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
