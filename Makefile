@@ -6,6 +6,7 @@ FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
 MUTATION ?= hub/guard hub/roots --sample 200
 CONFORMANCE ?=
+CLIENTS ?=
 ORPHAN_ROUNDS ?= 20
 BENCH_ROUNDS ?=
 TESTERS ?= 3
@@ -21,12 +22,13 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 CONFINED := .confinement
 LOWEST := .lowest
 SUITES := .conformance
+CLIENTS_DIR := .clients
 WHOLE_PROGRAMS := live test_packaging.py test_readme.py
 # A file's tests stay together: they share what they start.
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance confinement-tests check orphans fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
+.PHONY: help run setup test quick lowest conformance clients confinement-tests check orphans fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,6 +37,7 @@ help:
 	@echo 'make quick    the tests that need no other process, in a minute'
 	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
+	@echo 'make clients  what works with which client: SDKs, FastMCP, Inspector, mcp-remote (8 minutes; CLIENTS="fastmcp" narrows)'
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -86,6 +89,23 @@ $(SUITES)/.stamp: tests/conformance/package.json tests/conformance/package-lock.
 	mkdir -p $(SUITES)
 	cp $^ $(SUITES)
 	npm ci --prefix $(SUITES) --loglevel=error
+	@touch $@
+
+clients: $(VENV)/dev.stamp $(CLIENTS_DIR)/npm.stamp $(addprefix $(CLIENTS_DIR)/,python-1.stamp python-2.stamp fastmcp.stamp)
+	$(BIN)/python -m tests.clients $(CLIENTS)
+
+$(CLIENTS_DIR)/npm.stamp: tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc
+	mkdir -p $(CLIENTS_DIR)
+	cp $^ $(CLIENTS_DIR)
+	npm ci --prefix $(CLIENTS_DIR) --loglevel=error
+	@touch $@
+
+# Each Python client has an environment of its own: their versions exclude each other, and the hub's.
+$(CLIENTS_DIR)/%.stamp: tests/clients/requirements/%.txt | $(VENV)/dev.stamp
+	mkdir -p $(CLIENTS_DIR)
+	$(PIP) install uv==$(UV_VERSION)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(CLIENTS_DIR)/$*
+	$(BIN)/uv pip sync --quiet --require-hashes --python $(CLIENTS_DIR)/$* $<
 	@touch $@
 
 # Servers that are tested bare and confined, as their users install them: what they depend on is not locked.
@@ -195,7 +215,12 @@ lock: $(VENV)/pyvenv.cfg
 	$(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements-build.txt
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
 	$(if $(NPM),npm install --prefix tests/conformance --package-lock-only --loglevel=error)
+	$(COMPILE) tests/clients/requirements/python-1.in --output-file tests/clients/requirements/python-1.txt
+	$(COMPILE) tests/clients/requirements/python-2.in --output-file tests/clients/requirements/python-2.txt
+	$(COMPILE) tests/clients/requirements/fastmcp.in --override bench/fastmcp-overrides.txt \
+	  --output-file tests/clients/requirements/fastmcp.txt
+	$(if $(NPM),npm install --prefix tests/clients --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(SUITES) $(CONFINED) $(LOWEST) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(SUITES) $(CLIENTS_DIR) $(CONFINED) $(LOWEST) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

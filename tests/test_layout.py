@@ -15,7 +15,7 @@ OURS = {"hub", "tests"}
 FUNCTION_LINES = 40
 FOLDER_FILES = 15
 PACKAGE_LINES = range(8, 21)
-UNMIRRORED = {"conformance", "flow", "kit", "live", "oracle", "seeds"}
+UNMIRRORED = {"clients", "conformance", "flow", "kit", "live", "oracle", "seeds"}
 """Folders of tests that are about more than one package, or help the others."""
 NAMELESS = {"util", "utils", "helper", "helpers", "misc", "common"}
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,28 +12,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.conftest import PROJECT
+from tests.kit.nodes import node
 
 PACKAGES = PROJECT / ".conformance/node_modules"
-NEEDED_NODE = 22
+NEEDED_NODE = (22, 0)
 PATIENCE = 300.0
 """Seconds that the suite may take for all that it is asked at once."""
 Attempt: TypeAlias = Callable[[], tuple[str, list[str]]]
 """Makes a run; says what it came to in one line, and what is wrong with it."""
 _STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
-
-
-def node() -> str:
-    """Return a Node that runs the suite: the caller's own if it is new enough, else the package."""
-    own = shutil.which("node")
-    if own is not None:
-        version = subprocess.run([own, "--version"], capture_output=True, text=True, check=True)  # noqa: S603
-        if int(version.stdout.removeprefix("v").split(".")[0]) >= NEEDED_NODE:
-            return own
-    for found in PACKAGES.glob("node-*/bin/node"):
-        return str(found)
-    raise SystemExit(
-        f"the conformance suite needs Node {NEEDED_NODE}; `make conformance` brings it"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +61,7 @@ class Outcome:
 
 def program_of(package: str) -> list[str]:
     """Return the command line that runs a version of the suite."""
-    return [node(), str(PACKAGES / package / "dist/index.js")]
+    return [node(PACKAGES, NEEDED_NODE), str(PACKAGES / package / "dist/index.js")]
 
 
 def run(

@@ -32,6 +32,9 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -72,7 +75,10 @@ Answer: TypeAlias = CallToolResult | InputRequiredResult
 Question: TypeAlias = CreateMessageRequest | ElicitRequest | ListRootsRequest
 
 MAX_BODY = 64 * 1024 * 1024
-NAMES = "ask_roots ask_model ask_form ask_url steps wait cancelled log add touch big size_of"
+NAMES = (
+    "ask_roots ask_model ask_form ask_url steps hold release wait cancelled "
+    "log add touch big size_of"
+)
 
 MANY = 1100
 """How many tools more there are if so wanted."""
@@ -137,6 +143,7 @@ class EraServer:
         tools = [f"many_{number}" for number in range(more)]
         self.added: dict[str, list[str]] = {"tool": tools, "resource": [], "prompt": []}
         self._cancelled: defaultdict[str, anyio.Event] = defaultdict(anyio.Event)
+        self._released: defaultdict[str, anyio.Event] = defaultdict(anyio.Event)
         self._bus = InMemorySubscriptionBus()
         self.server = TellingServer(
             name,
@@ -152,6 +159,7 @@ class EraServer:
             on_subscriptions_listen=ListenHandler(self._bus),
             on_list_prompts=self._prompts,
             on_get_prompt=self._prompt,
+            on_completion=self._complete,
         )
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
 
@@ -186,6 +194,10 @@ class EraServer:
         said = TextContent(type="text", text=params.name)
         return GetPromptResult(messages=[PromptMessage(role="user", content=said)])
 
+    async def _complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        begun = params.argument.value
+        return CompleteResult(completion=Completion(values=[f"{begun}e", f"{begun}f"]))
+
     async def _read(
         self, context: Context, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
@@ -207,6 +219,8 @@ class EraServer:
             return await self._ask(context, params)
         perform: dict[str, Callable[[Context, dict[str, Any]], Awaitable[str]]] = {
             "steps": self._steps,
+            "hold": self._hold,
+            "release": self._release,
             "wait": self._wait,
             "cancelled": self._was_cancelled,
             "log": self._log,
@@ -242,6 +256,15 @@ class EraServer:
         for step in (1, 2, 3):
             await context.session.report_progress(step, 3, f"step {step}")
         return "done"
+
+    async def _hold(self, context: Context, given: dict[str, Any]) -> str:
+        await context.session.report_progress(1, 3, "holding")
+        await self._released[given["key"]].wait()
+        return "held"
+
+    async def _release(self, context: Context, given: dict[str, Any]) -> str:
+        self._released[given["key"]].set()
+        return "released"
 
     async def _wait(self, context: Context, given: dict[str, Any]) -> str:
         try:

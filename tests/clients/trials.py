@@ -1,0 +1,144 @@
+"""Tries the features with one client over one transport: a hub of its own, servers of both eras."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import anyio
+
+from tests.clients.driven import ClientError, DrivenClient, driven
+from tests.clients.features import FEATURES, FORM, WORDS, Trial, Wrong
+from tests.clients.inspector import InspectorClient
+from tests.clients.known import Known, Packages, Target
+from tests.conftest import PROJECT
+from tests.kit.trees import PROJECT as FILES
+from tests.kit.trees import plant
+from tests.live.programs import ROOTS_HUB, config_file, environment, http_hub
+
+SERVERS = ("legacy", "modern")
+"""The eras that the servers behind the hub speak."""
+PATIENCE = 30.0
+"""Seconds that a feature may take."""
+
+Outcome = str | None
+"""What went wrong with a feature, or None."""
+Step = tuple[str, str]
+"""A server and a feature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A client and the transport it uses."""
+
+    known: Known
+    transport: str
+
+    def __str__(self) -> str:
+        return f"{self.known.name}, {self.known.era}, {self.transport}"
+
+    def tried(self) -> list[str]:
+        """Return the features that the client has."""
+        return [feature for feature in FEATURES if feature not in self.known.lacks]
+
+
+def pairs_of(clients: Iterable[Known]) -> list[Pair]:
+    """Return each client with each of its transports."""
+    return [Pair(known, transport) for known in clients for transport in known.transports]
+
+
+async def tried(pair: Pair, packages: Packages, features: Iterable[str]) -> dict[str, Outcome]:
+    """Try features before a server of each era; what fails with one of them has failed."""
+    outcomes: dict[str, Outcome] = {}
+    steps = [(server, feature) for server in SERVERS for feature in features]
+    with TemporaryDirectory() as directory:
+        tree = plant(Path(directory), *FILES)
+        with _hub(pair, tree) as hub:
+            found = await _taken(_Place(pair, packages, hub, tree), steps)
+    for (server, feature), outcome in found.items():
+        told = outcome and f"before a {server} server: {outcome}"
+        outcomes[feature] = outcomes.get(feature) or told
+    return outcomes
+
+
+@dataclass(frozen=True)
+class _Place:
+    pair: Pair
+    packages: Packages
+    hub: Target
+    tree: Path
+
+
+@contextmanager
+def _hub(pair: Pair, tree: Path) -> Generator[Target]:
+    """Yield what leads to a hub before a server of each era."""
+    env = {"PYTHONPATH": str(PROJECT)}
+    child = [sys.executable, "-m", "tests.live.era_server", "stdio"]
+    config = config_file(
+        tree,
+        {
+            era: {"command": child[0], "args": [*child[1:], era], "era": era, "env": env}
+            for era in SERVERS
+        },
+    )
+    if pair.transport == "stdio":
+        yield [ROOTS_HUB, "run", "--config", config]
+    else:
+        with http_hub("--config", config, cwd=tree) as url:
+            yield url
+
+
+async def _taken(place: _Place, steps: Sequence[Step]) -> dict[Step, Outcome]:
+    """Try each feature with each server; after one that failed, the next has a new connection."""
+    outcomes: dict[Step, Outcome] = {}
+    left = iter(steps)
+    while len(outcomes) < len(steps):
+        try:
+            async with _connected(place) as client:
+                for step in left:
+                    server, feature = step
+                    outcomes[step] = await _outcome(feature, Trial(client, server, place.tree))
+                    if outcomes[step]:
+                        break
+        except ClientError as error:
+            unknown = [step for step in steps if step not in outcomes]
+            return outcomes | dict.fromkeys(unknown, f"it does not connect: {error}")
+    return outcomes
+
+
+async def _outcome(feature: str, trial: Trial) -> Outcome:
+    try:
+        with anyio.fail_after(PATIENCE):
+            await FEATURES[feature](trial)
+    except TimeoutError:
+        return f"nothing came within {PATIENCE:.0f} seconds"
+    except (Wrong, ClientError) as error:
+        return str(error)
+    return None
+
+
+@asynccontextmanager
+async def _connected(place: _Place) -> AsyncGenerator[DrivenClient]:
+    known, packages, tree = place.pair.known, place.packages, place.tree
+    job: Mapping[str, Any] = {
+        "target": known.target(packages, place.hub),
+        # A client before mcp-remote speaks the handshake era, whichever mcp-remote speaks.
+        "era": known.era if known.through is None else "legacy",
+        "env": environment(MCP_REMOTE_CONFIG_DIR=str(tree / "mcp-remote")),
+        "roots": [(tree / "project").as_uri()],
+        "words": WORDS,
+        "form": FORM,
+        **({"is_overtaken": True} if known.is_overtaken else {}),
+    }
+    command = known.command(packages)
+    if known.is_inspector:
+        # It has no features that need more than it can do.
+        yield cast("DrivenClient", InspectorClient(command, job, tree))
+    else:
+        async with driven(command, job, tree / "driver.log") as client:
+            yield client
