@@ -53,7 +53,7 @@ help:
 	@echo 'make clean    remove all that these commands made'
 
 run: $(VENV)/run.stamp
-	$(BIN)/roots-hub run --http $(LISTEN)
+	HUB_STARTED_BY='make run' $(BIN)/roots-hub run --http $(LISTEN)
 
 setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 
@@ -174,6 +174,7 @@ $(VENV)/pyvenv.cfg:
 
 # What runs, then what builds the package itself: an isolated build would fetch unpinned packages.
 $(VENV)/run.stamp: requirements.txt requirements-build.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo 'make: installs what the hub needs into $(VENV): about 40 packages, 95 MB. That takes about half a minute, once.'
 	$(PIP) install --require-hashes -r requirements.txt -r requirements-build.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -54,7 +54,8 @@ def hub_config(folder: Path, servers: Mapping[str, Sequence[str]], **more: Any) 
     A server is a command with its arguments, or a URL. `more`: other keys of the config.
     """
     entries = {
-        name: {"url": one} if isinstance(one, str) else {"command": one[0], "args": list(one[1:])}
+        name: {"share": "roots"}
+        | ({"url": one} if isinstance(one, str) else {"command": one[0], "args": list(one[1:])})
         for name, one in servers.items()
     }
     config: dict[str, Any] = {

@@ -157,7 +157,12 @@ async def main() -> None:
             (folder / "f").touch()
         a, b, c, d = folders
         sets = [[a], [b], [c], [d], [a, b], [c, d]]
-        server = {"command": sys.executable, "args": [CHILD], "idle_stop": IDLE_STOP}
+        server = {
+            "command": sys.executable,
+            "args": [CHILD],
+            "idle_stop": IDLE_STOP,
+            "share": "roots",
+        }
         (top / "hub.yaml").write_text(
             json.dumps({"version": 1, "servers": dict.fromkeys(SERVERS, server)})
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from hub import __version__
-from hub.audit.log_file import AuditSink, NoAudit, audit_log
+from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
@@ -45,9 +45,10 @@ from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
+from hub.sessions.services import LaunchPlanCache, ResultLimit, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
+from hub.system.log import is_logged
 from hub.system.machine import Machine
 from hub.system.shutdown import Shutdown
 from hub.values import JsonObject, ServerName, SessionKey
@@ -56,20 +57,21 @@ log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
-_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG"})
+_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
 
 
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
     `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: the
-    hub serves one client, over stdio.
+    hub serves one client, over stdio. `log_file` is where the log goes beside stderr.
     """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
     watched: Watched | None = None
     is_for_one: bool = False
+    log_file: str | None = None
 
     @property
     def config_path(self) -> Path | None:
@@ -90,18 +92,24 @@ def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -
     )
 
 
-def _environment() -> Mapping[str, str]:
-    """Return this process's environment, as a plain dict where possible: each call reads it."""
-    # On Windows names match in any case, which only `os.environ` itself does.
-    return os.environ if sys.platform == "win32" else dict(os.environ)
+def _machine(environment: Mapping[str, str] | None) -> Machine:
+    """Return this machine with `environment`, or with this process's own."""
+    if environment is not None:
+        return this_machine(environment)
+    # A plain dict where possible: each call reads it. On Windows names match in any case, which
+    # only `os.environ` itself does.
+    return this_machine(os.environ if sys.platform == "win32" else dict(os.environ))
 
 
 def place_of(
-    machine: Machine, config: HubConfig | None = None, source: Path | None = None
+    machine: Machine,
+    config: HubConfig | None = None,
+    source: Path | None = None,
+    log_file: str | None = None,
 ) -> PathContext:
     """Return the `PathContext` of `machine`; `source` is the file that `config` came from."""
     audit = config.audit.file if config is not None and config.audit is not None else None
-    own = own_files(machine, config=source, audit=audit)
+    own = own_files(machine, config=source, audit=audit, log=log_file)
     unsafe = UnsafePaths(
         _home(machine),
         machine.flavour,
@@ -156,47 +164,53 @@ async def running_hub(
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
-    machine = this_machine(_environment() if environment is None else environment)
-    place = place_of(machine, config, setting.config_path)
-    servers = server_specs(config, place)
-    given_to = _settled(config, servers, machine)
+    machine, shutdown = _machine(environment), shutdown or Shutdown()
+    place = place_of(machine, config, setting.config_path, setting.log_file)
+    servers, given_to = _settled(config, place, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), servers, machine)
     async with (
-        _children(config, machine, open_child, shutdown or Shutdown()) as children,
-        watching(setting.watched, config, given, operator),
+        _children(config, machine, open_child, shutdown) as children,
+        watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
+        _audit_and_tasks(config) as (audit, tasks),
     ):
-        with _audit(config) as audit:
-            async with _own_tasks() as tasks:
-                yield Services(
-                    info=INFO,
-                    servers=servers,
-                    names=Names(servers, config.names),
-                    children=children,
-                    operator=operator,
-                    machine=machine,
-                    settings=_roots_settings(config, place),
-                    audit=audit,
-                    tasks=tasks,
-                    plans=LaunchPlanCache(machine.environment, machine.directory),
-                    expose=config.expose,
-                    is_for_one=setting.is_for_one,
-                    preface=config.instructions,
-                    environments=given_to,
-                )
+        yield Services(
+            info=INFO,
+            servers=servers,
+            names=Names(servers, config.names),
+            children=children,
+            operator=operator,
+            machine=machine,
+            settings=_roots_settings(config, place),
+            audit=audit,
+            tasks=tasks,
+            plans=LaunchPlanCache(machine.environment, machine.directory),
+            expose=config.expose,
+            is_for_one=setting.is_for_one,
+            preface=config.instructions,
+            max_result=_max_result(config, setting),
+            environments=given_to,
+            has_config=not setting.ceiling,
+        )
 
 
 def _settled(
-    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
-) -> dict[ServerName, Mapping[str, str]]:
-    """Return the environment of each launched server; warn of servers that get less than asked.
+    config: HubConfig, place: PathContext, machine: Machine
+) -> tuple[dict[ServerName, ServerSpec], dict[ServerName, Mapping[str, str]]]:
+    """Return the servers, and the environment of each launched one; warn where it lacks something.
 
     Raises: ConfigError for a server that must be confined and cannot be.
     """
+    servers = server_specs(config, place)
     settle_confinement(servers.values(), machine.kernel)
     given_to = environments(config, servers, machine)
     warn_of_missed(servers.values(), given_to, machine.environment)
-    return given_to
+    return servers, given_to
+
+
+def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
+    part, key = (config.stdio, "stdio") if setting.is_for_one else (config.listen, "listen")
+    return None if part.max_result is None else ResultLimit(part.max_result, f"{key}.max_result")
 
 
 def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
@@ -205,15 +219,19 @@ def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
 
 
 @asynccontextmanager
-async def _own_tasks() -> AsyncGenerator[TaskGroup]:
-    """Own the tasks that outlive the requests that started them; cancel them with the context."""
-    async with anyio.create_task_group() as tasks:
-        if inherits_orphans():
-            tasks.start_soon(reap_orphans)
-        try:
-            yield tasks
-        finally:
-            tasks.cancel_scope.cancel()
+async def _audit_and_tasks(config: HubConfig) -> AsyncGenerator[tuple[AuditSink, TaskGroup]]:
+    """Own the audit log, and the tasks that outlive the requests that started them.
+
+    The tasks are cancelled with the context.
+    """
+    with _audit(config) as audit:
+        async with anyio.create_task_group() as tasks:
+            if inherits_orphans():
+                tasks.start_soon(reap_orphans)
+            try:
+                yield audit, tasks
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -242,7 +260,13 @@ async def _children(
                 shutdown.begin()
 
 
-def _audit(config: HubConfig) -> AbstractContextManager[AuditSink]:
+@contextmanager
+def _audit(config: HubConfig) -> Generator[AuditSink]:
+    with _audit_file(config) as sink:
+        yield LoggedAudit(sink) if is_logged("debug") else sink
+
+
+def _audit_file(config: HubConfig) -> AbstractContextManager[AuditSink]:
     if config.audit is None:
         return nullcontext(NoAudit())
     path = Path(config.audit.file)

@@ -31,6 +31,15 @@ class StartError(HubError):
         self.fix = fix
 
 
+class UsageError(HubError):
+    """The command as it was called does nothing: `what` says why, `fix` how to call it."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(f"{what}\n{fix}")
+        self.what = what
+        self.fix = fix
+
+
 class RootError(HubError):
     """A path cannot be a root. The text is a sentence that gives the reason."""
 

@@ -16,11 +16,25 @@ from hub.roots.roots import RootSet
 from hub.values import ServerName
 
 EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
-Share: TypeAlias = Literal["roots", "session", "all"]
+Share: TypeAlias = Literal["auto", "roots", "session", "all"]
+"""Who may share a child: clients with the same roots (`roots`), all clients (`all`), or nobody.
+
+`auto` (of a server that may keep something between calls): a child for each client, as far as the
+hub can tell clients apart; over HTTP, modern clients of one principal cannot be told apart.
+`session`: a child for each session; a modern request over HTTP is a session.
+"""
 ConfineMode: TypeAlias = Literal["off", "auto", "require"]
 Allowance: TypeAlias = Literal["userns", "any_owner"]
 """What a confined child may still do: `userns` (seccomp filter), `any_owner` (capabilities)."""
 
+
+_SHARING: dict[Share, str] = {
+    "all": "all clients share a process",
+    "roots": "clients with the same roots share a process",
+    "session": "a process for each session",
+    "auto": "a process for each session; over HTTP, clients of protocol 2026-07-28 have none: "
+    "those with one token and the same roots share a process",
+}
 
 _URL = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
 
@@ -85,13 +99,18 @@ class ServerSpec(Struct, frozen=True):
     describe_roots: bool = False
     confine: ConfineSetting = field(default_factory=ConfineSetting)
     environment: Inherits = "default"
-    share: Share = "roots"
+    share: Share = "auto"
     eager: bool | None = None
     era: EraChoice = "auto"
     start_timeout: float = 30.0
     timeout: float = 300.0
     concurrency: int = 16
     idle_stop: float = 600.0
+
+    @property
+    def sharing(self) -> str:
+        """Which clients share a process of the server, for people."""
+        return _SHARING[self.share]
 
     def without_secrets(self, text: str) -> str:
         """Return an error text with every URL as in `shown_url`: clients read such texts."""

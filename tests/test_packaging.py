@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -104,3 +105,15 @@ def test_the_image_copies_only_existing_files_that_are_not_ignored() -> None:
     for name in sources:
         assert (PROJECT / name).exists(), name
         assert any(fnmatchcase(name, pattern) for pattern in allowed), name
+
+
+def test_make_tells_the_hub_who_starts_it_and_the_user_what_it_installs() -> None:
+    shown = subprocess.run(
+        ["make", "--dry-run", "--always-make", "run", "LISTEN=127.0.0.1:9"],  # noqa: S607 - as users have it
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "HUB_STARTED_BY='make run' .venv/bin/roots-hub run --http 127.0.0.1:9" in shown
+    assert "make: installs what the hub needs into .venv: about 40 packages" in shown

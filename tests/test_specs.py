@@ -24,7 +24,7 @@ def test_a_tools_own_policy_goes_before_the_servers() -> None:
 
 def test_the_default_policy_enforces() -> None:
     assert SPEC.policy_of("anything").policy.mode is Mode.ENFORCE
-    assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("roots", True, None)
+    assert (SPEC.share, SPEC.answer_roots, SPEC.eager) == ("auto", True, None)
 
 
 def test_secrets_in_headers_are_not_shown() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 import structlog
+from msgspec import structs
 from msgspec.structs import asdict
 
 from hub.audit.open_file import open_to_add
@@ -49,6 +50,20 @@ class NoAudit:
 
     def write(self, record: AuditRecord) -> None:
         """Drop the record."""
+
+
+class LoggedAudit:
+    """Writes a line to the hub's log for each record, and passes the record on."""
+
+    def __init__(self, sink: AuditSink) -> None:
+        self._sink = sink
+
+    def write(self, record: AuditRecord) -> None:
+        """Log the record, without what it does not say, and pass it on."""
+        told = {key: value for key, value in structs.asdict(record).items() if value}
+        del told["time"]
+        log.debug("call", **told)
+        self._sink.write(record)
 
 
 def put_aside(path: Path) -> Path:

@@ -17,6 +17,8 @@ _OTHERS: Final = 0o077
 _AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 
+_A_LINK: Final = ("it is a symbolic link", "Name the file itself.")
+
 log = structlog.stdlib.get_logger(__name__)
 
 
@@ -46,7 +48,7 @@ def _opened(path: str, flags: int) -> int:
         descriptor = os.open(path, flags | _AT_ONCE | _NO_LINK, MODE)
     except OSError as exc:
         if exc.errno in {errno.ELOOP, errno.EMLINK} and os.path.islink(path):  # noqa: PTH114 - `path` is text here
-            raise UnfitFileError("it is a symbolic link", "Name the file itself.") from exc
+            raise UnfitFileError(*_A_LINK) from exc
         raise
     try:
         _must_be_fit(path, descriptor)
@@ -64,12 +66,9 @@ def _must_be_fit(path: str, descriptor: int) -> None:
         stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
     ):
         return  # a device belongs to the system
-    if found.st_uid != os.geteuid():
-        raise UnfitFileError("it belongs to another user", "Name a file of the hub's own user.")
-    if found.st_nlink > 1:
-        raise UnfitFileError(
-            "it has more than one hard link", "Remove the other links, or name a new file."
-        )
+    misfit = _misfit(found)
+    if misfit is not None:
+        raise UnfitFileError(*misfit)
     if found.st_mode & _OTHERS:
         os.fchmod(descriptor, MODE)
         log.warning(
@@ -77,3 +76,43 @@ def _must_be_fit(path: str, descriptor: int) -> None:
             file=path,
             mode_was=f"{found.st_mode & 0o777:o}",
         )
+
+
+def _misfit(found: os.stat_result) -> tuple[str, str] | None:
+    """Return why an existing file is refused, and what to do; None if it is not."""
+    if found.st_uid != os.geteuid():
+        return "it belongs to another user", "Name a file of the hub's own user."
+    if found.st_nlink > 1:
+        return "it has more than one hard link", "Remove the other links, or name a new file."
+    return None
+
+
+def unfit(path: Path) -> tuple[str, str] | None:
+    """Return why `path` cannot be opened by `open_to_add`, and what to do; None if it likely can.
+
+    Nothing is opened, made or changed.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return _no_room(path.parent)
+    except OSError as exc:
+        return str(exc.strerror), "Name a file that the hub may write."
+    if stat.S_ISLNK(found.st_mode):
+        return _A_LINK
+    if stat.S_ISDIR(found.st_mode):
+        return "it is a directory", "Name a file in it."
+    if stat.S_ISREG(found.st_mode) and hasattr(os, "geteuid"):
+        misfit = _misfit(found)
+        if misfit is not None:
+            return misfit
+    return None if os.access(path, os.W_OK) else _UNWRITABLE
+
+
+_UNWRITABLE: Final = ("it may not be written", "Name a file that the hub may write.")
+
+
+def _no_room(directory: Path) -> tuple[str, str] | None:
+    if not directory.is_dir():
+        return f"there is no directory {directory}", "Make it, or name another file."
+    return None if os.access(directory, os.W_OK | os.X_OK) else _UNWRITABLE

@@ -53,6 +53,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "ceiling": {"type": ["array", "null"], "items": {"type": "string"}},
                 "servers": _ENTRIES,
                 "recentRefusals": _ENTRIES,
+                "whyNoRoots": {"type": ["string", "null"]},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
         },
@@ -97,13 +98,14 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
             _server(session, spec, effective) for spec in session.services.servers.values()
         ],
         "recentRefusals": list[Json](session.refusals.recent),
+        "whyNoRoots": session.why_no_roots(effective) or None,
     }
 
 
 def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> JsonObject:
     slot = next((slot for slot in session.slots if slot.spec is spec), None)
     state = slot.child.state if slot is not None and slot.child is not None else None
-    plan = slot.key.plan if slot is not None else None
+    plan = slot.plan if slot is not None else None
     return {
         "name": spec.name,
         **_status_of(session, slot),
@@ -112,6 +114,7 @@ def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> Js
         "effectiveRoots": list(session.at(spec, effective).roots.uris),
         "args": None if plan is None else list(plan.shown),
         "confinement": _confinement(session, spec),
+        "sharing": spec.sharing,
     }
 
 
@@ -119,6 +122,7 @@ def _status_of(session: Session, slot: ChildSlot | None) -> JsonObject:
     """Return the state of a server's child; if it is down, also the reason and the retry time."""
     if slot is None:
         return {"state": "idle"}
+    slot = session.services.children.most_telling(slot)
     machine, retry_at = session.services.machine, slot.health.retry_at
     standing: JsonObject = {"state": slot.state, "breaker": slot.health.breaker}
     if slot.trouble is not None:
@@ -174,7 +178,8 @@ class _View(Struct, frozen=True):
         return {"serverName": question.server, "tool": self._with_roots(route)}
 
     def _servers(self) -> list[Json]:
-        slots = {slot.spec.name: slot for slot in self.session.slots}
+        told = self.session.services.children.most_telling
+        slots = {slot.spec.name: told(slot) for slot in self.session.slots}
         entries: list[Json] = []
         for server in self.catalog.servers:
             slot, tools = slots.get(server), self.catalog.own_tools.get(server)

@@ -24,6 +24,7 @@ from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
+from hub.launch.plan import LaunchPlan
 from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
 from hub.protocol.request_state import NO_RETRY, CallState, RetryInput, digest
 from hub.roots.effective import EffectiveRoots
@@ -45,7 +46,8 @@ class JudgingContext(Struct, eq=False):
     `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
     `own` is the param that replaces the client's. `can_move`: the name may move to another server.
     `retry` is what a modern client's request brought from the previous round. `consented` (a
-    digest) and `granted` are what the user has agreed to in this call. `version` is that of the
+    digest) and `granted` are what the user has agreed to in this call. `plan` is how the child runs
+    that the call was judged for. `version` is that of the
     operator's roots when the call was judged, `state` that of the client's roots.
     """
 
@@ -61,6 +63,7 @@ class JudgingContext(Struct, eq=False):
     retry: RetryInput = NO_RETRY
     consented: str | None = None
     granted: tuple[Root, ...] = ()
+    plan: LaunchPlan | None = None
     version: int = -1
     state: State | None = None
     _here: EffectiveRoots | None = None
@@ -81,13 +84,13 @@ class JudgingContext(Struct, eq=False):
         own = ", ".join(spec.ceiling.paths)
         return (
             f"the client's roots ({', '.join(effective.roots.paths)}) and the directories that "
-            f"server {spec.name!r} is started with ({own}) do not overlap; with "
-            "`roots: {args: replace}` the client's roots stand in for them"
+            f"server {spec.name!r} is started with ({own}) do not overlap"
         )
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
-        at, machine, plan = self.here, self.session.services.machine, self.slot.key.plan
+        at, machine = self.here, self.session.services.machine
+        plan = self.plan = self.slot.plan
         return CallContext(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
@@ -96,6 +99,7 @@ class JudgingContext(Struct, eq=False):
             flavour=machine.flavour,
             enforcing=at.enforcing,
             granted=self._within_ceilings(granted),
+            no_roots=self.session.why_no_roots(self.effective),
         )
 
     def decide_within_inline_budget(self) -> Admitted | Refused | None:
@@ -120,10 +124,11 @@ class JudgingContext(Struct, eq=False):
         return await self.session.services.worker.run(self.session.party, work)
 
     def is_still_valid(self) -> bool:
-        """Whether the child's slot, the effective roots and the operator's roots are the same."""
+        """Whether the child, the effective roots and the operator's roots are the same."""
         known, here = self._known, self.here
         return (
             self.slot.is_kept
+            and self.slot.plan is self.plan
             and (known.roots, known.enforcing) == (here.roots, here.enforcing)
             and self.session.services.operator.version == self.version
         )

@@ -16,9 +16,11 @@ from hub.calls.consent import JudgingContext, decide_or_ask
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.listings import Listings
 from hub.calls.refusals import note_objection, refusal
+from hub.calls.results import too_large
 from hub.calls.rounds.modern_routes import ModernRoutes
 from hub.calls.rounds.roots_needed import (
     RootsRequirement,
+    StatefulServers,
     need_before_deciding,
     need_before_looking,
 )
@@ -82,6 +84,7 @@ class Relay:
         self.session_routes = SessionRoutes()
         self.modern_routes = ModernRoutes(services.info, services.expose)
         self._services = services
+        self._stateful = StatefulServers()
         self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
 
     async def call(
@@ -137,9 +140,11 @@ class Relay:
                 raise StaleError  # the roots changed while the catalog was awaited
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
-            if named.question is not None:
-                return answer(named.question, session, catalog, self.listings.missing)
-            return get_roots(session, effective)
+            if named.question is None:
+                return get_roots(session, effective)
+            result = answer(named.question, session, catalog, self.listings.missing)
+            objection = too_large(result, self._services.max_result, "the hub")
+            return result if objection is None else tool_error(objection)
         check_headers(session, named, route)
         slot = session.slot_for(self._services.servers[route.server], effective)
         own = named.own(catalog, route)
@@ -197,7 +202,7 @@ class Relay:
 
     async def _judged(self, request: CallRequest, case: JudgingContext) -> Payload:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""
-        self._ask_first(request, need_before_deciding(case))
+        self._ask_first(request, need_before_deciding(case, self._stateful))
         call, spec = case.call, case.slot.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from hub.calls.audit_trail import CallAudit
 from hub.calls.caller import ClientCaller
 from hub.calls.era_bridge import send_to_urls
 from hub.calls.refusals import note_objection, refusal
+from hub.calls.results import too_large
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
@@ -30,6 +32,8 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
 from hub.values import Call
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class ReplySink(Protocol):
@@ -209,11 +213,25 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             if isinstance(result, Exception):
                 self._ended_without_result(result)
             else:
-                complete = self.route.complete(result)
-                self.audit.write("admitted")
-                self._answer(Response(self.request.id, complete))
+                self._pass_on(self.route.complete(result))
         except RpcError as exc:
             self._fail(exc)
+
+    def _pass_on(self, result: Payload) -> None:
+        """Answer with the child's result; if that is too large, with an error in its place.
+
+        Raises: RpcError for a too large result of a prompt or a resource.
+        """
+        services, resolved = self.owner.services, self.route.resolved
+        source = f"server {resolved.slot.spec.name!r}"
+        objection = too_large(result, services.max_result, source)
+        if objection is None:
+            self.audit.write("admitted")
+        else:
+            log.warning("result left out", tool=resolved.name, reason=objection)
+            result = self.route.complete(failed(resolved.method, objection))
+            self.audit.write("failed", objection)
+        self._answer(Response(self.request.id, result))
 
     def _ended_without_result(
         self, error: ChildError | RpcError | InputNeededError | StaleError

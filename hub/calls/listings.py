@@ -153,7 +153,8 @@ class Listings:
         """Return the catalog of `session` for these effective roots.
 
         A child that does not answer in time, or is gone, has its last known listing for the same
-        roots. With `only`, other servers are not waited for.
+        roots. With `only`, other servers are not waited for; without, no child that a list has
+        waited for in vain.
         """
         slots, last_known = self._slots(session, effective), self._services.children.last_known
         awaited = [
@@ -162,14 +163,15 @@ class Listings:
             if last_known(slot) is None and (only is None or name in only)
         ]
         if awaited:
-            await self._wait(awaited, eager=only is not None or len(awaited) == len(slots))
+            waited = awaited if only is not None else self._without_late(awaited)
+            await self._wait(waited, eager=only is not None or len(awaited) == len(slots))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             slot = slots.get(name)
             listing = last_known(slot) if slot is not None else None
             if slot is not None and listing is not None:
                 listings[name] = listing
-                slot.unlisted = None
+                slot.unlisted, slot.is_late = None, False
             elif only is None:
                 session.unlisted.add(name)
                 self._services.children.listeners.missed(session.principal, name)
@@ -208,6 +210,24 @@ class Listings:
             self._planless[server] = why
             log.warning("no launch plan", server=server, error=why)
 
+    def _without_late(self, slots: list[ChildSlot]) -> list[ChildSlot]:
+        """Return the slots to wait for; have the others started, if they are not running."""
+        for slot in slots:
+            if slot.is_late and not slot.is_running:
+                self._services.tasks.start_soon(self._try, slot)
+        return [slot for slot in slots if not slot.is_late]
+
+    async def _try(self, slot: ChildSlot) -> bool:
+        """Wait for a child; log why it is not listed if it fails, and return whether it answers."""
+        began = self._services.machine.clock()
+        try:
+            await self._services.children.obtain(slot)
+        except ChildError as exc:
+            slot.is_late = slot.is_late or self._services.machine.clock() - began >= LIST_GRACE
+            _log_why_unlisted(slot, str(exc))
+            return False
+        return True
+
     async def _wait(self, slots: list[ChildSlot], *, eager: bool) -> None:
         """Wait for all `slots`; once a child has answered, until `LIST_GRACE` after the last start.
 
@@ -218,19 +238,19 @@ class Listings:
             answered.set()
 
         async def one(slot: ChildSlot) -> None:
-            try:
-                await self._services.children.obtain(slot)
-            except ChildError as exc:
-                _log_why_unlisted(slot, str(exc))
-            else:
+            if await self._try(slot):
                 answered.set()
 
         async def cut() -> None:
             await answered.wait()
             patience = max(slot.started_at for slot in slots) + LIST_GRACE
             await anyio.sleep(max(0.0, patience - self._services.machine.clock()))
+            for slot in slots:
+                slot.is_late = slot.is_running and slot.listing is None
             tasks.cancel_scope.cancel()
 
+        if not slots:
+            return
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as waiting:
                 tasks.start_soon(cut)

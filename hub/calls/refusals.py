@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from hub.audit.record import refusal_of
 from hub.calls.audit_trail import CallAudit
+from hub.calls.permission import Circumstances, changes_for
 from hub.children.failures import denied
 from hub.guard.decide import Refused
 from hub.jsonrpc.messages import Payload
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import Call
+from hub.values import Call, JsonObject
 
 
 def note_objection(
@@ -26,11 +27,20 @@ def note_objection(
     refused = refusal_of(audit.verdict)
     if refused is None:
         return
+    told: JsonObject = {**session.named(), "allowed_by": _allowed_by(session, spec, call, refused)}
     if no_overlap is not None:
         refused = replace(refused, reason=no_overlap)
-    session.refusals.add(spec, call, refused, audit.consent)
+    session.refusals.add(spec, call, refused, audit.consent, told)
     if isinstance(audit.verdict, Refused):
         audit.verdict = refused
+
+
+def _allowed_by(session: Session, spec: ServerSpec, call: Call, refused: Refused) -> str:
+    """Return what would lift the refusal, for the operator's log."""
+    at = Circumstances.of(session, spec)
+    place = at.place_of(refused)
+    found = changes_for(refused, call, at, () if place is None else (place,))
+    return "; ".join(one.text for one in found) or "nothing that is known"
 
 
 def refusal(

@@ -1,4 +1,4 @@
-"""Results and errors in the form of protocol 2026-07-28, for modern clients."""
+"""Results and errors of calls: their form in protocol 2026-07-28, and how large they may be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.exact_json import WireError, encode
 from hub.jsonrpc.messages import Payload, as_object
 from hub.jsonrpc.peer import RpcError
 from hub.jsonrpc.raw_objects import parted, with_fields
@@ -16,6 +16,7 @@ from hub.protocol.constants import (
     RESOURCE_NOT_FOUND,
     SERVER_INFO_META,
 )
+from hub.sessions.services import ResultLimit
 from hub.values import JsonObject, object_or_empty
 
 UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
@@ -47,6 +48,23 @@ def renumbered(error: RpcError) -> RpcError:
         return error
     whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}
     return RpcError(INVALID_PARAMS, str(error), error=whole)
+
+
+def too_large(result: Payload, limit: ResultLimit | None, source: str) -> str | None:
+    """Return the error text in place of a result that is larger than `limit`; None if it is not.
+
+    `source` names who gave the result.
+    """
+    if limit is None:
+        return None
+    size = len(encode(result)) if isinstance(result, dict) else memoryview(result).nbytes
+    if size <= limit.bytes:
+        return None
+    return (
+        f"{source} gave a result of {size:,} bytes, and this hub passes on at most "
+        f"{limit.bytes:,}: it is left out as a whole. The call has been carried out. Ask for less "
+        f"at a time; the limit is the operator's, `{limit.key}`"
+    )
 
 
 def _carried(found: Raw, named: JsonObject, hints: JsonObject) -> Raw:

@@ -41,6 +41,7 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - a launch depends on all of 
 
     Raises: ChildError if the child cannot be started, or must be confined and cannot be.
     """
+    log.debug("starting", server=spec.name, argv=list(plan.shown), cwd=plan.cwd)
     found = NotAsked()
     if isinstance(spec.target, LaunchTemplate):
         found = confinement_status(spec.confine, spec.target, kernel)

@@ -24,7 +24,7 @@ from hub.children.handshake import HubIdentity
 from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
 from hub.children.process.process_tree import ProcessSupervisor
-from hub.children.slot import ChildKey, ChildSlot
+from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
@@ -32,7 +32,6 @@ from hub.jsonrpc.peer import RpcError
 from hub.launch.environments import inherited
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
-from hub.roots.roots import RootSet
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName, SessionKey
@@ -117,9 +116,18 @@ class ChildLimits(Struct, frozen=True):
 
 
 def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
-    """Return the slot of the idle child to end first: unused, then least recently used; or None."""
+    """Return the slot of the idle child to end first; None if there is none.
+
+    First those that nobody uses, then those that keep nothing for one client, then the others; of
+    each kind the one that was used least recently.
+    """
     idle = (other for other in among if other.is_idle)
-    return min(idle, key=lambda other: (bool(other.users), other.used_at), default=None)
+    return min(idle, key=_how_missed, default=None)
+
+
+def _how_missed(slot: ChildSlot) -> tuple[bool, bool, float]:
+    is_owned = slot.key.session is not None
+    return is_owned or bool(slot.users), is_owned, slot.used_at
 
 
 def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
@@ -197,6 +205,7 @@ class ChildPool:
         self._clock = clock
         self._chance = chance
         self._slots: dict[ChildKey, ChildSlot] = {}
+        self._clients: set[SessionKey] = set()
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -215,13 +224,42 @@ class ChildPool:
         self, spec: ServerSpec, key: ChildKey, session: SessionKey, user: ChildUser
     ) -> ChildSlot:
         """Return the slot of `key`, with `session` among its users; no child is started here."""
-        slot = self._slots.get(key)
+        slot = self._slots.get(key) or self._moved_to(key)
         if slot is None:
             health = ChildHealth(spec.name, self._clock, self._chance)
             slot = self._slots[key] = ChildSlot(key, spec, health=health)
         slot.users[session] = user
         slot.unused_since = None
         return slot
+
+    def settled(self, key: ChildKey) -> ChildKey:
+        """Return the key of the client's running child for the roots that it has named, if any.
+
+        Otherwise, and if `key` has roots itself, `key`. So a client that is not asked for its roots
+        again finds what it left at that child.
+        """
+        if not key.unknown or key.session is None:
+            return key
+        named = (
+            other
+            for other, slot in self._slots.items()
+            if not other.unknown
+            and slot.is_running
+            and replace(other, plan=key.plan, roots=key.roots, unknown=True) == key
+        )
+        return next(named, key)
+
+    def _moved_to(self, key: ChildKey) -> ChildSlot | None:
+        """Return the slot of the client's child for other roots, moved to `key`; None if none can.
+
+        A modern client brings its roots with each request, and no request holds the child.
+        """
+        if key.session is None:
+            return None
+        own = [
+            s for k, s in self._slots.items() if (k.server, k.session) == (key.server, key.session)
+        ]
+        return next((slot for slot in own if self.move(slot, key) is None), None)
 
     def release(self, slot: ChildSlot, session: SessionKey, *, at_once: bool = False) -> None:
         """Remove a session from a slot's users; `at_once`: keep no unused child for later."""
@@ -278,6 +316,26 @@ class ChildPool:
         """Return the listing of this key's child: the present one, or else the last one known."""
         return slot.listing or self._last_known.get(slot.key)
 
+    def most_telling(self, slot: ChildSlot) -> ChildSlot:
+        """Return the slot whose state tells most about the server of `slot`: `slot` if it started.
+
+        Otherwise one whose child starts or is down, of the same principal and without roots: a
+        modern client is not asked for its roots before its lists.
+        """
+        if slot.child is not None:
+            return slot
+        key = slot.key
+        others = (
+            other
+            for other in self._slots.values()
+            if (other.key.server, other.key.principal) == (key.server, key.principal)
+            and other.key.session in {None, key.session}
+            and not other.key.roots.roots
+            and other.child is not None
+            and other.listing is None
+        )
+        return next(others, slot)
+
     def _remember(self, key: ChildKey, listing: Listing) -> None:
         self._last_known[key] = listing
         self._last_known.move_to_end(key)
@@ -294,10 +352,11 @@ class ChildPool:
             )
         self._make_room(slot)
         slot.started_at = self._clock()
+        launched = slot.launched = slot.key.plan
         child = slot.child = Child(
             self._answers(slot),
             self._identity(slot),
-            lambda: self._open(slot.spec, slot.key.plan),
+            lambda: self._open(slot.spec, launched),
             slot.health,
         )
         tasks.start_soon(child.own)
@@ -310,6 +369,13 @@ class ChildPool:
         """
         running = [other for other in self._slots.values() if other.is_running]
         for spare in self._limits.made_for(slot, running):
+            if spare.key.session is not None:
+                log.warning(
+                    "ended to make room for another server; what it kept is gone",
+                    server=spare.spec.name,
+                    started=slot.spec.name,
+                    fix="raise max_children, or max_children_per_session",
+                )
             if spare.users and spare.child is not None:
                 spare.child.stop()
                 spare.child = None
@@ -335,25 +401,32 @@ class ChildPool:
             asks = {**roots, **asks}
         return HubIdentity(self._info, asks)
 
-    def share(self, slot: ChildSlot, roots: RootSet) -> bool:
-        """Give a remote child other roots without a restart; return whether that was possible.
+    def move(self, slot: ChildSlot, key: ChildKey) -> str | None:
+        """Let a child go on under another key, with other roots, of which it is told.
 
-        It is not possible for a launched child, if the old or new roots are empty, if other
-        sessions use the child, or if the new key already has a slot.
+        Returns why that is not possible; None if it was done.
         """
-        key = replace(slot.key, roots=roots)
-        if not roots.roots or not slot.key.roots.roots:
-            return False  # the handshake tells whether there are any roots
-        if slot.key.plan is not None or len(slot.users) != 1 or key in self._slots:
-            return False
-        if slot.child is not None and slot.child.answers.serves_others(slot.users):
-            return False
-        del self._slots[slot.key]
-        slot.key = key
-        self._slots[key] = slot
-        if slot.child is not None and self._tasks is not None:
-            slot.child.share(roots, self._tasks)
-        return True
+        if key in self._slots:
+            return "a child for these roots is there already"
+        reason = why_not_kept(slot, key, self._flavour)
+        if reason is None:
+            del self._slots[slot.key]
+            slot.key = key
+            self._slots[key] = slot
+            if slot.child is not None and self._tasks is not None:
+                slot.child.share(key.roots, self._tasks)
+        return reason
+
+    def hold(self, client: SessionKey) -> None:
+        """Keep the children of a connected client, also while no request of it is under way."""
+        self._clients.add(client)
+
+    def let_go(self, client: SessionKey) -> None:
+        """End the children of a client that has disconnected."""
+        self._clients.discard(client)
+        for slot in list(self._slots.values()):
+            if slot.key.session == client and not slot.users:
+                self._end(slot)
 
     async def _sweep(self) -> None:
         while True:
@@ -365,8 +438,17 @@ class ChildPool:
         since, child = slot.unused_since, slot.child
         if since is None or slot.users or self._clock() - since < slot.spec.idle_stop:
             return
+        if slot.key.session in self._clients and not self._is_superseded(slot):
+            return
         if child is None or not child.answers.busy:
             self._end(slot)
+
+    def _is_superseded(self, slot: ChildSlot) -> bool:
+        """Whether a client has another child of the server, for the roots that it has named."""
+        own = slot.key.server, slot.key.session
+        return slot.key.unknown and any(
+            (key.server, key.session) == own and not key.unknown for key in self._slots
+        )
 
     def _end(self, slot: ChildSlot) -> None:
         if self._slots.get(slot.key) is slot:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser
 from hub.jsonrpc import exact_json
-from hub.launch.plan import LaunchPlan
+from hub.launch.plan import LaunchPlan, LaunchTemplate, mentions_roots
+from hub.paths.resolve import Flavour, parts_of
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName, SessionKey
@@ -22,8 +24,8 @@ class ChildKey(Struct, frozen=True):
     """The key of a child: two uses of a server with equal keys share one child.
 
     `plan` is None for a remote child. `asks` is the JSON of the client capabilities that the hub
-    declares to it. `session` is None unless the operator wants a child per session. `unknown`: the
-    clients have roots, but were not asked for them, so `roots` is empty.
+    declares to it. `session` is the client that the child belongs to; None if clients share it.
+    `unknown`: the clients have roots, but were not asked for them, so `roots` is empty.
     """
 
     server: ServerName
@@ -38,13 +40,16 @@ class ChildKey(Struct, frozen=True):
 class ChildSlot(Struct, eq=False):
     """The pool's entry for one key; its child is running, down, or not started.
 
-    `is_kept`: calls with this key still use this slot. `unlisted` is the reason last logged for a
-    failed listing.
+    `launched` is the plan that the child was started with: a child that is kept while its key
+    changes still runs as it was launched. `is_kept`: calls with this key still use this slot.
+    `unlisted` is the reason last logged for a failed listing. `is_late`: a list has waited for the
+    child in vain, so no other list does.
     """
 
     key: ChildKey
     spec: ServerSpec
     child: Child | None = None
+    launched: LaunchPlan | None = None
     users: dict[SessionKey, ChildUser] = field(default_factory=dict["SessionKey", "ChildUser"])
     health: ChildHealth = field(default_factory=ChildHealth)
     unused_since: float | None = None
@@ -53,6 +58,7 @@ class ChildSlot(Struct, eq=False):
     uses: int = 0
     is_kept: bool = True
     unlisted: str | None = None
+    is_late: bool = False
 
     @contextmanager
     def in_use(self) -> Generator[None]:
@@ -62,6 +68,11 @@ class ChildSlot(Struct, eq=False):
             yield
         finally:
             self.uses -= 1
+
+    @property
+    def plan(self) -> LaunchPlan | None:
+        """The plan of the running child, else of the next one; None for a remote child."""
+        return self.launched if self.is_running else self.key.plan
 
     @property
     def is_running(self) -> bool:
@@ -110,19 +121,68 @@ class ChildSlot(Struct, eq=False):
         return ready.listing if isinstance(ready, Ready) else None
 
 
-def key_of(  # noqa: PLR0913 - each is one part of the key
-    spec: ServerSpec,
-    plan: LaunchPlan | None,
-    roots: RootSet,
-    *,
-    principal: str,
-    asks: JsonObject,
-    session: SessionKey,
-    unknown: bool = False,
+class ClientOfKey(Struct, frozen=True):
+    """What a child's key has of the session that uses it.
+
+    `client` tells the session's client from others; None if the hub cannot tell it from those of
+    the same principal. `asks` are the client capabilities that children may use. `unknown`: the
+    client has roots, but was not asked for them.
+    """
+
+    session: SessionKey
+    client: SessionKey | None
+    principal: str
+    asks: JsonObject
+    unknown: bool = False
+
+
+def key_of(
+    spec: ServerSpec, plan: LaunchPlan | None, roots: RootSet, user: ClientOfKey
 ) -> ChildKey:
     """Return the key of a server's child for one session."""
     if spec.share == "all":
         return ChildKey(spec.name, plan, roots, "", exact_json.encode({}))
-    own = session if spec.share == "session" else None
-    hidden = unknown and spec.answer_roots and not roots.roots
-    return ChildKey(spec.name, plan, roots, principal, exact_json.encode(asks), own, hidden)
+    owners = {"auto": user.client, "session": user.client or user.session, "roots": None}
+    hidden = user.unknown and spec.answer_roots and not roots.roots
+    # A modern child gets the client's capabilities with each request.
+    asks = exact_json.encode({} if spec.era == "modern" else user.asks)
+    return ChildKey(spec.name, plan, roots, user.principal, asks, owners[spec.share], hidden)
+
+
+def why_not_kept(slot: ChildSlot, key: ChildKey, flavour: Flavour) -> str | None:
+    """Return why the child of `slot` cannot go on under `key`, with other roots; None if it can.
+
+    It can if it was not launched for its roots, if it can be told of the new ones, and if they
+    cover the directory that it runs in.
+    """
+    if replace(slot.key, plan=key.plan, roots=key.roots) != key:
+        return "it belongs to another client"
+    if slot.key.session is None and (len(slot.users) != 1 or _serves_others(slot)):
+        return "other clients use it, too"
+    if not (slot.key.roots.roots and key.roots.roots):
+        return "its client shares no roots"  # the handshake tells whether there are any
+    return None if key.plan is None else _why_not_with(slot, key.plan, key.roots, flavour)
+
+
+def _serves_others(slot: ChildSlot) -> bool:
+    return slot.child is not None and slot.child.answers.serves_others(slot.users)
+
+
+def _why_not_with(
+    slot: ChildSlot, plan: LaunchPlan, roots: RootSet, flavour: Flavour
+) -> str | None:
+    """Return why a launched child cannot go on with `roots`, for which `plan` was made."""
+    spec, runs_as = slot.spec, slot.plan
+    if not slot.is_running or runs_as is None:
+        return "it is not running"
+    if isinstance(spec.target, LaunchTemplate) and mentions_roots(spec.target):
+        return "its roots are in its command, its environment or its `cwd`"
+    if spec.confine.mode != "off":
+        return "it is confined to its roots"
+    if runs_as.cwd != plan.cwd and not _covers(roots, runs_as.cwd, flavour):
+        return "it runs in a directory outside of the new roots"
+    return None
+
+
+def _covers(roots: RootSet, directory: str | None, flavour: Flavour) -> bool:
+    return directory is not None and roots.covers(parts_of(directory, flavour)) is not None

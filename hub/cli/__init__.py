@@ -9,6 +9,8 @@ for each: a function from the parsed options to the exit code. `main` imports on
 Read in this order:
 - `main`: the parser, error messages and exit codes;
 - `options`: what the subcommands share (`--config`, `--root`, the event loop);
-- `run` (`run`, `wrap`), `check` (`check`, `plan`, `schema`), `explain`;
+- `run` (`run`, `wrap`) with `found_config` and `served`; `explain`;
+- `check` (`check`, `plan`, `schema`) with `problems`;
+- `tools` (`tools`, `call`), which use the hub through `own_client`;
 - `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`).
 """

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, TypedDict, final
 from urllib.parse import urlsplit
@@ -30,6 +30,7 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
+from hub.cli.problems import audit_problem, folder_problems, program_problem, tool_problems
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
 from hub.config.to_specs import server_specs
@@ -41,10 +42,10 @@ from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.confinement.startup_check import settle_confinement
 from hub.errors import ChildError, HubError
-from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.launch.plan import LaunchPlan, LaunchTemplate, passes_roots, plan
 from hub.legible import legible, on_one_line
+from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
-from hub.server.http.access import is_loopback
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
@@ -198,13 +199,13 @@ def _plan(options: Namespace) -> int:
     servers = _servers(config, options)
     given = _environments(config, servers)
     plans = [
-        (_planned(spec, effective, given.get(spec.name, {})), effective)
+        (_planned(spec, effective, given.get(spec.name, {})), _why_none(spec, effective))
         for spec, effective in servers
     ]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
-        print("\n\n".join(_text(entry, effective) for entry, effective in plans))
+        print("\n\n".join(_text(entry, why_none) for entry, why_none in plans))
     return 0
 
 
@@ -266,7 +267,7 @@ def _not_held() -> tuple[str, ...]:
     return missing(kernel.abi) if kernel.abi else ()
 
 
-def _text(entry: Planned, effective: EffectiveRoots) -> str:
+def _text(entry: Planned, why_none: str) -> str:
     lines = [entry["server"]]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
@@ -276,7 +277,7 @@ def _text(entry: Planned, effective: EffectiveRoots) -> str:
         lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
         for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
             lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
-    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {_why_none(effective)})"]]
+    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {why_none})"]]
     if "argv" in entry:
         lines.append(f"  confinement {entry['confinement']}")
     if "argv" in entry and entry["grants"] is not None:
@@ -288,8 +289,10 @@ def _text(entry: Planned, effective: EffectiveRoots) -> str:
     return "\n".join(lines)
 
 
-def _why_none(effective: EffectiveRoots) -> str:
+def _why_none(spec: ServerSpec, effective: EffectiveRoots) -> str:
     if not effective.enforcing:
+        if isinstance(spec.target, LaunchTemplate) and passes_roots(spec.target):
+            return "clients without roots give it no folder"
         return "clients without roots are not restricted"
     if effective.source == "none":
         return "clients without roots may name no path"
@@ -303,22 +306,41 @@ def _check(options: Namespace) -> int:
         if configured(options) is None:
             return 0 if fine else 1
     config, warnings = required_config(options)
-    for warning in warnings:
-        print(f"warning: {warning}")
     servers = _servers(config, options)
-    for spec, effective in servers:
-        if isinstance(spec.target, LaunchTemplate):
-            plan(spec.target, effective.roots, os.environ, directories=spec.directories)
-    for sentence in _missed(config, servers):
+    for sentence in (*warnings, *_missed(config, servers)):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
     Names([spec.name for spec, _ in servers], config.names)
     for hint in _hints(config):
         print(f"hint: {hint}")
+    problems = [*_problems(config, servers)]
+    for problem in problems:
+        print(f"problem: {problem}")
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
-    print(f"{count}: {names}. The config is fine.")
-    return run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+    sharing = _sharing(config, [spec for spec, _ in servers])
+    print("\n".join([f"{count}: {names}. {_verdict(len(problems))}", *sharing]))
+    code = run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
+    return 1 if problems else code
+
+
+def _verdict(problems: int) -> str:
+    if not problems:
+        return "The config is fine."
+    return f"The config loads, but has {'1 problem' if problems == 1 else f'{problems} problems'}."
+
+
+def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
+    """Yield what will go wrong with a config that loads, as far as it shows offline."""
+    given = _environments(config, servers)
+    for spec, effective in servers:
+        problem = program_problem(spec, effective, given.get(spec.name, {}))
+        if problem is not None:
+            yield problem
+    yield from folder_problems(config)
+    problem = audit_problem(config)
+    if problem is not None:
+        yield problem
 
 
 def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
@@ -326,6 +348,20 @@ def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]])
     given = _environments(config, servers)
     for spec, _ in servers:
         yield from missed(spec, given.get(spec.name, {}), os.environ)
+
+
+def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield a line on who shares the processes of which servers, and why."""
+    named: dict[str, list[str]] = {}
+    for spec in specs:
+        why = f"`share: {spec.share}`"
+        if config.servers[spec.name].share == "auto" and spec.share == "roots":
+            why = "known to keep nothing between calls"
+        elif spec.share == "auto":
+            why = "may keep something between calls; if not, `share: roots`"
+        named.setdefault(f"{spec.sharing} ({why})", []).append(spec.name)
+    for text, names in named.items():
+        yield f"{', '.join(names)}: {text}"
 
 
 def _hints(config: HubConfig) -> Iterator[str]:
@@ -343,19 +379,29 @@ def _hints(config: HubConfig) -> Iterator[str]:
 
 async def _connect(config: HubConfig, setting: Setting) -> int:
     failed: list[str] = []
+    problems: list[str] = []
     async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
         session = Session(services, tasks, principal="check")
         async with anyio.create_task_group() as starting:
             for spec in services.servers.values():
                 print(f"{spec.name}: starting", flush=True)
-                starting.start_soon(_start, services, session, spec, failed)
+                starting.start_soon(_start, services, session, spec, failed, problems, config)
         session.close()
         tasks.cancel_scope.cancel()
     print(f"{len(services.servers) - len(failed)} of {len(services.servers)} servers answer.")
-    return 1 if failed else 0
+    for problem in problems:
+        print(f"problem: {problem}")
+    return 1 if failed or problems else 0
 
 
-async def _start(services: Services, session: Session, spec: ServerSpec, failed: list[str]) -> None:
+async def _start(  # noqa: PLR0913, PLR0917 - what is found is told at the end, in one place
+    services: Services,
+    session: Session,
+    spec: ServerSpec,
+    failed: list[str],
+    problems: list[str],
+    config: HubConfig,
+) -> None:
     began = services.machine.clock()
     try:
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
@@ -368,6 +414,7 @@ async def _start(services: Services, session: Session, spec: ServerSpec, failed:
         f"{spec.name}: {_offer(ready, spec.offer)}, {services.machine.clock() - began:.1f} s",
         flush=True,
     )
+    problems += tool_problems(spec, config, list(map(_name_of, ready.listing.tools)))
 
 
 def _offer(ready: Ready, offer: Offer) -> str:

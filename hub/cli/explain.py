@@ -7,13 +7,16 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from hub.app import Setting, environments, place_of, running_hub, this_machine
+from hub.calls.permission import Change, Circumstances, changes_for
+from hub.cli.allowing import Setup, allowing
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -22,11 +25,12 @@ from hub.cli.options import (
     configured,
     run_loop,
 )
+from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.to_specs import server_specs
 from hub.errors import ConfigError, RouteError, StartError
-from hub.guard.containment import CallContext
+from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
@@ -34,10 +38,10 @@ from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.roots.roots import EMPTY, UnsafePaths, parse_announcement
 from hub.sessions.session import Session
-from hub.specs import ServerSpec
+from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import CachedDisk, OsDisk
 from hub.system.machine import Machine
-from hub.values import Call, Json, JsonObject
+from hub.values import Call, Json, JsonObject, ServerName
 
 _FLAVOURS = {"linux": Flavour.POSIX, "darwin": Flavour.MACOS, "windows": Flavour.WINDOWS}
 _HERE = "windows" if sys.platform == "win32" else sys.platform
@@ -130,7 +134,9 @@ def register(subparsers: Subparsers) -> None:
         help="show whether a call would pass the guard, and why",
         description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.",
     )
-    parser.add_argument("call", metavar="SERVER.TOOL", nargs="?", help="what would be called")
+    parser.add_argument(
+        "call", metavar="SERVER.TOOL", nargs="?", help="what would be called; or its public name"
+    )
     parser.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
     add_config_option(parser)
     add_root_option(parser)
@@ -151,16 +157,46 @@ def perform(options: Namespace) -> int:
     """Explain one call or a batch. Return the exit code: 1 if a single call is refused."""
     if options.batch is not None:
         return _batch(options.batch)
-    case = _case(options)
-    call = Call("tools/call", case.name, case.arguments, {"arguments": case.arguments})
+    question = _question(options)
+    setup = Setup(question.config or HubConfig(version=1), tuple(options.root))
+    case = _case(question, setup)
+    verdict, judged = _judged_in(case)
+    refused = _refused(verdict)
+    allowed_by = None if refused is None else allowing(setup, partial(_needed, question))
+    show = _json if options.json else _text
+    print(show(case, verdict, judged, allowed_by))
+    return 0 if refused is None else 1
+
+
+def _judged_in(case: _Case) -> tuple[Admitted | Refused, tuple[Judged, ...]]:
     guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
-    verdict = decide(call, guard, case.context)
+    verdict = decide(case.call, guard, case.context)
     try:
-        judged = explain(call, guard, case.context)
+        return verdict, explain(case.call, guard, case.context)
     except PathError:
-        judged = ()
-    print(_json(case, verdict, judged) if options.json else _text(case, verdict, judged))
-    return 0 if _refused(verdict) is None else 1
+        return verdict, ()
+
+
+def _needed(question: _Question, setup: Setup) -> tuple[Change, ...] | None:
+    """Return the changes for the refusal of a call; None if it is not refused."""
+    try:
+        case = _case(question, setup)
+    except (ConfigError, StartError):
+        return ()  # the folder of a change cannot be a root
+    verdict, judged = _judged_in(case)
+    refused = _refused(verdict)
+    if refused is None:
+        return None
+    readings = [
+        one for value in judged if value.pointer == refused.pointer for one in value.readings
+    ]
+    objected = [one for one in readings if one.objection == refused.reason]
+    places = dict.fromkeys(one.leads_to for one in objected if one.leads_to is not None)
+    found = changes_for(refused, case.call, case.circumstances, places)
+    if question.config is None:
+        # There is no config to change: only what the command line says.
+        return () if any("." in one.key for one in found) else found
+    return found
 
 
 def _batch(source: str) -> int:
@@ -176,63 +212,83 @@ def _batch(source: str) -> int:
     return 0
 
 
+class _Question(Struct, frozen=True):
+    """The call that is asked about, and the config, if there is one, and its file."""
+
+    server: str
+    tool: str
+    arguments: JsonObject
+    definition: JsonObject
+    config: HubConfig | None
+    source: Path | None
+
+
 class _Case(Struct, frozen=True):
     name: str
-    arguments: JsonObject
+    call: Call
     schema: Json
     read_only: bool
     policy: ToolPolicy
     context: CallContext
+    circumstances: Circumstances
 
 
-def _case(options: Namespace) -> _Case:
-    server, tool = _named(options)
+def _question(options: Namespace) -> _Question:
+    found = configured(options)
+    config = None if found is None else found[0]
+    server, tool = _named(options, config or HubConfig(version=1))
     arguments = _parsed(options.arguments, "--arguments", options)
     if not isinstance(arguments, dict):
         options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
-    found = configured(options)
-    config = found[0] if found is not None else HubConfig(version=1)
-    machine = this_machine(os.environ)
-    place = place_of(machine, config, config_path(options))
-    effective = for_rootless(operator_roots(config.roots, options.root, place))
-    if found is None:
+    definition = _definition(options, config, server, tool)
+    given = cast("JsonObject", arguments)
+    return _Question(server, tool, given, definition, config, config_path(options))
+
+
+def _case(question: _Question, setup: Setup) -> _Case:
+    config, machine = setup.config, this_machine(os.environ)
+    place = place_of(machine, config, question.source)
+    operator = operator_roots(config.roots, setup.given, place)
+    rootless = effective = for_rootless(operator)
+    if question.config is None:
         # Without a config: default policy, and the server runs in the first root.
-        policy = ToolPolicy(Policy(unsafe=place.unsafe, own=place.own))
+        policy = Policy(unsafe=place.unsafe, own=place.own)
+        spec = ServerSpec(ServerName(question.server), RemoteTarget(""), policy)
         cwd = next((root.path for root in effective.roots.roots if not root.is_file), None)
         env = dict(machine.environment)
     else:
-        spec = _spec(config, server, place)
-        _ensure_offered(spec, tool)
-        policy, effective = spec.policy_of(tool), for_server(effective, spec.ceiling)
+        spec = _spec(config, question.server, place)
+        _ensure_offered(spec, question.tool)
+        effective = for_server(effective, spec.ceiling)
         cwd, env = _launched(spec, effective, config, machine)
-    definition = _definition(options, config if found is not None else None, server, tool)
-    hints = definition.get("annotations")
+    hints, arguments = question.definition.get("annotations"), question.arguments
+    links, flavour = CachedDisk(machine.links), machine.flavour
     return _Case(
-        name=f"{server}.{tool}",
-        arguments=cast("JsonObject", arguments),
-        schema=definition.get("inputSchema"),
+        name=f"{question.server}.{question.tool}",
+        call=Call("tools/call", question.tool, arguments, {"arguments": arguments}),
+        schema=question.definition.get("inputSchema"),
         read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
-        policy=policy,
-        context=CallContext(
-            effective.roots,
-            cwd,
-            env,
-            CachedDisk(machine.links),
-            machine.flavour,
-            effective.enforcing,
+        policy=spec.policy_of(question.tool),
+        context=CallContext(effective.roots, cwd, env, links, flavour, effective.enforcing),
+        circumstances=Circumstances(
+            spec=spec,
+            effective=rootless,
+            ceiling=operator.ceiling,
+            announced=None,
+            has_config=question.config is not None,
+            links=links,
+            flavour=flavour,
         ),
     )
 
 
-def _named(options: Namespace) -> tuple[str, str]:
-    """Return the server and the tool of the argument `SERVER.TOOL`."""
+def _named(options: Namespace, config: HubConfig) -> tuple[str, str]:
+    """Return the server and the tool of the argument `SERVER.TOOL`, or of a public name."""
     call: str = options.call or ""
     if not call:
         options.usage_error("give SERVER.TOOL and --arguments '{...}', or --batch FILE")
-    server, _, tool = call.partition(".")
-    if not server or not tool:
-        options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
-    return server, tool
+    named = named_tool(call, config.servers, config.names)
+    return named or options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
 
 
 def _ensure_offered(spec: ServerSpec, tool: str) -> None:
@@ -311,7 +367,12 @@ def _refused(verdict: Admitted | Refused) -> Refused | None:
     return verdict if isinstance(verdict, Refused) else verdict.would_refuse
 
 
-def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:
+def _text(
+    case: _Case,
+    verdict: Admitted | Refused,
+    judged: tuple[Judged, ...],
+    allowed_by: tuple[Change, ...] | None,
+) -> str:
     refused = _refused(verdict)
     lines = [f"{case.name}: {_outcome(verdict)}", *([refused.message()] if refused else [])]
     for value in judged:
@@ -329,7 +390,20 @@ def _text(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
             "",
             "No roots are set, so paths are not compared with any; set one with --root DIR.",
         ]
+    if refused is not None:
+        lines += ["", *_permission(allowed_by, refused)]
     return "\n".join(lines)
+
+
+def _permission(allowed_by: tuple[Change, ...] | None, refused: Refused) -> list[str]:
+    if not allowed_by:
+        return ["No change that is known would let this call pass."]
+    lines = ["It passes after:", *(f"  {change.text}" for change in allowed_by)]
+    if refused.reason == OUTSIDE:
+        lines.append(
+            "For a client that shares roots, its own count instead: it has to share the folder."
+        )
+    return lines
 
 
 def _outcome(verdict: Admitted | Refused) -> str:
@@ -340,7 +414,12 @@ def _outcome(verdict: Admitted | Refused) -> str:
     )
 
 
-def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) -> str:
+def _json(
+    case: _Case,
+    verdict: Admitted | Refused,
+    judged: tuple[Judged, ...],
+    allowed_by: tuple[Change, ...] | None,
+) -> str:
     refused = _refused(verdict)
     arguments = [
         {
@@ -368,6 +447,7 @@ def _json(case: _Case, verdict: Admitted | Refused, judged: tuple[Judged, ...]) 
         "pointer": refused.pointer if refused is not None else None,
         "roots": list(case.context.roots.uris),
         "enforcing": case.context.enforcing,
+        "allowedBy": [to_builtins(change) for change in allowed_by] if allowed_by else None,
         "arguments": arguments,
     }
     return json.dumps(shown, indent=2, default=str)

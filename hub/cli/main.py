@@ -9,15 +9,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from logging import Handler
+from pathlib import Path
 from types import ModuleType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from hub import __version__
-from hub.errors import ConfigError, HubError, StartError, leaves
+from hub.errors import ConfigError, HubError, StartError, UsageError, leaves
 from hub.legible import legible
 
 
@@ -52,13 +54,36 @@ def hidden(name: str) -> Generator[None]:
 
 
 _NO_THREAD: Final = "can't start new thread"
+_EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
+"""The exit codes of errors; that of any other is 1."""
 _COMMANDS: Final = {
     "run": ("run", "wrap"),
     "check": ("check", "plan", "schema"),
     "explain": ("explain",),
+    "tools": ("tools", "call"),
     "roots": ("roots",),
 }
 """The subcommands of each module of this package."""
+
+
+class _CommandParser(ArgumentParser):
+    """The parser of a subcommand: the options for the log may come after its name as well."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        _add_log_options(self, after=True)
+
+
+def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
+    """Add the options for the log; `after` a subcommand's name they have no defaults."""
+
+    def add(option: str, default: str | None, **more: Any) -> None:
+        parser.add_argument(option, default=SUPPRESS if after else default, **more)
+
+    add("--log-format", "text", choices=("text", "json"), help="format of the log")
+    levels = ("debug", "info", "warning", "error")
+    add("--log-level", None, choices=levels, help="lowest level that is logged")
+    add("--log-file", None, metavar="FILE", help="write the log to a file, too")
 
 
 def parser(command: str | None = None) -> ArgumentParser:
@@ -72,16 +97,10 @@ def parser(command: str | None = None) -> ArgumentParser:
         "names stays inside the folders that the client shares.",
     )
     top.add_argument("--version", action="version", version=f"roots-hub {__version__}")
-    top.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="format of the log on stderr"
+    _add_log_options(top)
+    subparsers = top.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser
     )
-    top.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="lowest level that is logged",
-    )
-    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     owners = [module for module, names in _COMMANDS.items() if command in names]
     for module in owners or _COMMANDS:
         import_module(f"hub.cli.{module}").register(subparsers)
@@ -96,10 +115,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         options = _parsed(given)
     try:
-        configure_logs(options.log_format, options.log_level)
-    except RuntimeError as exc:
+        file = _file_log(options.log_file)
+        level = options.log_level or getattr(options, "usual_log_level", "info")
+        configure_logs(options.log_format, level, file=file)
+    except (RuntimeError, HubError) as exc:
         return _fail_for(exc)
     return _perform(options)
+
+
+def _file_log(path: str | None) -> Handler | None:
+    """Return what writes the log to the file at `path`; None without a file."""
+    if path is None:
+        return None
+    from hub.cli.log_file import log_to_file  # noqa: PLC0415 - seldom needed
+
+    return log_to_file(Path(path))
 
 
 def _parsed(given: Sequence[str]) -> Namespace:
@@ -122,10 +152,8 @@ def _advice(options: Namespace, left: str) -> str:
 def _perform(options: Namespace) -> int:
     try:
         code: int = options.perform(options)
-    except ConfigError as exc:
-        return _fail(exc, 3)
     except HubError as exc:
-        return _fail(exc, 1)
+        return _fail(exc)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -145,7 +173,7 @@ def _fail_for(error: BaseException) -> int:
     known = next(filter(None, map(_known, leaves(error))), None)
     if known is None:
         raise error
-    return _fail(known, 3 if isinstance(known, ConfigError) else 1)
+    return _fail(known)
 
 
 def _known(error: BaseException) -> HubError | None:
@@ -159,13 +187,16 @@ def _known(error: BaseException) -> HubError | None:
     return error if isinstance(error, HubError) else None
 
 
-def _fail(error: HubError, code: int) -> int:
+def _fail(error: HubError) -> int:
     text = str(error)
     advice = (
         "" if "\n" in text else "\n`roots-hub check --connect` shows which servers answer, and how."
     )
     print(f"roots-hub: {legible(text)}{advice}", file=sys.stderr)
-    return code
+    from hub.system.log import note_in_file  # noqa: PLC0415 - as in `main`
+
+    note_in_file(f"{text}{advice}")
+    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import anyio
 from hub.config.fields import LoadContext
 from hub.config.load import config_source, load_config
 from hub.config.models import HubConfig
+from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError
 from hub.system.memory import keep_for_large_messages
@@ -34,9 +35,12 @@ class Subparsers(Protocol):
         ...
 
 
-def load_context() -> LoadContext:
-    """Return the directory, home and environment of this process, for reading a config."""
-    return LoadContext(Path.cwd(), str(Path.home()), dict(os.environ))
+def load_context(digest: str | None = None) -> LoadContext:
+    """Return the directory, home and environment of this process, for reading a config.
+
+    With `digest` only a file with this hash is read.
+    """
+    return LoadContext(Path.cwd(), str(Path.home()), dict(os.environ), digest)
 
 
 def add_config_option(parser: ArgumentParser) -> None:
@@ -85,8 +89,14 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     """
     found = configured(options)
     if found is None:
-        raise ConfigError("no config", "Name one by --config or HUB_CONFIG.")
+        here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
+        raise ConfigError("no config", here or "Name one by --config or HUB_CONFIG.")
     return found
+
+
+def log_file_of(options: Namespace) -> str | None:
+    """Return the option `--log-file`, which belongs to the program as a whole."""
+    return getattr(options, "log_file", None)
 
 
 Args = TypeVarTuple("Args")

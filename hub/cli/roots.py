@@ -88,7 +88,7 @@ def _list(options: Namespace) -> int:
     for root in effective.roots.roots:
         print(f"{root.path}  ({root.name}, {effective.source})")
     if not effective.roots.roots:
-        unbound = "is not restricted (roots.when_missing: allow)"
+        unbound = "is not restricted by the hub (roots.when_missing: allow)"
         reach = "reaches none" if effective.enforcing else unbound
         print(f"No roots: a client without roots of its own {reach}.")
     return 0

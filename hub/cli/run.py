@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import socket
 import sys
 from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
 from functools import partial
 
 import anyio
 import structlog
+from msgspec import structs
 from msgspec.structs import replace
 
-from hub.app import Setting, connection_builder, running_hub
+from hub.app import Setting, connection_builder, running_hub, this_machine
+from hub.cli.found_config import trusted_digest
 from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
-    configured,
     load_context,
+    log_file_of,
     run_loop,
-    watched_config,
 )
-from hub.config.load import config_from_command
+from hub.cli.served import Served, nobody_yet, served
+from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in
+from hub.config.trust import FOUND, trust_record
+from hub.config.watch import Watched
 from hub.errors import StartError
+from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
-from hub.values import JsonObject
 
 LAST_PORT = 65535
 """The highest TCP port number."""
@@ -44,11 +48,15 @@ def register(subparsers: Subparsers) -> None:
     run = subparsers.add_parser(
         "run",
         help="serve a config, or files of this directory",
-        description="Serve the servers of a config. Without a config: an embedded read-write file "
-        "server on the current directory (or on the --root folders), which no client's roots "
-        "exceed.",
+        description="Serve the servers of a config: of the one that is named, else of the hub.yaml "
+        "in this directory, if you trust it (a terminal asks once). Without a config: an embedded "
+        "read-write file server on the current directory (or on the --root folders), which no "
+        "client's roots exceed.",
     )
     add_config_option(run)
+    run.add_argument(
+        "--no-config", action="store_true", help="serve files, though there is a hub.yaml here"
+    )
     add_root_option(run)
     where = run.add_mutually_exclusive_group()
     where.add_argument(
@@ -75,19 +83,48 @@ def register(subparsers: Subparsers) -> None:
 
 
 def _run(options: Namespace) -> int:
-    watched = watched_config(options)
-    found = configured(options)
-    if found is None:
-        config, setting = _embedded(options.root)
-    else:
-        config, setting = found[0], Setting(given=options.root, watched=watched)
-        for warning in found[1]:
-            log.warning(warning)
+    config, setting, source = _chosen(options)
+    setting = replace(setting, log_file=log_file_of(options))
+    what = partial(served, config, source=source, is_embedded=bool(setting.ceiling))
     if options.http is None:
-        run_loop(_serve_stdio, config, setting)
+        run_loop(_serve_stdio, config, setting, partial(_tell, what, source))
     else:
-        run_loop(_serve_http, config, setting, options.http)
+        run_loop(_serve_http, config, setting, options.http, what)
     return 0
+
+
+def _tell(
+    what: Callable[[OperatorRoots], Served], source: str | None, roots: OperatorRoots
+) -> None:
+    """Tell on stderr what is served over stdio, and a person whom it waits for."""
+    log.info("serving", **structs.asdict(what(roots)))
+    if sys.stdin.isatty():
+        print(nobody_yet(source, roots), file=sys.stderr, flush=True)
+
+
+def _chosen(options: Namespace) -> tuple[HubConfig, Setting, str | None]:
+    """Return the config to serve, its setting, and the name of its file, if it has one.
+
+    Raises:
+        ConfigError: the config is wrong.
+        UsageError: there is a config here that the user does not trust.
+    """
+    source = config_source(options.config, os.environ)
+    digest = None
+    if source is None and not options.no_config:
+        digest = trusted_digest(trust_record(this_machine(os.environ)))
+        source = FOUND if digest is not None else None
+    if source is None:
+        return *_embedded(options.root), None
+    context = load_context(digest)
+    is_inline = source.lstrip().startswith("{")
+    # Looked at before it is loaded: what changes later is then noticed.
+    watched = None if is_inline else Watched.now(source, context)
+    loaded = load_config(source, context)
+    for warning in loaded.warnings:
+        log.warning(warning)
+    name = None if is_inline else source
+    return loaded.config, Setting(given=options.root, watched=watched), name
 
 
 def _wrap(options: Namespace) -> int:
@@ -98,7 +135,8 @@ def _wrap(options: Namespace) -> int:
     # `wrap` replaces a client's own launch of the server, so the server inherits all variables.
     argv = [options.command, *options.args]
     config = config_from_command(argv, load_context(), environment="all")
-    run_loop(_serve_stdio, config, Setting(given=options.root))
+    setting = Setting(given=options.root, log_file=log_file_of(options))
+    run_loop(_serve_stdio, config, setting, None)
     return 0
 
 
@@ -114,7 +152,9 @@ def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
     return named, Setting(given=given, ceiling=given or from_environment)
 
 
-async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
+async def _serve_stdio(
+    config: HubConfig, setting: Setting, tell: Callable[[OperatorRoots], None] | None
+) -> None:
     from hub.server.stdio import serve_stdio  # noqa: PLC0415 - not needed for HTTP
 
     async with (
@@ -123,6 +163,8 @@ async def _serve_stdio(config: HubConfig, setting: Setting) -> None:
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
+        if tell is not None:
+            tell(services.operator.roots())
         await serve_stdio(connection_builder(services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
@@ -133,7 +175,9 @@ async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None:
+async def _serve_http(
+    config: HubConfig, setting: Setting, address: str, what: Callable[[OperatorRoots], Served]
+) -> None:
     from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
@@ -143,7 +187,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
         if config.listen.token is not None
         else os.environ.get("HUB_TOKEN")
     )
-    gatekeeper = AccessCheck(host, token, config.listen.origins)
+    gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
     listener = _listener(host, port)
     async with (
         ended_by_signals() as shutdown,
@@ -157,7 +201,7 @@ async def _serve_http(config: HubConfig, setting: Setting, address: str) -> None
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=Proxies(config.listen.trusted_proxies),
-            ready=partial(_announce, url, token),
+            ready=partial(_announce, url, token, what(services.operator.roots())),
             shutdown=shutdown,
         )
     ignore_ending_signals()
@@ -189,12 +233,21 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _no_listener(address: str, why: OSError) -> StartError:
+    by_make = os.environ.get("HUB_STARTED_BY") == "make run"
     if isinstance(why, socket.gaierror) or why.errno == errno.EADDRNOTAVAIL:
         fix = "Choose an address of this machine with --http, or in listen.host."
     else:
         fix = "Free the port, or choose another one with --http."
+    if by_make:
+        fix = f"Free the port, or choose another address: make run LISTEN={_next_to(address)}"
     said = why.strerror if isinstance(why, socket.gaierror) else os.strerror(why.errno or 0)
     return StartError(f"{address}: {said}", fix)
+
+
+def _next_to(address: str) -> str:
+    """Return an address with another port, for an example."""
+    port = int(address.rpartition(":")[2])
+    return f"127.0.0.1:{port + 1 if port < LAST_PORT else port - 1}"
 
 
 def _url(host: str, port: int, path: str) -> str:
@@ -202,14 +255,13 @@ def _url(host: str, port: int, path: str) -> str:
     return f"http://{shown}:{port}{path}"
 
 
-def _announce(url: str, token: str | None) -> None:
-    entry: JsonObject = {"type": "http", "url": url}
-    if token:
-        entry["headers"] = {"Authorization": "Bearer ${HUB_TOKEN}"}
-    print(f"roots-hub serves {url}", flush=True)
+def _announce(url: str, token: str | None, what: Served) -> None:
+    from hub.server.http.welcome_page import client_config  # noqa: PLC0415 - not needed for stdio
+
+    print(f"roots-hub serves {url}", *what.lines(), sep="\n", flush=True)
     print(
         "For a client's config:",
-        json.dumps({"mcpServers": {"roots-hub": entry}}, indent=2),
+        client_config(url, needs_token=bool(token)),
         sep="\n",
         flush=True,
     )

@@ -22,15 +22,20 @@ from pydantic import (
 
 from hub.guard.policy import DenyPatterns
 from hub.launch.templates import literal, parse_template
+from hub.protocol.host_names import host_name
 from hub.protocol.origins import origin_in
 
 
 class LoadContext(Struct, frozen=True):
-    """Directory, home and environment for reading a config. Relative paths start at `directory`."""
+    """Directory, home and environment for reading a config. Relative paths start at `directory`.
+
+    `digest`: only a file with this SHA-256 hash is read, the text that the user has trusted.
+    """
 
     directory: Path
     home: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    digest: str | None = None
 
     def __repr__(self) -> str:
         return f"LoadContext({self.directory!r})"
@@ -125,6 +130,15 @@ def _page_origin(text: str) -> str:
     return origin
 
 
+def _public_name(text: str) -> str:
+    name = host_name(text)
+    if name is None:
+        raise ValueError(
+            "must be a host name such as hub.example.com, without scheme, port, path or wildcard"
+        )
+    return name
+
+
 def _network(text: str) -> str:
     try:
         return str(ip_network(text, strict=False))
@@ -164,6 +178,8 @@ def inheritable(value: object) -> object:
 
 Flag: TypeAlias = StrictBool
 Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
+ResultBytes: TypeAlias = Annotated[StrictInt, Field(ge=1024)]
+"""A limit that leaves room for the error text in place of a larger result."""
 Port: TypeAlias = Annotated[StrictInt, Field(ge=0, le=65535)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 SecondsOrZero: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
@@ -177,6 +193,7 @@ PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(_web_address)]
 Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
+HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
 Network: TypeAlias = Annotated[str, AfterValidator(_network)]
 TemplateText: TypeAlias = Annotated[str, AfterValidator(_template)]
 ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]

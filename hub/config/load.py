@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from hub.config.fields import LoadContext
 from hub.config.mcp_servers import ParsedConfig, translated
-from hub.config.models import HubConfig, check, json_schema
+from hub.config.models import HubConfig, check, check_access, json_schema
 from hub.errors import ConfigError
 from hub.launch.environments import Inherits
 from hub.launch.filesystem_servers import program_index, short_name
@@ -67,7 +68,7 @@ def load_config(source: str, context: LoadContext) -> Loaded:
     section = "servers"
     warnings: tuple[str, ...] = ()
     try:
-        text = source if inline else _text(context.directory / source)
+        text = source if inline else _text(context.directory / source, context.digest)
         is_json = inline or (source.endswith((".json", ".jsonc")))
         raw = _json(text) if is_json else _yaml(text)
         client = translated(raw, home=context.home, plain_servers=is_json)
@@ -110,6 +111,7 @@ def _validated(raw: ParsedConfig, context: LoadContext) -> HubConfig:
     except ValidationError as error:
         raise _as_config_error(error.errors(include_url=False)[0]) from None
     check(config)
+    check_access(config.listen, context.environment)
     return config
 
 
@@ -176,9 +178,12 @@ def _keys(part: ParsedConfig, parts: ParsedConfig, where: str) -> Iterator[tuple
         yield from _keys(other, parts, where)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, digest: str | None = None) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
+        if digest is not None and hashlib.sha256(content).hexdigest() != digest:
+            raise ConfigError("changed since it was trusted", "Start again to be asked about it.")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError("no such file", "Name one by --config or HUB_CONFIG.") from None
     except IsADirectoryError as error:

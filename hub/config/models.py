@@ -26,6 +26,7 @@ from hub.config.fields import (
     CommandText,
     Count,
     Flag,
+    HostName,
     Name,
     Network,
     Origin,
@@ -34,6 +35,7 @@ from hub.config.fields import (
     PlaceText,
     Pointer,
     Port,
+    ResultBytes,
     Seconds,
     SecondsOrZero,
     Secret,
@@ -51,6 +53,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
 from hub.launch.templates import parse_template
+from hub.protocol.host_names import is_loopback
 from hub.specs import Allowance
 
 GuardMode: TypeAlias = Annotated[
@@ -135,7 +138,7 @@ class StdioRoots(RemoteRoots):
 
 class _Server(Part):
     guard: GuardKey | None = None
-    share: Literal["roots", "session", "all"] = "roots"
+    share: Literal["auto", "roots", "session", "all"] = "auto"
     start: Literal["auto", "lazy", "eager"] = "auto"
     start_timeout: Seconds = 30
     timeout: Seconds = 300
@@ -212,8 +215,16 @@ class Listen(Part):
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
     poll_after: SecondsOrZero = 0
+    names: tuple[HostName, ...] = ()
     origins: tuple[Origin, ...] = ()
     trusted_proxies: tuple[Network, ...] = ()
+    max_result: ResultBytes | None = None
+
+
+class Stdio(Part):
+    """How clients on stdin and stdout are served."""
+
+    max_result: ResultBytes | None = None
 
 
 class FallbackRoot(Part):
@@ -263,6 +274,7 @@ class HubConfig(Part):
 
     version: Literal[1]
     listen: Listen = Listen()
+    stdio: Stdio = Stdio()
     roots: Roots = Roots()
     guard: GuardKey = Guard()
     names: NamesMode = "auto"
@@ -291,6 +303,27 @@ def check(config: HubConfig) -> None:
     for name, server in config.servers.items():
         if isinstance(server, StdioServer) and server.share == "all":
             _check_shared(name, server.template(name))
+
+
+def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
+    """Check that a hub which others can reach through a proxy has a token.
+
+    Raises:
+        ConfigError: it has a public name, or a proxy, and no token.
+    """
+    if listen.token is not None or environment.get("HUB_TOKEN"):
+        return
+    public = next((name for name in listen.names if not is_loopback(name)), None)
+    if public is not None:
+        key, whose = "names", f"others can reach the hub as {public}"
+    elif listen.trusted_proxies:
+        key, whose = "trusted_proxies", "others can reach the hub through a proxy"
+    else:
+        return
+    raise ConfigError(
+        f"listen.{key}: {whose}, and there is no token",
+        f"Set the variable HUB_TOKEN or listen.token to one, or take listen.{key} out.",
+    )
 
 
 def _check_shared(name: str, template: LaunchTemplate) -> None:

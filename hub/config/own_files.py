@@ -17,14 +17,18 @@ NAME = "roots-hub"
 
 
 def own_files(
-    machine: Machine, *, config: Path | None = None, audit: str | None = None
+    machine: Machine,
+    *,
+    config: Path | None = None,
+    audit: str | None = None,
+    log: str | None = None,
 ) -> OwnFiles:
     """Return the hub's own files on this machine; `config` is the file it was started with.
 
     Each file is included both as spelled and with its links resolved.
     """
     logs = () if audit is None else (audit, str(put_aside(Path(audit))))
-    kept = [*([] if config is None else [str(config)]), *logs]
+    kept = [*([] if config is None else [str(config)]), *logs, *([] if log is None else [log])]
     keys = own_directories(machine)
     caches = _below(machine.environment, "XDG_CACHE_HOME", ".cache")
     return OwnFiles(

@@ -9,10 +9,10 @@ from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.errors import ConfigError, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
-from hub.launch.plan import argv_directories, known_filesystem_server
+from hub.launch.plan import argv_directories, known_filesystem_server, known_to_keep_nothing
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.roots import RootSet, root_set
-from hub.specs import ConfineSetting, RemoteTarget, ServerSpec, Target
+from hub.specs import ConfineSetting, RemoteTarget, ServerSpec, Share, Target
 from hub.values import ServerName
 
 
@@ -44,7 +44,7 @@ def _spec(name: ServerName, server: Server, policy: Policy, place: PathContext) 
         describe_roots=server.describe_roots,
         confine=_confine(server),
         environment=server.environment if isinstance(server, StdioServer) else "default",
-        share=server.share,
+        share=_share(name, server),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,
         start_timeout=server.start_timeout,
@@ -59,6 +59,13 @@ def _target(name: ServerName, server: Server) -> Target:
         return server.template(name)
     headers = {name: value.get_secret_value() for name, value in server.headers.items()}
     return RemoteTarget(server.url, headers, server.transport)
+
+
+def _share(name: ServerName, server: Server) -> Share:
+    """Return who may share the server's children, with what is known of its command."""
+    if server.share == "auto" and isinstance(server, StdioServer):
+        return "roots" if known_to_keep_nothing(server.template(name)) else "auto"
+    return server.share
 
 
 def _confine(server: Server) -> ConfineSetting:

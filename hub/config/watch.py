@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -53,16 +53,31 @@ class Watched(Struct, frozen=True):
 
 @asynccontextmanager
 async def watching(
-    watched: Watched | None, running: HubConfig, roots_of: RootsOf, operator: Operator
+    watched: Watched | None,
+    running: HubConfig,
+    roots_of: RootsOf,
+    operator: Operator,
+    asked: Callable[[], Awaitable[None]],
 ) -> AsyncGenerator[None]:
-    """Update `operator` from the file while the context is open. `watched` None: do nothing."""
-    if watched is None:
-        yield
-        return
+    """Update `operator` from the file while the context is open. `watched` None: there is none.
+
+    Each time that `asked` returns, the file is loaded, changed or not.
+    """
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ConfigWatch(watched, running, roots_of, operator).run)
+        if watched is None:
+            tasks.start_soon(_nothing_to_reload, asked)
+        else:
+            watch = ConfigWatch(watched, running, roots_of, operator)
+            tasks.start_soon(watch.run)
+            tasks.start_soon(watch.reload_when, asked)
         yield
         tasks.cancel_scope.cancel()
+
+
+async def _nothing_to_reload(asked: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asked()
+        log.warning("nothing to reload: there is no config file")
 
 
 class ConfigWatch:
@@ -76,6 +91,14 @@ class ConfigWatch:
         self._latest = running
         self._roots_of = roots_of
         self._operator = operator
+        self._loading = anyio.Lock()
+
+    async def reload_when(self, asked: Callable[[], Awaitable[None]]) -> None:
+        """Load the file each time that `asked` returns, until cancelled."""
+        while True:
+            await asked()
+            log.info("asked to reload", config=self._watched.source)
+            await self.take_over()
 
     async def run(self) -> None:
         """Check the file until cancelled."""
@@ -91,6 +114,10 @@ class ConfigWatch:
 
     async def take_over(self) -> None:
         """Load the file and apply its roots. A file that does not load is only logged."""
+        async with self._loading:
+            await self._take_over()
+
+    async def _take_over(self) -> None:
         source = self._watched.source
         try:
             config, roots = await anyio.to_thread.run_sync(self._load)

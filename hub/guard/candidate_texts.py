@@ -131,17 +131,24 @@ class CandidateTexts(Struct, frozen=True):
             yield from self._readings(value, Kind.NEUTRAL, self.reader)
 
     def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
+        for _, texts in self.words_of_command(value, starts=starts):
+            yield from texts
+
+    def words_of_command(
+        self, value: str, *, starts: bool = True
+    ) -> Iterator[tuple[str, Iterator[tuple[str, str, Kind]]]]:
+        """Yield the words of a command that can be paths, each with its texts that are judged."""
         reader = replace(self.reader, as_shell=True)
         if starts and len(value) <= PATH_MAX:
             value = without_messages(value)
         value = with_short_roots(value, self.reader)
         words = dict.fromkeys(words_in(value, self.reader, starts=starts))
         for word in words:
-            yield from self._texts_of_word(word, reader)
+            yield word, self._texts_of_word(word, reader)
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
                 texts = self._texts_of_word(word, replace(reader, words="never"))
-                yield from (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+                yield word, (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
 
     def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         if is_local_uri(word):

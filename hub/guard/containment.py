@@ -72,7 +72,7 @@ class CallContext(Struct, frozen=True):
     `enforcing` False: no roots apply to this client, only the operator's rules. `links` should
     cache its answers for one call, and no longer. `granted` are places outside the roots that the
     client's user allowed; no relative path starts there. `index` is the index of `roots` and `cwd`,
-    given if many calls are judged in the same context.
+    given if many calls are judged in the same context. `no_roots` says why there are no roots.
     """
 
     roots: RootSet
@@ -83,6 +83,7 @@ class CallContext(Struct, frozen=True):
     enforcing: bool = True
     granted: tuple[Root, ...] = ()
     index: RootIndex | None = None
+    no_roots: str = ""
 
 
 class ReadingResult(Struct, frozen=True):

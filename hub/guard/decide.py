@@ -32,21 +32,24 @@ _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 class Refused(Struct, frozen=True):
     """A call that does not reach its child.
 
-    `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it. Both are
-    empty if the call as a whole is refused. `roots` are the URIs of the client's roots.
+    `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it, or of a
+    command the word that was refused. Both are empty if the call as a whole is refused. `roots` are
+    the URIs of the client's roots, and `no_roots` says why there are none.
     """
 
     pointer: str
     path: str
     reason: str
     roots: tuple[str, ...]
+    no_roots: str = ""
 
     def message(self) -> str:
         """Return the refusal as one line, for the client and its model."""
         path = _one_line(self.path)
         if self.reason == OUTSIDE:
             roots = json.dumps(self.roots)
-            return f"Access denied: Path '{path}' is {OUTSIDE}. Current roots: {roots}"
+            why = f". {self.no_roots}" if self.no_roots and not self.roots else ""
+            return f"Access denied: Path '{path}' is {OUTSIDE}. Current roots: {roots}{why}"
         if not self.pointer:
             return f"Access denied: {self.reason}"
         return f"Access denied: Path '{path}' is refused: {self.reason}"
@@ -250,8 +253,11 @@ def _evaluate(
     for candidate in found:
         objection = judge.objection(candidate)
         if objection is not None:
-            refused = Refused(candidate.pointer, _text(candidate), objection, context.roots.uris)
-            return _Evaluation(refused, call, is_final=not judge.is_at_its_end)
+            is_final = not judge.is_at_its_end
+            path = judge.refused_word(candidate) or _text(candidate)
+            uris, why = context.roots.uris, context.no_roots
+            refused = Refused(candidate.pointer, path, objection, uris, why)
+            return _Evaluation(refused, call, is_final=is_final)
     if policy.rewrite == "verbatim":
         return _Evaluation(None, call)
     canonical = {candidate.pointer: judge.canonical(candidate) for candidate in found}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from hub.guard.arguments import PathCandidate
-from hub.guard.budget import FULL_BUDGET, Budget, Meter
+from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision
@@ -21,6 +21,7 @@ from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
 _WILDCARD = re.compile(r"[*?\[{(|^$]")
+_QUOTING = re.compile(r"['\"\\]")
 _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 
@@ -97,6 +98,39 @@ class Judge:
                 yield from self._evaluate_text(text, how, kind, value)
         except PathError as exc:
             yield ReadingResult(value, "as given", None, exc.reason)
+
+    def refused_word(self, candidate: PathCandidate) -> str | None:
+        """Return the first word of a refused command that is objected to, as the command has it.
+
+        None if it is no command, if no single word is refused, or if finding it takes too long.
+        """
+        command = candidate.value
+        if candidate.kind is not Kind.COMMAND or not isinstance(command, str):
+            return None
+        plain = _QUOTING.sub("", command)
+        try:
+            for word, texts in self._texts.words_of_command(command):
+                # What a shell would make of a variable is not for the client to read.
+                if word == command or not (word in command or word in plain):
+                    continue
+                if self._objects_to(word, texts):
+                    return word
+        except PathError:
+            pass
+        return None
+
+    def _objects_to(self, word: str, texts: Iterator[tuple[str, str, Kind]]) -> bool:
+        try:
+            for text, how, kind in texts:
+                self._to_read.spend(1 + len(text) // _WEIGHT)
+                results = self._evaluate_text(text, how, kind, word)
+                if any(one.objection is not None for one in results):
+                    return True
+        except TooMuchError:
+            raise
+        except PathError:
+            return True
+        return False
 
     def canonical(self, candidate: PathCandidate) -> str | None:
         """Return the resolved path of an absolute `Kind.PATH` value that has one reading only.

@@ -29,7 +29,7 @@ def told_of(here: EffectiveRoots) -> str | None:
         return None
     paths = here.roots.paths
     if not paths:
-        return "No path is allowed: no folder is shared"
+        return "No path is allowed: no folder is shared that can be used"
     shown = ", ".join(_one_line(path) for path in paths[:SHOWN])
     more = f", and {len(paths) - SHOWN} more that get-roots lists" if len(paths) > SHOWN else ""
     return f"Paths must be inside: {shown}{more}"

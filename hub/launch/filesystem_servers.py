@@ -59,10 +59,24 @@ def program_index(argv: Sequence[str]) -> int:
 
 def is_known(program: str) -> bool:
     """Return whether an argv element is a known filesystem server: bare, with version or path."""
+    return package_name(program) in _KNOWN or command_name(program).replace("_", "-") in _KNOWN
+
+
+def package_name(program: str) -> str:
+    """Return the package of an argv element, with its scope, without version: `@scope/name`."""
+    return _VERSION.split(_installed(program))[0]
+
+
+def command_name(program: str) -> str:
+    """Return the name of a package or command; of a script, that of the package it is part of."""
+    return short_name(_installed(program))
+
+
+def _installed(program: str) -> str:
     text = program.lower().removeprefix("npm:")
     for installed in _INSTALLED.finditer(text):
         text = installed[1].replace("\\", "/")
-    return _VERSION.split(text)[0] in _KNOWN or short_name(text).replace("_", "-") in _KNOWN
+    return text
 
 
 def short_name(program: str) -> str:

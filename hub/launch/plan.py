@@ -17,6 +17,7 @@ from hub.launch.filesystem_servers import (
     program_index,
     runs_elsewhere,
 )
+from hub.launch.stateless_servers import keeps_nothing
 from hub.launch.templates import Lookup, Template, TemplateError
 from hub.roots.roots import RootSet
 
@@ -110,13 +111,23 @@ def known_filesystem_server(template: LaunchTemplate) -> bool:
     return has_filesystem_word(template.name) or is_known(words[program_index(words)])
 
 
+def known_to_keep_nothing(template: LaunchTemplate) -> bool:
+    """Return whether the command is a server known to keep nothing between calls."""
+    return keeps_nothing(_written(template))
+
+
 def mentions_roots(template: LaunchTemplate) -> bool:
     """Return whether the template passes roots to the child, by a placeholder or its args mode.
 
     Every plan also sets `MCP_ROOTS_*` and a working directory; these do not count.
     """
     cwd = template.cwd is not None and template.cwd.mentions_roots
-    return cwd or _places_roots(template) or _adds_roots(template)
+    return cwd or passes_roots(template)
+
+
+def passes_roots(template: LaunchTemplate) -> bool:
+    """Return whether the template has roots in its command, arguments or environment."""
+    return _places_roots(template) or _adds_roots(template)
 
 
 def argv_directories(

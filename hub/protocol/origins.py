@@ -20,7 +20,8 @@ def origin_in(text: str) -> str | None:
     return f"{scheme}://{host}" + (f":{port}" if port and port != _PORTS.get(scheme) else "")
 
 
-def is_own(origin: str, host: str) -> bool:
-    """Return whether `origin` is the http or https origin of the server in the Host header."""
-    scheme = origin.partition("://")[0]
-    return scheme in {"http", "https"} and origin_in(f"{scheme}://{host}") == origin
+def is_own(origin: str, host: str, scheme: str | None = None) -> bool:
+    """Return whether `origin` is that of the server in the Host header; `scheme` None: any."""
+    said = origin.partition("://")[0]
+    known = {"http", "https"} if scheme is None else {scheme}
+    return said in known and origin_in(f"{said}://{host}") == origin

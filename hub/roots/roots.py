@@ -13,6 +13,8 @@ from hub.paths.resolve import Entry, Flavour, LinkReader, PathError, is_inside, 
 from hub.values import Json
 
 MAX_ROOTS = 256
+INACCESSIBLE = "Path is not accessible"
+"""How the reason begins why a root that is not there, or cannot be read, is rejected."""
 
 _UNSAFE = {
     Flavour.POSIX: ("/etc", "/usr", "/bin", "/boot", "/proc", "/sys", "/dev", "/System"),
@@ -202,9 +204,9 @@ def _look_up(path: str, links: LinkReader, flavour: Flavour) -> tuple[str, Entry
         canonical = resolve(path, cwd=None, links=links, flavour=flavour)
         found = links.entry(canonical)
     except PathError as exc:
-        raise RootError(f"Path is not accessible: {exc.reason}") from exc
+        raise RootError(f"{INACCESSIBLE}: {exc.reason}") from exc
     if found is None or found.kind not in {"directory", "file"}:
-        raise RootError("Path is not accessible")
+        raise RootError(INACCESSIBLE)
     return canonical, found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -14,7 +16,7 @@ from hub.guard.own_files import OWN
 from hub.guard.policy import Mode
 from hub.roots.roots import Root
 from hub.specs import ServerSpec
-from hub.values import Call, JsonObject, ServerName
+from hub.values import Call, Json, JsonObject, ServerName
 
 RECENT: Final = 20
 """Number of refusals that are kept."""
@@ -34,14 +36,19 @@ class Refusals:
         return list(self._recent)
 
     def add(
-        self, spec: ServerSpec, call: Call, refused: Refused, consent: Consent | None = None
+        self,
+        spec: ServerSpec,
+        call: Call,
+        refused: Refused,
+        consent: Consent | None = None,
+        told: Mapping[str, Json] = MappingProxyType({}),
     ) -> None:
-        """Keep a refusal, and log it for the operator."""
+        """Keep a refusal, and log it for the operator, who is `told` more than the client."""
         mode = spec.policy.mode
         details = refusal_details(spec.name, call, refused, consent)
         # The hub's own files are refused in every mode.
         is_refused = mode is Mode.ENFORCE or refused.reason == OWN
-        log.warning("refused" if is_refused else "would be refused", **details)
+        log.warning("refused" if is_refused else "would be refused", **details, **told)
         self._recent.append({**details, "mode": mode.value})
 
 

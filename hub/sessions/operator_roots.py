@@ -16,7 +16,7 @@ from hub.system.machine import Machine
 from hub.values import ServerName
 
 MAX_WARNED: Final = 1024
-"""Number of clients that are warned about as unrestricted, until the roots are replaced."""
+"""Number of warnings about clients without roots in force, until the roots are replaced."""
 
 
 class Operator:
@@ -41,7 +41,7 @@ class Operator:
         self._ceiling = _presence_of(roots.ceiling)
         self._servers = {name: _presence_of(spec.ceiling) for name, spec in servers.items()}
         self._followers: dict[object, Callable[[], None]] = {}
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str, str]] = set()
         self.version = 0
 
     def take(self, roots: OperatorRoots) -> None:
@@ -63,14 +63,15 @@ class Operator:
 
         return end
 
-    def is_first_warning(self, principal: str, client: str) -> bool:
-        """Return whether to log that this client is unrestricted: True once per client.
+    def is_first_warning(self, principal: str, client: str, about: str) -> bool:
+        """Return whether to log a warning `about` a client's roots: True once per client.
 
         Clients with the same principal and name count as one: many have a session per request.
         """
-        if (principal, client) in self._warned or len(self._warned) >= self._max_warned:
+        warning = (principal, client, about)
+        if warning in self._warned or len(self._warned) >= self._max_warned:
             return False
-        self._warned.add((principal, client))
+        self._warned.add(warning)
         return True
 
     def roots(self) -> OperatorRoots:

@@ -70,12 +70,21 @@ class RootsSettings(Struct, frozen=True):
     reuse: float = 0.0
 
 
+class ResultLimit(Struct, frozen=True):
+    """The largest result of a call, in `bytes` of JSON; `key` is the config key that says so."""
+
+    bytes: int
+    key: str
+
+
 class Services(Struct, frozen=True):
     """The parts of one hub that all sessions share.
 
     `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
     request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
     the servers' instructions. `environments` has the variables that launched servers inherit.
+    `has_config` False: the folders that the command line names bound all clients.
+    `max_result` None: results of any size are passed on.
     """
 
     info: JsonObject
@@ -91,10 +100,12 @@ class Services(Struct, frozen=True):
     expose: Expose = "tools"
     is_for_one: bool = False
     preface: str | None = None
+    max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
     environments: Mapping[ServerName, Mapping[str, str]] = field(
         default_factory=dict[ServerName, Mapping[str, str]]
     )
+    has_config: bool = True
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
         """Return the environment variables of a server's child, as far as they are known."""

@@ -10,7 +10,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.children.child import log_from
-from hub.children.slot import ChildSlot
+from hub.children.slot import ChildSlot, ClientOfKey
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import told_of
 from hub.jsonrpc.messages import Notification, Payload
@@ -18,12 +18,14 @@ from hub.jsonrpc.peer import GoneError, Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.effective import NOT_ASKED, EffectiveRoots, effective_roots, for_server
-from hub.roots.roots import EMPTY, Announcement, parse_announcement
+from hub.roots.no_roots import why_no_roots
+from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
 from hub.sessions.decisions import ConsentGrants, Refusals
 from hub.sessions.notifications import RELAYED, ClientNotifier
+from hub.sessions.root_warnings import warn_of_all_paths, warn_of_no_paths
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
@@ -56,12 +58,9 @@ class Session:
         self.unasked = False
         self.headers: Sequence[tuple[str, str]] | None = None
         self._root_hints: dict[ServerName, str | None] = {}
-        self._warned = False
         self._is_closed = False
         self._tasks = tasks
-        self._session_children = SessionChildren(
-            services, self.key, principal, self.asks, self._has_unknown_roots
-        )
+        self._session_children = SessionChildren(services, self.key, self._client_of_key)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -82,6 +81,8 @@ class Session:
         session.party, session.refusals = self.party, self.refusals
         session.headers = headers
         session.greeted(client)
+        if headers is None:
+            self.services.children.hold(self.key)
         if not client.declares("roots"):
             session.opened()
         return session
@@ -89,6 +90,16 @@ class Session:
     def greeted(self, client: Client) -> None:
         """Set the client and its capabilities, after `initialize` or from a modern request."""
         self.client = client
+        # A modern client has a session for each request.
+        tell = log.debug if client.is_modern else log.info
+        version = client.info.get("version")
+        shares = client.declares("roots")
+        tell("client", **self.named(), version=version, protocol=client.version, roots=shares)
+
+    def named(self) -> JsonObject:
+        """Return who the client is, as fields of a line of the log."""
+        name = None if self.client is None else self.client.info.get("name")
+        return {"client": name if isinstance(name, str) else None, "session": self.key}
 
     def opened(self) -> None:
         """Process that the client is ready: from now on it may be asked for its roots."""
@@ -104,6 +115,8 @@ class Session:
         self._unfollow()
         self.roots.ended()
         self._session_children.release()
+        if self.key == self.party:
+            self.services.children.let_go(self.key)
 
     # Roots
 
@@ -120,6 +133,8 @@ class Session:
         return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=unsafe)
 
     def _roots_changed(self) -> None:
+        known = self.known_effective()
+        log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
         self._tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
@@ -134,19 +149,22 @@ class Session:
         effective = effective_roots(
             await self.roots.current(outlet), self.services.operator.roots()
         )
-        if not (effective.enforcing or self._warned):
-            self._warned = True
-            self._warn()
+        self._warn(effective)
         return effective
 
-    def _warn(self) -> None:
+    def why_no_roots(self, effective: EffectiveRoots) -> str:
+        """Return a reason for the client why no root is in force; empty if one is, or need not."""
+        if effective.roots.roots or not effective.enforcing or self.unasked:
+            return ""
+        return why_no_roots(self.roots.state, self.services.operator.roots()).reason
+
+    def _warn(self, effective: EffectiveRoots) -> None:
         name = self.client.info.get("name") if self.client is not None else None
-        if self.services.operator.is_first_warning(self.principal, str(name)):
-            log.warning(
-                "this client is NOT restricted: it shares no roots, and there is no fallback",
-                client=name,
-                fix="set roots.fallback or --root, or roots.when_missing: deny",
-            )
+        operator, servers = self.services.operator, self.services.servers.values()
+        if not effective.enforcing:
+            warn_of_all_paths(servers, operator, self.principal, name)
+        elif not effective.roots.roots:
+            warn_of_no_paths(self.roots.state, operator, self.principal, name)
 
     def known_effective(self) -> EffectiveRoots:
         """Return the effective roots as far as they are known now, without asking."""
@@ -195,6 +213,16 @@ class Session:
         """Return the client's capabilities that children may use (`RELAYED`)."""
         return {} if self.client is None else self.client.declared(RELAYED)
 
+    def _client_of_key(self) -> ClientOfKey:
+        """Return what the keys of this session's children have of it.
+
+        A modern request over HTTP has nothing but the principal to tell its client by.
+        """
+        client = self.key
+        if self.is_modern:
+            client = self.party if self.headers is None else None
+        return ClientOfKey(self.key, client, self.principal, self.asks(), self._has_unknown_roots())
+
     def _has_unknown_roots(self) -> bool:
         declares = self.client is not None and self.client.declares("roots")
         return self.is_modern and declares and isinstance(self.roots.state.phase, NotConnected)
@@ -212,7 +240,7 @@ class Session:
     async def _move_children(self) -> None:
         """Apply changed roots to the children in use.
 
-        A child that can change its roots is told. Others are replaced; if the old child was ready,
+        A child that can go on with them is told. Others are replaced; if the old child was ready,
         the new one starts at once. Calls under way finish on the old child.
         """
         if self._is_closed:
@@ -220,16 +248,15 @@ class Session:
         effective = self.known_effective()
         self._tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in list(self._session_children.held.values()):
-            roots = EMPTY if slot.spec.share == "all" else self.at(slot.spec, effective).roots
-            if roots == slot.key.roots or self.services.children.share(slot, roots):
-                if slot.child is not None:
-                    # Its subscriptions must be judged again, by the new roots.
-                    slot.child.answers.leave(self.key)
-                self._renew_at(slot.spec)
-                continue
             following = self.slot_for(slot.spec, effective)
-            if slot.listing is not None:
-                self._tasks.start_soon(self._start, following)
+            if following is not slot:
+                if slot.listing is not None:
+                    self._tasks.start_soon(self._start, following)
+                continue
+            if slot.child is not None:
+                # Its subscriptions must be judged again, by the new roots.
+                slot.child.answers.leave(self.key)
+            self._renew_at(slot.spec)
         await self._start_eager()
 
     async def _start_eager(self) -> None:

@@ -4,68 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from hub.children.clients import ChildUser
-from hub.children.slot import ChildKey, ChildSlot, key_of
+from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
-from hub.values import JsonObject, ServerName, SessionKey
+from hub.values import ServerName, SessionKey
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class SessionChildren:
-    """The child slots that one session has leased (`held`).
-
-    `asks` returns the client capabilities that children may use. `unknown` returns whether the
-    client has roots but was not asked for them.
-    """
+    """The child slots that one session has leased (`held`); `client` describes the session."""
 
     def __init__(
-        self,
-        services: Services,
-        session: SessionKey,
-        principal: str,
-        asks: Callable[[], JsonObject],
-        unknown: Callable[[], bool],
+        self, services: Services, session: SessionKey, client: Callable[[], ClientOfKey]
     ) -> None:
         self.held: dict[ServerName, ChildSlot] = {}
         self._services = services
         self._session = session
-        self._principal = principal
-        self._asks = asks
-        self._unknown = unknown
+        self._client = client
 
     def slot_for(self, spec: ServerSpec, here: EffectiveRoots, user: ChildUser) -> ChildSlot:
         """Return the slot of a server's child for the effective roots `here`.
 
-        A slot that was leased for other roots is released.
+        A child that was leased for other roots goes on with these, or is released.
         """
-        key = self._key(spec, here)
+        key, children = self._key(spec, here), self._services.children
         held = self.held.get(spec.name)
-        if held is not None and held.key == key:
+        if held is None:
+            slot = self.held[spec.name] = children.lease(spec, key, self._session, user)
+            return slot
+        if held.key == key:
             return held
-        slot = self._services.children.lease(spec, key, self._session, user)
-        self.held[spec.name] = slot
-        if held is not None:
-            self._services.children.release(held, self._session, at_once=True)
+        reason = children.move(held, key)
+        if reason is None:
+            return held
+        if held.is_running and held.key.session is not None:
+            log.warning(
+                "started anew for other roots; what it kept is gone", server=spec.name, why=reason
+            )
+        slot = self.held[spec.name] = children.lease(spec, key, self._session, user)
+        children.release(held, self._session, at_once=True)
         return slot
 
     def release(self) -> None:
         """Release all slots."""
         for slot in self.held.values():
-            # With `share: session` no other session can use the child.
-            alone = slot.spec.share == "session"
+            alone = slot.key.session == self._session
             self._services.children.release(slot, self._session, at_once=alone)
         self.held.clear()
 
     def _key(self, spec: ServerSpec, here: EffectiveRoots) -> ChildKey:
-        return key_of(
-            spec,
-            self._services.plans.of(spec, here),
-            EMPTY if spec.share == "all" else here.roots,
-            principal=self._principal,
-            # A modern child gets the client's capabilities with each request.
-            asks={} if spec.era == "modern" else self._asks(),
-            session=self._session,
-            unknown=self._unknown(),
-        )
+        roots = EMPTY if spec.share == "all" else here.roots
+        key = key_of(spec, self._services.plans.of(spec, here), roots, self._client())
+        return self._services.children.settled(key)

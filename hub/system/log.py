@@ -24,11 +24,11 @@ LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
 
-class StderrLog(logging.Handler):
+class ThreadedLog(logging.Handler):
     """Writes to stderr in a thread of its own: if nobody reads it, the hub goes on.
 
-    `write` may block, and may raise OSError. `backlog` lines may wait for it, and at the end the
-    hub waits `patience` seconds for it.
+    `write`, for another place than stderr, may block, and may raise OSError. `backlog` lines may
+    wait for it, and at the end the hub waits `patience` seconds for it.
     """
 
     def __init__(
@@ -80,9 +80,15 @@ def _write(text: str) -> None:
 
 
 def configure_logs(
-    form: Literal["text", "json"], level: str = "info", handler: logging.Handler | None = None
+    form: Literal["text", "json"],
+    level: str = "info",
+    handler: logging.Handler | None = None,
+    file: logging.Handler | None = None,
 ) -> None:
-    """Send the log and warnings of libraries to stderr. Stdout is reserved for the protocol."""
+    """Send the log and warnings of libraries to stderr. Stdout is reserved for the protocol.
+
+    `handler` stands in for stderr. `file` gets the same lines.
+    """
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=form == "json"),
@@ -97,23 +103,38 @@ def configure_logs(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = handler or StderrLog()
+    handler = handler or ThreadedLog()
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared, processors=[remove, *_renderers(form)]
+    handlers = [handler] if file is None else [handler, file]
+    for one in handlers:
+        colors = one is handler and sys.stderr.isatty()
+        renderers = _renderers(form, colors=colors)
+        one.setFormatter(
+            structlog.stdlib.ProcessorFormatter(
+                foreign_pre_chain=shared, processors=[remove, *renderers]
+            )
         )
-    )
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = handlers
     root.setLevel(logging.WARNING)
     logging.getLogger("hub").setLevel(level.upper())
 
 
-def _renderers(form: Literal["text", "json"]) -> list[Processor]:
+def is_logged(level: str) -> bool:
+    """Return whether lines of this level are written: some cost too much to be made in vain."""
+    return logging.getLogger("hub").isEnabledFor(logging.getLevelNamesMapping()[level.upper()])
+
+
+def note_in_file(text: str) -> None:
+    """Write a line that stderr has already to the log's file, if there is one."""
+    for handler in logging.getLogger().handlers[1:]:
+        record = {"name": "hub", "levelname": "ERROR", "levelno": logging.ERROR, "msg": "%s"}
+        handler.handle(logging.makeLogRecord({**record, "args": (text,)}))
+
+
+def _renderers(form: Literal["text", "json"], *, colors: bool) -> list[Processor]:
     if form == "json":
         return [structlog.processors.ExceptionRenderer(), structlog.processors.JSONRenderer()]
-    colors = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, pad_event_to=0, exception_formatter=_traceback
     )

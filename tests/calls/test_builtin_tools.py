@@ -106,6 +106,19 @@ async def test_it_says_which_roots_are_refused_and_what_the_ceiling_is(top: Path
     assert found["rejected"] == [{"uri": f"file://{top}/none", "reason": "Path is not accessible"}]
 
 
+async def test_it_says_why_there_are_no_roots(top: Path) -> None:
+    async with rig({}, {}) as at:
+        gone, failing, fine = at.client(top / "gone"), at.client(top / "a"), at.client(top / "a")
+        failing.answers["roots/list"] = failure(-32601, "Method not found")
+        said = [(await report(client)).get("whyNoRoots") for client in (gone, failing, fine)]
+    assert said == [
+        "The client shares 1 folder, and it cannot be used on the hub's machine: "
+        f"file://{top}/gone: Path is not accessible.",
+        "The client has roots, but they could not be read: the client's answer: Method not found.",
+        None,
+    ]
+
+
 async def test_it_says_where_each_server_stands(top: Path) -> None:
     files = launched("files", "--token", "${TOKEN}", "${roots}", ceiling=roots_at(top / "a"))
     fakes = {"files": FakeChild(ECHO), "idle": FakeChild()}
@@ -120,6 +133,7 @@ async def test_it_says_where_each_server_stands(top: Path) -> None:
     for server in servers:
         assert isinstance(server, dict)
         assert isinstance(server.pop("confinement"), str)
+        assert server.pop("sharing") == "clients with the same roots share a process"
     assert servers == [
         {
             "name": "files",

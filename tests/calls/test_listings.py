@@ -14,7 +14,7 @@ from hub.jsonrpc.messages import as_object
 from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
 from tests.kit.rigs import FakeClient, Rig, launched, remote, rig
 from tests.kit.trees import plant
 
@@ -94,6 +94,51 @@ async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_
         fakes["a"].link.answer(asked["id"], handshake)
         await client.outlet.signals.until(lambda: len(client.outlet.messages) == len(LIST_CHANGED))
         assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
+
+
+async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogs_module, "LIST_GRACE", 0.01)
+    fakes = {
+        "a": FakeChild(ECHO, answers={"tools/list": SILENT}),
+        "b": FakeChild(ECHO),
+        "c": FakeChild(ECHO),
+    }
+    fakes["c"].refuses_to_open = ChildError("no command")
+    async with rig({name: remote(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        monkeypatch.setattr(catalogs_module, "LIST_GRACE", 3600)
+        with anyio.fail_after(5):
+            assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+            assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        assert len(fakes["a"].links) == 1
+
+
+async def test_a_list_does_not_wait_again_where_the_only_child_took_long_to_fail() -> None:
+    now = [1000.0]
+    fake = FakeChild(ECHO, answers={"initialize": SILENT})
+    async with rig({"a": remote("a")}, {"a": fake}, clock=lambda: now[0]) as at:
+        client = at.client()
+        async with anyio.create_task_group() as lists:
+            lists.start_soon(shown, at, client)
+            link = await fake.connected()
+            first = await link.request("initialize")
+            now[0] += catalogs_module.LIST_GRACE
+            link.answer(first["id"], failure(-1, "broken"))
+        (slot,) = client.session.slots
+        assert slot.is_late
+        now[0] += 1000
+        with anyio.fail_after(5):
+            assert await shown(at, client) == [GET_ROOTS]
+            handshake = FakeChild(ECHO).answers["initialize"]
+            assert not callable(handshake)
+            asked = await (await fake.connected(2)).request("initialize")
+            fake.link.answer(asked["id"], handshake)
+            await client.outlet.signals.until(lambda: bool(client.outlet.messages))
+            assert await shown(at, client) == [GET_ROOTS, "echo"]
+        assert not slot.is_late
 
 
 async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started(

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
 from hub.children.handshake import HubIdentity, ServerHandshake
 from hub.children.pool import ChildLimits
-from hub.children.slot import ChildSlot, key_of
+from hub.children.slot import ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
@@ -22,7 +23,7 @@ READY = Ready(ServerHandshake("legacy", "2025-11-25", {}, {}, "", {}), Listing()
 
 def slot(*sessions: str) -> ChildSlot:
     """Return a place that sessions wait for."""
-    key = key_of(SPEC, None, EMPTY, principal="", asks={}, session=SessionKey(""))
+    key = key_of(SPEC, None, EMPTY, ClientOfKey(SessionKey(""), None, "", {}))
     users = {SessionKey(session): RecordingLessee() for session in sessions}
     return ChildSlot(key, SPEC, users=dict(users))
 
@@ -53,6 +54,17 @@ def test_a_child_of_nobodys_makes_room_first_and_then_the_longest_unused() -> No
     room, those = ChildLimits(1, 9), [held, late, idlest, early]
     for expected in (early, late, idlest, held):
         assert room.made_for(slot("c"), those) == [expected]
+        those.remove(expected)
+
+
+def test_a_child_that_may_keep_something_for_a_client_makes_room_last() -> None:
+    own, away = running("a", used_at=1.0), running(used_at=2.0)
+    for one in (own, away):
+        one.key = replace(one.key, session=SessionKey("a"))
+    held, unused = running("b", used_at=4.0), running(used_at=3.0)
+    those = [own, away, held, unused]
+    for expected in (unused, held, own, away):
+        assert ChildLimits(1, 9).made_for(slot("c"), those) == [expected]
         those.remove(expected)
 
 

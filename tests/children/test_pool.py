@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
@@ -13,7 +14,7 @@ from hub.children import pool as pool_module
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
 from hub.children.pool import ChildPool
-from hub.children.slot import ChildSlot, key_of
+from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
@@ -65,7 +66,7 @@ class Home:
         planned: LaunchPlan | None = None,
         principal: str = "",
     ) -> ChildSlot:
-        key = key_of(spec, planned, roots, principal=principal, asks={}, session=session)
+        key = key_of(spec, planned, roots, ClientOfKey(session, session, principal, {}))
         return self.children.lease(spec, key, session, RecordingLessee())
 
     async def failure_of(self, slot: ChildSlot) -> str:
@@ -84,10 +85,10 @@ async def home(
             yield made
 
 
-def plan_at(directory: object) -> LaunchPlan:
+def plan_at(*directories: object) -> LaunchPlan:
     target = launched().target
     assert isinstance(target, LaunchTemplate)
-    return plan(target, roots_at(directory), {})
+    return plan(target, roots_at(*directories), {})
 
 
 async def test_nothing_is_started_before_it_is_needed() -> None:
@@ -415,17 +416,74 @@ async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:
     assert "the hub is shutting down" in await at.failure_of(other)
 
 
+def with_roots(slot: ChildSlot, roots: RootSet) -> ChildKey:
+    return replace(slot.key, roots=roots)
+
+
 async def test_a_remote_child_of_one_session_gets_other_roots_in_place(tmp_path: object) -> None:
     first, second = roots_at(tmp_path), roots_at("/")
     async with home() as at:
         slot = at.lease(roots=first)
-        assert at.children.share(slot, second)
+        assert at.children.move(slot, with_roots(slot, second)) is None
         assert (slot.key.roots, at.fake.links) == (second, [])
         await at.children.obtain(slot)
-        assert at.children.share(slot, first)
+        assert at.children.move(slot, with_roots(slot, first)) is None
         await at.fake.link.request("notifications/roots/list_changed")
         assert at.lease(roots=first) is slot, "it is found under its new key"
         assert await at.children.obtain(slot) is slot.child
+
+
+async def test_a_process_is_told_of_other_roots_in_place(tmp_path: Path) -> None:
+    spec, first, second = launched(), roots_at(tmp_path), roots_at(tmp_path, "/")
+    async with home() as at:
+        slot = at.lease(spec=spec, roots=first, planned=plan_at(tmp_path))
+        child = await at.children.obtain(slot)
+        planned = plan_at(tmp_path, "/")
+        assert at.children.move(slot, replace(slot.key, roots=second, plan=planned)) is None
+        await at.fake.link.request("notifications/roots/list_changed")
+        assert await at.children.obtain(slot) is child
+        assert slot.plan == plan_at(tmp_path), "it still runs as it was launched"
+        child.stop()
+        await at.fake.ended()
+        await at.children.obtain(slot)
+        assert [link.plan for link in at.fake.links] == [plan_at(tmp_path), planned]
+
+
+async def test_a_child_that_is_not_open_yet_is_launched_as_planned_before_its_key_changed(
+    tmp_path: Path,
+) -> None:
+    spec, first, second = launched(), roots_at(tmp_path), roots_at(tmp_path, "/")
+    async with home() as at:
+        slot = at.lease(spec=spec, roots=first, planned=plan_at(tmp_path))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(at.children.obtain, slot)
+            while slot.child is None:
+                await anyio.lowlevel.checkpoint()
+            key = replace(slot.key, roots=second, plan=plan_at(tmp_path, "/"))
+            assert at.children.move(slot, key) is None
+        assert [link.plan for link in at.fake.links] == [slot.plan] == [plan_at(tmp_path)]
+
+
+async def test_the_child_of_a_modern_client_is_found_with_the_roots_of_its_next_request(
+    tmp_path: Path,
+) -> None:
+    spec, request = launched(share="auto"), SessionKey("a request")
+
+    def key(*paths: object) -> ChildKey:
+        client = ClientOfKey(request, ALICE, "", {})
+        return key_of(spec, plan_at(*paths), roots_at(*paths), client)
+
+    async with home() as at:
+        children = at.children
+        children.hold(ALICE)
+        slot = children.lease(spec, key(tmp_path), request, RecordingLessee())
+        child = await children.obtain(slot)
+        children.release(slot, request, at_once=True)
+        assert children.lease(spec, key(tmp_path, "/"), request, RecordingLessee()) is slot
+        assert await children.obtain(slot) is child, "its client is still connected"
+        children.release(slot, request)
+        children.let_go(ALICE)
+        await at.fake.ended()
 
 
 async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: object) -> None:
@@ -434,7 +492,7 @@ async def test_a_child_that_has_no_roots_or_shall_have_none_does_not(tmp_path: o
         for before, after in ((EMPTY, rooted), (rooted, EMPTY)):
             slot = at.lease(roots=before)
             await at.children.obtain(slot)
-            assert not at.children.share(slot, after)
+            assert at.children.move(slot, with_roots(slot, after)) is not None
             assert slot.key.roots == before
             assert at.fake.link.requests("notifications/roots/list_changed") == []
 
@@ -446,22 +504,23 @@ async def test_a_child_keeps_its_roots_while_calls_of_others_are_under_way(
     async with home() as at:
         slot = at.lease(roots=first)
         child = await at.children.obtain(slot)
+        moved = with_roots(slot, second)
         with in_flight(child.answers, RecordingAsker("somebody else")):
-            assert not at.children.share(slot, second)
+            assert at.children.move(slot, moved) == "other clients use it, too"
         with in_flight(child.answers, RecordingAsker(ALICE)):
-            assert at.children.share(slot, second)
+            assert at.children.move(slot, moved) is None
 
 
-@pytest.mark.parametrize("why", ["launched", "shared", "taken"])
+@pytest.mark.parametrize("why", ["idle", "shared", "taken"])
 async def test_another_child_does_not(tmp_path: object, why: str) -> None:
     roots, others = roots_at(tmp_path), roots_at("/")
     async with home() as at:
-        slot = at.lease(planned=plan_at(tmp_path) if why == "launched" else None, roots=roots)
+        slot = at.lease(planned=plan_at(tmp_path) if why == "idle" else None, roots=roots)
         if why == "shared":
             at.lease(BOB, roots=roots)
         if why == "taken":
             at.lease(BOB, roots=others)
-        assert not at.children.share(slot, others)
+        assert at.children.move(slot, with_roots(slot, others)) is not None
         assert slot.key.roots == roots
 
 
@@ -495,7 +554,8 @@ async def test_roots_are_declared_to_a_child_that_gets_some(
 
 async def test_what_a_client_can_do_is_declared_to_its_child() -> None:
     async with home() as at:
-        key = key_of(SPEC, None, EMPTY, principal="", asks={"sampling": {"x": 1}}, session=ALICE)
+        client = ClientOfKey(ALICE, ALICE, "", {"sampling": {"x": 1}})
+        key = key_of(SPEC, None, EMPTY, client)
         await at.children.obtain(at.children.lease(SPEC, key, ALICE, RecordingLessee()))
         sent = (await at.fake.link.request("initialize"))["params"]
         assert sent["capabilities"] == {"sampling": {"x": 1}}

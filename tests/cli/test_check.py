@@ -148,6 +148,9 @@ def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_
     assert (shown["cwd"], shown["roots"]) == (str(top), [])
     assert run("plan") == 0
     assert "  root   (none: clients without roots are not restricted)" in capsys.readouterr().out
+    configure(monkeypatch, {"s": {"command": "x", "args": ["${roots}"]}})
+    assert run("plan") == 0
+    assert "  root   (none: clients without roots give it no folder)" in capsys.readouterr().out
     configure(monkeypatch, {"s": {"command": "x"}}, roots={"when_missing": "deny"})
     (shown,) = planned(capsys)
     assert shown["cwd"] == "(an empty private directory)"
@@ -187,9 +190,31 @@ def test_a_plan_needs_a_config() -> None:
 def test_a_config_that_is_fine_is_said_to_be(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(monkeypatch, {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1:9/"}})
+    configure(monkeypatch, {"a": {"command": "sh"}, "b": {"url": "http://127.0.0.1:9/"}})
     assert run("check") == 0
-    assert capsys.readouterr().out == "2 servers: a, b. The config is fine.\n"
+    fine, sharing = capsys.readouterr().out.splitlines()
+    assert fine == "2 servers: a, b. The config is fine."
+    assert sharing.startswith("a, b: a process for each session; ")
+
+
+def test_it_is_said_who_shares_a_server_and_why(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plant(top, "bin/uvx", "bin/sh") / "bin" / "uvx").chmod(0o755)
+    (top / "bin" / "sh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{top}/bin")
+    git = {"command": "uvx", "args": ["mcp-server-git"]}
+    told = {"command": "sh", "share": "roots"}
+    configure(monkeypatch, {"git": git, "think": {"command": "sh"}, "told": told, "web": git})
+    assert run("check") == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "git, web: clients with the same roots share a process (known to keep nothing between "
+        "calls)",
+        "think: a process for each session; over HTTP, clients of protocol 2026-07-28 have none: "
+        "those with one token and the same roots share a process (may keep something between "
+        "calls; if not, `share: roots`)",
+        "told: clients with the same roots share a process (`share: roots`)",
+    ]
 
 
 def test_a_check_asks_to_set_paths_for_a_remote_server(
@@ -246,10 +271,10 @@ def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch)
 def test_warnings_are_shown(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = {"command": "x", "nonsense": 1}
+    entry = {"command": "sh", "nonsense": 1}
     (top / "client.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
     assert run("check", "--config", "client.json") == 0
-    warning, fine = capsys.readouterr().out.splitlines()
+    warning, fine, _ = capsys.readouterr().out.splitlines()
     assert warning.startswith("warning: client.json: ")
     assert fine == "1 server: a. The config is fine."
     assert run("plan", "--config", "client.json") == 0
@@ -267,7 +292,7 @@ def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
         return opened
 
     monkeypatch.setattr(app, "opener", opener)
-    configure(monkeypatch, {name: {"command": "x"} for name in children})
+    configure(monkeypatch, {name: {"command": "sh"} for name in children})
 
 
 def test_connecting_shows_what_servers_offer(
@@ -278,8 +303,8 @@ def test_connecting_shows_what_servers_offer(
     assert run("check", "--connect") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 servers: one, two. The config is fine."
-    assert set(lines[1:3]) == {"one: starting", "two: starting"}
-    shown = {line.rpartition(", ")[0] for line in lines[3:-1]}
+    assert set(lines[2:4]) == {"one: starting", "two: starting"}
+    shown = {line.rpartition(", ")[0] for line in lines[4:-1]}
     assert shown == {
         "one: fake 1 (2025-11-25); 2 tools: echo, read; 0 resources, 0 templates, 0 prompts",
         "two: fake 1 (2026-07-28); 0 tools: -; 0 resources, 0 templates, 0 prompts",
@@ -292,9 +317,131 @@ def test_connecting_shows_no_tool_that_clients_do_not_see(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(monkeypatch, one=FakeChild(ECHO, READ))
-    configure(monkeypatch, {"one": {"command": "x", "tools": {"deny": ["ec*"]}}})
+    configure(monkeypatch, {"one": {"command": "sh", "tools": {"deny": ["ec*"]}}})
     assert run("check", "--connect") == 0
     assert "; 1 tools (1 more left out): read; " in capsys.readouterr().out
+
+
+def problems(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """Return the problems that a check finds, in order; the exit code says whether there are."""
+    code = run("check", *arguments)
+    shown = capsys.readouterr().out.splitlines()
+    found = [line.removeprefix("problem: ") for line in shown if line.startswith("problem: ")]
+    assert code == bool(found)
+    assert any("The config is fine." in line for line in shown) == (not found) or arguments
+    return found
+
+
+@pytest.fixture
+def programs(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let there be two programs on the PATH."""
+    for name in ("npx", "uvx"):
+        program = plant(top, f"bin/{name}") / "bin" / name
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{top}/bin")
+    return top
+
+
+PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
+    ({"command": "npx"}, None),
+    ({"command": "TOP/bin/npx"}, None),
+    ({"command": "bin/npx"}, None),
+    ({"command": "npxx"}, "there is no program 'npxx' on the PATH. Did you mean npx?"),
+    (
+        {"command": "deno"},
+        "there is no program 'deno' on the PATH. Install it, or write its whole path.",
+    ),
+    (
+        {"command": "npx -y 'a b'"},
+        'there is no program "npx -y \'a b\'". Write `command: npx` and `args: ["-y", "a b"]`.',
+    ),
+    (
+        {"command": "npx", "env": {"PATH": "/nowhere"}},
+        "there is no program 'npx' on the PATH. Install it, or write its whole path.",
+    ),
+    (
+        {"command": "npx -y @scope/server"},
+        "there is no program 'TOP/npx -y @scope/server'. "
+        'Write `command: npx` and `args: ["-y", "@scope/server"]`.',
+    ),
+    ({"command": "sub/x"}, "there is no program 'TOP/sub/x'. Install it, or write its whole path."),
+]
+
+
+@pytest.mark.parametrize(("server", "problem"), PROGRAMS)
+def test_a_program_that_is_not_there_is_a_problem(
+    server: dict[str, Any],
+    problem: str | None,
+    programs: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    filled = json.loads(json.dumps(server).replace("TOP", str(programs)))
+    configure(monkeypatch, {"s": filled, "far": {"url": "http://127.0.0.1:9/"}})
+    found = problems(capsys)
+    if problem is None:
+        assert found == []
+    else:
+        assert found == [f"servers.s.command: {problem.replace('TOP', str(programs))}"]
+
+
+def test_folders_that_are_not_there_are_problems(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = {"fallback": [f"{top}/a", f"{top}/my file"], "ceiling": [str(top), f"{top}/gone/x"]}
+    configure(monkeypatch, {"s": {"command": "sh"}}, roots=roots)
+    assert problems(capsys) == [
+        f"roots.fallback: {top}/my file: there is no such folder. Did you mean my files?",
+        f"roots.ceiling: {top}/gone/x: there is no such folder. Make it, or take it out.",
+    ]
+
+
+def test_an_audit_file_that_cannot_be_written_is_a_problem(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "link").symlink_to("a.log")
+    for name, problem in (
+        ("a/audit.jsonl", None),
+        ("none/audit.jsonl", f"there is no directory {top}/none. Make it, or name another file."),
+        ("a", "it is a directory. Name a file in it."),
+        ("link", "it is a symbolic link. Name the file itself."),
+    ):
+        configure(monkeypatch, {"s": {"command": "sh"}}, audit={"file": f"{top}/{name}"})
+        told = [] if problem is None else [f"audit.file: {top}/{name}: {problem}"]
+        assert problems(capsys) == told
+    assert not (top / "a" / "audit.jsonl").exists()
+
+
+TYPOS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"allow": ["*"], "deny": ["ec*"], "overrides": {"read": {"title": "R"}}}, []),
+    ({"deny": ["ecko"]}, ["deny: 'ecko' is no tool of one. Did you mean echo?"]),
+    ({"deny": ["delete_*"]}, ["deny: 'delete_*' is no tool of one. It has: echo, read."]),
+    (
+        {"overrides": {"raed": {"title": "R"}}},
+        ["overrides: 'raed' is no tool of one. Did you mean read?"],
+    ),
+    (
+        {"allow": ["rread"]},
+        [
+            "allow: 'rread' is no tool of one. Did you mean read?",
+            "leaves none of its 2 tools: clients see nothing of one.",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("tools", "found"), TYPOS)
+def test_names_that_are_no_tools_are_problems_once_the_server_is_asked(
+    tools: dict[str, Any],
+    found: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play(monkeypatch, one=FakeChild(ECHO, READ))
+    configure(monkeypatch, {"one": {"command": "sh", "tools": tools}})
+    assert problems(capsys) == []
+    told = [line.removeprefix("servers.one.tools") for line in problems(capsys, "--connect")]
+    assert [line.lstrip(".: ") for line in told] == found
 
 
 def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(

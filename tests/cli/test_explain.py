@@ -2,11 +2,13 @@ import json
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hub.cli import explain
 from hub.errors import ConfigError, RouteError, StartError
+from tests.kit.changes import Setup
 from tests.kit.trees import PROJECT, plant
 
 
@@ -40,6 +42,9 @@ def test_a_refused_call_is_explained_reading_by_reading(
         f'"%2e%2e" as given {tree}/project/%2e%2e fine',
         f'".." percent-decoded {tree} {outside}',
         f"\"{tree}\" percent-decoded, '..' removed first {tree} {outside}",
+        "",
+        # A relative path is read from each root: '..' leaves every one.
+        "No change that is known would let this call pass.",
     ]
 
 
@@ -133,6 +138,118 @@ def test_a_tool_that_clients_are_not_offered_is_not_said_to_be_callable(tree: Pa
     assert run("git.git_log", "--config", str(config)) == 0
     with pytest.raises(RouteError, match=r"^servers\.git\.tools: hides 'git_reset'"):
         run("git.git_reset", "--config", str(config))
+
+
+FILES = {"command": "mcp-server-filesystem"}
+PERMISSIONS: list[tuple[dict[str, Any], list[str], dict[str, Any], list[str]]] = [
+    ({"roots": {"fallback": ["TOP/docs"]}}, [], {"path": "TOP/project/a.txt"}, ["roots.fallback"]),
+    ({}, ["TOP/docs"], {"path": "TOP/project/a.txt"}, ["--root"]),
+    (
+        {"roots": {"fallback": ["TOP/docs"], "ceiling": ["TOP/docs"], "deny": ["*.txt", "a*"]}},
+        [],
+        {"path": "TOP/project/a.txt"},
+        ["roots.fallback", "roots.ceiling", "roots.deny", "roots.deny"],
+    ),
+    (
+        {"roots": {"fallback": ["TOP"], "access": [{"path": "TOP/project", "access": "read"}]}},
+        [],
+        {"source": "TOP/project/a.txt", "path": "TOP/docs/b.md"},
+        ["roots.access"],
+    ),
+    (
+        {"roots": {"fallback": ["TOP/docs"]}},
+        [],
+        {"paths": ["TOP/project/a.txt", "TOP/docs/b.md", "/etc/passwd"], "cwd": 7},
+        [
+            "roots.fallback",
+            "roots.fallback",
+            "roots.allow_unsafe",
+            "servers.files.tools.overrides.read.arguments",
+        ],
+    ),
+    (
+        {"servers": {"files": {**FILES, "args": ["TOP/docs"]}}},
+        [],
+        {"path": "TOP/project/a.txt"},
+        ["servers.files.args"],
+    ),
+    (
+        {
+            "roots": {"fallback": ["TOP"]},
+            "servers": {"files": {"command": "x", "guard": {"refuse_options": True}}},
+        },
+        [],
+        {"branch": "-x"},
+        ["servers.files.guard.refuse_options"],
+    ),
+    (
+        {"roots": {"fallback": ["TOP"]}, "guard": {"symlinks": "deny"}},
+        [],
+        {"path": "TOP/link"},
+        ["servers.files.guard.symlinks"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "given", "arguments", "keys"), PERMISSIONS)
+def test_the_changes_that_are_named_let_the_call_pass(  # noqa: PLR0913, PLR0917 - one case
+    config: dict[str, Any],
+    given: list[str],
+    arguments: dict[str, Any],
+    keys: list[str],
+    tree: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tree / "link").symlink_to("docs")
+    raw = {"version": 1, "servers": {"files": {"command": "x"}}, **config}
+    filled = json.loads(json.dumps([raw, given, arguments]).replace("TOP", str(tree)))
+    setup = Setup(filled[0], filled[1])
+
+    def explained(setup: Setup) -> tuple[int, list[str]]:
+        (tree / "hub.json").write_text(json.dumps(setup.config))
+        roots = [text for folder in setup.given for text in ("--root", folder)]
+        named = ("--config", f"{tree}/hub.json", "--arguments", json.dumps(filled[2]))
+        code = run("files.read", *named, *roots)
+        shown = capsys.readouterr().out
+        changes = shown.partition("It passes after:\n")[2].splitlines()
+        return code, [line[2:] for line in changes if line.startswith("  ")]
+
+    code, changes = explained(setup)
+    assert (code, [change.partition(": ")[0] for change in changes]) == (1, keys)
+    assert explained(setup.after(changes)) == (0, [])
+
+
+def test_what_nothing_allows_is_said_to_be_so(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = '{"a":' * 70 + "1" + "}" * 70
+    for arguments in (deep, '{"path": "/etc/passwd"}'):
+        assert run("a.b", "--arguments", arguments, "--root", str(tree)) == 1
+        out = capsys.readouterr().out
+        assert out.endswith("No change that is known would let this call pass.\n")
+        assert run("a.b", "--json", "--arguments", arguments, "--root", str(tree)) == 1
+        assert json.loads(capsys.readouterr().out)["allowedBy"] is None
+
+
+def test_a_program_reads_the_changes(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = json.dumps({"path": f"{tree}/docs/b.md"})
+    assert run("a.b", "--json", "--arguments", path, "--root", f"{tree}/project") == 1
+    change = {"key": "--root", "op": "add", "value": f"{tree}/docs"}
+    assert json.loads(capsys.readouterr().out)["allowedBy"] == [change]
+
+
+@pytest.mark.parametrize(
+    ("servers", "call"),
+    [(["files"], "read"), (["files"], "files.read"), (["files", "git"], "files__read")],
+)
+def test_a_call_may_be_named_as_clients_name_it(
+    servers: list[str], call: str, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"version": 1, "servers": {name: {"command": "x"} for name in servers}}
+    (tree / "hub.json").write_text(json.dumps(config))
+    given = ("--config", f"{tree}/hub.json", "--root", f"{tree}/project")
+    assert run(call, "--arguments", '{"path": "a.txt"}', *given) == 0
+    assert capsys.readouterr().out.startswith("files.read: allowed\n")
 
 
 @pytest.mark.live

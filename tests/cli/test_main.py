@@ -28,7 +28,7 @@ class Logs:
     def __init__(self) -> None:
         self.configured: list[tuple[str, str]] = []
 
-    def __call__(self, form: str, level: str) -> None:
+    def __call__(self, form: str, level: str, *, file: object = None) -> None:
         self.configured.append((form, level))
 
 
@@ -110,7 +110,9 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"roots-hub {version('roots-hub')}\n"
 
 
-@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+@pytest.mark.parametrize(
+    "command", ["run", "wrap", "check", "plan", "schema", "explain", "tools", "call", "roots"]
+)
 def test_each_command_has_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
@@ -126,6 +128,25 @@ def test_the_log_is_configured_before_anything_is_done(
     assert logs.configured == [("text", "info")]
     assert main(["--log-format", "json", "--log-level", "debug", "schema"]) == 0
     assert logs.configured[1:] == [("json", "debug")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--log-level", "debug", "schema", "--log-format", "json"],
+        ["schema", "--log-level", "debug", "--log-format", "json"],
+        ["--log-level", "error", "--log-format", "json", "schema", "--log-level", "debug"],
+        ["roots", "--log-level", "debug", "detect", "--log-format", "json"],
+    ],
+)
+def test_the_log_is_set_on_either_side_of_the_command(arguments: list[str], logs: Logs) -> None:
+    assert main(arguments) == 0
+    assert logs.configured == [("json", "debug")]
+
+
+def test_what_follows_the_two_dashes_of_wrap_is_the_servers(logs: Logs) -> None:
+    assert main(["wrap", "--log-level", "debug", "--", "no-such-x", "--log-level", "x"]) == 1
+    assert logs.configured == [("text", "debug")]
 
 
 # Exit codes
@@ -379,7 +400,9 @@ def test_nothing_looks_for_garbage_while_the_hub_loads(monkeypatch: pytest.Monke
     assert [*looking, gc.isenabled()] == [False, True]
 
 
-@pytest.mark.parametrize("command", ["run", "wrap", "check", "plan", "schema", "explain", "roots"])
+@pytest.mark.parametrize(
+    "command", ["run", "wrap", "check", "plan", "schema", "explain", "tools", "call", "roots"]
+)
 def test_a_command_is_parsed_alone_as_it_is_among_all(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,7 @@ def test_there_is_no_search_path(directory: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         required_config(parsed())
     assert caught.value.where == "no config"
-    assert caught.value.fix == "Name one by --config or HUB_CONFIG."
+    assert caught.value.fix == "There is one here: --config hub.yaml"
 
 
 def test_what_the_config_warns_of_comes_with_it(directory: Path) -> None:

@@ -68,7 +68,7 @@ def test_the_list_says_if_no_root_is_usable(top: Path, capsys: pytest.CaptureFix
 def test_without_roots_the_list_says_what_that_means(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     assert capsys.readouterr().out == (
-        "No roots: a client without roots of its own is not restricted "
+        "No roots: a client without roots of its own is not restricted by the hub "
         "(roots.when_missing: allow).\n"
     )
     assert run("list", "--json") == 0

@@ -18,7 +18,7 @@ TAIL = "servers: {files: {command: x}}  # mine\n"
 NOTED = "A running hub with this config applies the change.\n"
 
 
-def quiet(*_: object) -> None:
+def quiet(*_: object, **__: object) -> None:
     """Leave the logs to pytest."""
 
 

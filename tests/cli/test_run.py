@@ -173,8 +173,55 @@ def test_what_a_config_warns_of_is_logged(top: Path, served: Served) -> None:
     file.write_text(json.dumps({"mcpServers": {"mine": {"command": "x", "nonsense": 1}}}))
     with capture_logs() as logged:
         assert run("run", "--config", str(file)) == 0
-    assert [line["log_level"] for line in logged] == ["warning"]
+    assert [line["log_level"] for line in logged] == ["warning", "info"]
     assert str(file) in logged[0]["event"]
+
+
+ROOTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "what each client shares; for clients that share none: not restricted"),
+    ({"when_missing": "deny"}, "what each client shares; for clients that share none: nothing"),
+    (
+        {"fallback": ["a"], "ceiling": ["."]},
+        "what each client shares, inside TOP; for clients that share none: TOP/a (config)",
+    ),
+    (
+        {"ceiling": ["a"]},
+        "what each client shares, inside TOP/a; for clients that share none: TOP/a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("roots", "folder"), ROOTS)
+def test_the_folders_that_a_config_serves_are_told(
+    roots: dict[str, Any], folder: str, top: Path, served: Served
+) -> None:
+    with capture_logs() as logged:
+        assert run("run", "--config", config_at(top, roots=roots)) == 0
+    (told,) = [line for line in logged if line["event"] == "serving"]
+    assert (told["config"], told["servers"]) == (f"{top}/hub.yaml", "mine")
+    assert told["folder"] == folder.replace("TOP", str(top))
+
+
+def test_the_rights_that_a_config_gives_are_told(top: Path, served: Served) -> None:
+    access = [{"path": "a", "access": "read"}, {"path": "a/b", "access": "write"}]
+    servers = {"mine": {"command": "x", "guard": "off"}, "other": {"command": "x"}}
+    config = config_at(top, roots={"access": access}, guard="report", servers=servers)
+    with capture_logs() as logged:
+        assert run("run", "--config", config) == 0
+    (told,) = [line for line in logged if line["event"] == "serving"]
+    assert told["rights"] == (
+        f"read and write; only read below {top}/a; write again below {top}/a/b; "
+        "paths outside are only REPORTED by other; NOT guarded: mine"
+    )
+
+
+def test_inline_json_is_told_as_such(
+    top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_CONFIG", '{"mcpServers": {"mine": {"command": "x"}}}')
+    with capture_logs() as logged:
+        assert run("run") == 0
+    assert [line["config"] for line in logged if line["event"] == "serving"] == ["inline JSON"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -204,16 +251,22 @@ def test_a_root_of_the_environment_that_is_not_there_is_named_as_such(
 # run, over HTTP
 
 
-def test_the_url_is_printed(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_url_is_printed_and_what_is_served(
+    top: Path, served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("run", "--http", "127.0.0.1:0") == 0
     assert served.ways == ["http"]
     url = f"http://127.0.0.1:{served.port}/mcp"
-    first, second, *rest = capsys.readouterr().out.splitlines()
+    first, *what, last, shown = capsys.readouterr().out.split("\n", 6)
     assert first == f"roots-hub serves {url}"
-    assert second == "For a client's config:"
-    assert json.loads("\n".join(rest)) == {
-        "mcpServers": {"roots-hub": {"type": "http", "url": url}}
-    }
+    assert what == [
+        "  config   none",
+        "  servers  the embedded file server",
+        f"  folder   {top}/here (nothing outside it, whatever a client shares)",
+        "  rights   read and write",
+    ]
+    assert last == "For a client's config:"
+    assert json.loads(shown) == {"mcpServers": {"roots-hub": {"type": "http", "url": url}}}
 
 
 def test_the_config_says_where_to_listen(
@@ -285,6 +338,20 @@ def test_a_port_in_use_is_named(served: Served) -> None:
     assert caught.value.what == f"127.0.0.1:{port}: Address already in use"
     assert caught.value.fix == "Free the port, or choose another one with --http."
     assert served.ways == []
+
+
+def test_a_port_in_use_under_make_is_freed_or_named_as_make_takes_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_STARTED_BY", "make run")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(StartError) as caught:
+            run("run", "--http", f"127.0.0.1:{port}")
+    next_to = port + 1 if port < 65535 else port - 1
+    assert caught.value.fix == (
+        f"Free the port, or choose another address: make run LISTEN=127.0.0.1:{next_to}"
+    )
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%none"])

@@ -310,3 +310,28 @@ def test_keys_that_other_programs_have_are_known_to_be_theirs(
 def test_a_windows_path_in_json_is_said_to_want_its_backslashes_twice(tmp_path: Path) -> None:
     text = r'{"mcpServers": {"a": {"command": "C:\Users\x"}}}'
     assert refused(tmp_path, text, "client.json").fix == r"Write each \ twice."
+
+
+@pytest.mark.parametrize(
+    ("listen", "where"),
+    [
+        ("names: [hub.example.com]", "listen.names: others can reach the hub as hub.example.com"),
+        ("names: [localhost, 10.0.0.7]", "listen.names: others can reach the hub as 10.0.0.7"),
+        ("trusted_proxies: [127.0.0.1]", "listen.trusted_proxies: others can reach the hub"),
+    ],
+)
+def test_who_can_be_reached_through_a_proxy_needs_a_token(
+    tmp_path: Path, listen: str, where: str
+) -> None:
+    error = refused(tmp_path, MINIMAL + f"listen: {{{listen}}}")
+    assert error.where.startswith(f"hub.yaml: {where}")
+    assert error.where.endswith("and there is no token")
+    assert "HUB_TOKEN" in error.fix
+    own = MINIMAL + f'listen: {{{listen}, token: "${{T}}"}}'
+    assert load(tmp_path, own, T=HIDDEN).config.listen.token is not None
+    load(tmp_path, MINIMAL + f"listen: {{{listen}}}", HUB_TOKEN=HIDDEN)
+
+
+def test_a_name_of_this_machine_needs_no_token(tmp_path: Path) -> None:
+    loaded = load(tmp_path, MINIMAL + "listen: {names: [localhost, 127.0.0.2]}")
+    assert loaded.config.listen.names == ("localhost", "127.0.0.2")

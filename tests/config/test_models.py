@@ -81,6 +81,7 @@ def test_the_schema_accepts_what_the_config_accepts() -> None:
             ["HTTP://LocalHost:6274", "https://a.example:443"],
             ("http://localhost:6274", "https://a.example"),
         ),
+        ("names", ["Hub.Example.com", "[::1]"], ("hub.example.com", "::1")),
         (
             "trusted_proxies",
             ["10.1.2.3/8", "::1", "192.0.2.1"],
@@ -88,7 +89,7 @@ def test_the_schema_accepts_what_the_config_accepts() -> None:
         ),
     ],
 )
-def test_trusted_proxies_and_origins_are_normalised(
+def test_names_trusted_proxies_and_origins_are_normalised(
     key: str, given: list[str], kept: tuple[str, ...]
 ) -> None:
     assert getattr(config(listen={key: given}).listen, key) == kept
@@ -102,11 +103,13 @@ def test_trusted_proxies_and_origins_are_normalised(
         ("origins", "null"),
         ("origins", "localhost:6274"),
         ("origins", "http://localhost/path"),
+        ("names", "https://hub.example.com"),
+        ("names", "*.example.com"),
         ("trusted_proxies", "*"),
         ("trusted_proxies", "proxy.example"),
         ("trusted_proxies", "10.0.0.0/33"),
     ],
 )
-def test_invalid_proxies_and_origins_are_refused(key: str, wrong: str) -> None:
+def test_invalid_names_proxies_and_origins_are_refused(key: str, wrong: str) -> None:
     with pytest.raises(ValueError, match="must be"):
         config(listen={key: [wrong]})

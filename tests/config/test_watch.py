@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -173,7 +174,7 @@ async def until(condition: Callable[[], bool], at: Followed) -> None:
 async def test_the_file_is_watched(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "EVERY", 0.01)
     at = Followed(top, config("{fallback: [a]}"))
-    async with watching(at.watched, at.running, at.roots_of, at.operator):
+    async with watching(at.watched, at.running, at.roots_of, at.operator, anyio.sleep_forever):
         other = top / "other.yaml"
         other.write_text(config("{fallback: [b]}"))
         other.replace(at.file)
@@ -207,7 +208,7 @@ async def test_a_file_that_still_changes_is_not_read(
     monkeypatch.setattr(watch, "EVERY", 0.001)
     monkeypatch.setattr(Watched, "look", look)
     monkeypatch.setattr(ConfigWatch, "take_over", take_over)
-    async with watching(at.watched, at.running, at.roots_of, at.operator):
+    async with watching(at.watched, at.running, at.roots_of, at.operator, anyio.sleep_forever):
         with anyio.fail_after(5):
             await done.wait()
     assert took_over == [4]
@@ -215,5 +216,38 @@ async def test_a_file_that_still_changes_is_not_read(
 
 async def test_without_a_file_nothing_is_watched(top: Path) -> None:
     at = Followed(top, config("{}"))
-    async with watching(None, at.running, at.roots_of, at.operator):
+    async with watching(None, at.running, at.roots_of, at.operator, anyio.sleep_forever):
         assert at.operator.roots() == OperatorRoots()
+
+
+class Asked:
+    """Asks to reload when a test says so."""
+
+    def __init__(self) -> None:
+        self.send, self.heard = anyio.create_memory_object_stream[None](1)
+
+    async def __call__(self) -> None:
+        await self.heard.receive()
+
+
+async def test_who_asks_gets_the_file_loaded_though_it_looks_the_same(top: Path) -> None:
+    at, asked = Followed(top, config("{fallback: [a]}")), Asked()
+    seen = at.file.stat()
+    with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
+        async with watching(at.watched, at.running, at.roots_of, at.operator, asked):
+            changed = at.changed
+            at.file.write_text(config("{fallback: [b]}"))
+            os.utime(at.file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+            await asked.send.send(None)
+            await changed.wait()
+    assert at.names == ["b"]
+    assert logged[0]["event"] == "asked to reload"
+
+
+async def test_who_asks_without_a_config_file_is_told(top: Path) -> None:
+    at, asked = Followed(top, config("{fallback: [a]}")), Asked()
+    with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
+        async with watching(None, at.running, at.roots_of, at.operator, asked):
+            await asked.send.send(None)
+            await anyio.wait_all_tasks_blocked()
+    assert [line["event"] for line in logged] == ["nothing to reload: there is no config file"]

@@ -250,7 +250,7 @@ async def test_a_modern_server_is_told_with_each_call_whom_it_can_ask_for_what()
     child = FakeChild(ECHO, era="modern")
     declared: list[JsonObject] = [{}, {"sampling": {"tools": {}}}, {"elicitation": {"url": {}}}]
     async with scripted(
-        child, config={"servers": {"files": {"command": "x", "era": "modern"}}}
+        child, config={"servers": {"files": {"command": "x", "era": "modern", "share": "roots"}}}
     ) as hub:
         for capabilities in declared:
             await ScriptedCaller(hub, {**capabilities, "extensions": {"x": {}}}).round()
@@ -399,7 +399,7 @@ async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_
 
 async def test_clients_that_can_be_asked_other_things_share_a_modern_child() -> None:
     child = asking()
-    config = {"servers": {"files": {"command": "x", "era": "modern"}}}
+    config = {"servers": {"files": {"command": "x", "era": "modern", "share": "roots"}}}
     async with scripted(child, config=config) as hub:
         can: list[JsonObject] = [{}, {"sampling": {}}, {"elicitation": {"url": {}}}]
         for capabilities in can:

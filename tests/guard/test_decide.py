@@ -157,6 +157,16 @@ def test_no_roots_refuse_everything() -> None:
     assert verdict.message().endswith("Current roots: []")
 
 
+def test_a_refusal_says_why_there_are_no_roots(tmp_path: Path) -> None:
+    why = "The client shares no folder: its list of roots is empty."
+    verdict = judge({"path": "/a.txt"}, replace(context(EMPTY), no_roots=why))
+    assert isinstance(verdict, Refused)
+    assert verdict.message().endswith(f"Current roots: []. {why}")
+    inside = judge({"path": "/a.txt"}, replace(context(share(tmp_path)), no_roots=why))
+    assert isinstance(inside, Refused)
+    assert why not in inside.message()
+
+
 def test_only_the_guard_admits() -> None:
     with pytest.raises(TypeError):
         Admitted(tool_call({}))

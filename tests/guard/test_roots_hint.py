@@ -68,7 +68,9 @@ def test_without_enforced_roots_there_is_no_hint() -> None:
 
 
 def test_where_nothing_is_shared_it_says_so() -> None:
-    assert told_of(EffectiveRoots(EMPTY, "client")) == "No path is allowed: no folder is shared"
+    assert told_of(EffectiveRoots(EMPTY, "client")) == (
+        "No path is allowed: no folder is shared that can be used"
+    )
 
 
 def test_of_many_roots_only_the_first_are_named() -> None:

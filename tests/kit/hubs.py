@@ -424,7 +424,11 @@ async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
     watched: Watched | None = None,
 ) -> AsyncGenerator[FlowHub]:
     """Run a hub; without `servers` it has one called `files`, so tools keep their bare names."""
-    raw = {"version": 1, "servers": {"files": {"command": "files-server"}}, **(config or {})}
+    raw = {
+        "version": 1,
+        "servers": {"files": {"command": "files-server", "share": "roots"}},
+        **(config or {}),
+    }
     made = HubConfig.model_validate(raw) if loaded is None else loaded
     async with anyio.create_task_group() as tasks:
         hub = FlowHub(tasks, tools, resources)

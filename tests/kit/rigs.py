@@ -50,19 +50,21 @@ ROOTS: JsonObject = {"roots": {"listChanged": True}}
 
 
 def remote(name: str = "files", **changes: object) -> ServerSpec:
-    """Return a server that needs no launch plan."""
-    return ServerSpec(ServerName(name), RemoteTarget("https://example.com/mcp"), **changes)  # pyright: ignore[reportArgumentType] - fields of the spec
+    """Return a server that needs no launch plan; clients with the same roots share it."""
+    own = {"share": "roots", **changes}
+    return ServerSpec(ServerName(name), RemoteTarget("https://example.com/mcp"), **own)  # pyright: ignore[reportArgumentType] - fields of the spec
 
 
 def launched(name: str = "files", *args: str, **changes: object) -> ServerSpec:
-    """Return a server that would be a process."""
+    """Return a server that would be a process; clients with the same roots share it."""
     template = LaunchTemplate(
         name,
         parse_template("server"),
         tuple(parse_template(arg, spread=True) for arg in args),
         args_mode="none",
     )
-    return ServerSpec(ServerName(name), template, **changes)  # pyright: ignore[reportArgumentType] - fields of the spec
+    own = {"share": "roots", **changes}
+    return ServerSpec(ServerName(name), template, **own)  # pyright: ignore[reportArgumentType] - fields of the spec
 
 
 def roots_at(*paths: object) -> RootSet:

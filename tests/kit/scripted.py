@@ -59,7 +59,7 @@ async def scripted(
 ) -> AsyncGenerator[ScriptedHub]:
     """Run a hub before these children; a single one is called `files`, and keeps bare names."""
     named = {"files": children} if isinstance(children, FakeChild) else children
-    servers = {name: {"command": "x"} for name in named}
+    servers = {name: {"command": "x", "share": "roots"} for name in named}
     made = HubConfig.model_validate({"version": 1, "servers": servers, **(config or {})})
 
     def opened(

@@ -148,7 +148,7 @@ def config(tree: Path) -> Generator[str]:
             name = f"{era}_{transport}"
             launched = {"command": ERA_SERVER[0], "args": [*ERA_SERVER[1:], "stdio", name]}
             reached = {"url": urls[name]} if transport == "http" else {**launched, "env": env}
-            servers[name] = {**reached, "era": era}
+            servers[name] = {**reached, "era": era, "share": "roots"}
         yield config_file(tree, servers)
 
 

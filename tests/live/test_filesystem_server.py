@@ -35,6 +35,7 @@ def config(tree: Path, npm_program: Callable[[str], str]) -> str:
             "command": RECORDER[0],
             "args": RECORDER[1:],
             "env": {"RECORD": str(tree / "records")},
+            "share": "roots",
         },
     }
     return config_file(tree, servers)

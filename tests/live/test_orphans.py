@@ -23,6 +23,7 @@ import httpx2
 import pytest
 
 from hub.children.process.supervised import ForkServerClient
+from tests.kit.terminal import controlling_terminal
 from tests.live.programs import ROOTS_HUB, SOON, config_file, environment
 from tests.live.test_http_endpoint import post, session
 from tests.live.test_processes import Piped
@@ -135,14 +136,16 @@ def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[st
     tree = ProcessTree()
     with (
         (directory / "stderr.log").open("w") as log,
+        controlling_terminal() as terminal,  # without one a SIGHUP asks to reload
         subprocess.Popen(  # noqa: S603 - ours
-            [ROOTS_HUB, "run", *arguments, "--config", tree.config(directory)],
+            terminal.command([ROOTS_HUB, "run", *arguments, "--config", tree.config(directory)]),
             cwd=directory,
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            pass_fds=terminal.files,
         ) as process,
     ):
         tree.hub = process.pid

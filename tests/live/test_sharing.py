@@ -12,7 +12,11 @@ from tests.kit.trees import plant
 from tests.live.plain_http import PlainClient, plain_client
 from tests.live.programs import Shared, call, config_file, connected, http_hub, roots_changed
 
-MANY = {"command": sys.executable, "args": [str(Path(__file__).parent / "many_child.py")]}
+MANY = {
+    "command": sys.executable,
+    "args": [str(Path(__file__).parent / "many_child.py")],
+    "share": "roots",
+}
 
 
 async def test_callers_with_equal_ids_get_each_their_own_answer(tmp_path: Path) -> None:

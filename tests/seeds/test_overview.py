@@ -210,7 +210,7 @@ version: 1
 roots:
   fallback: [project]  # what clients without roots get
 servers:
-  files: {command: files-server}
+  files: {command: files-server, args: ["${roots}"]}
   far: {url: "https://example.com/mcp"}
 """
 OWN: JsonObject = {"sampling": {}}

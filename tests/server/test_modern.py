@@ -28,7 +28,7 @@ from hub.protocol.constants import (
 from hub.protocol.input_requests import ROOTS_KEY
 from hub.server.modern import is_modern, supported
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
 from tests.kit.scripted import refusal, scripted
 from tests.kit.trees import plant
@@ -317,6 +317,23 @@ async def test_pages_of_a_listing_are_walked_to_its_end(monkeypatch: pytest.Monk
         assert error["code"] == INVALID_PARAMS
 
 
+@pytest.mark.parametrize("shared", ["", "a"])
+async def test_a_server_that_failed_when_it_was_listed_is_reported_as_down(
+    shared: str, top: Path
+) -> None:
+    child = FakeChild(ECHO, answers={"initialize": failure(-1, "broken")})
+    async with scripted(child) as hub:
+        client = hub.client()
+        meta = envelope() if shared else envelope(None)
+        await client.request("tools/list", {"_meta": meta})
+        params: JsonObject = {"name": "get-roots", "_meta": meta}
+        if shared:
+            params["inputResponses"] = with_roots((top / shared).as_uri())
+        told: Any = await client.request("tools/call", params)
+        (server,) = told["structuredContent"]["servers"]
+        assert (server["state"], server["reason"]) == ("down", "broken")
+
+
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_cancelled_request_is_cancelled_at_its_child(era: Any) -> None:
     child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
@@ -544,11 +561,29 @@ def alone() -> dict[str, Any]:
     return {"servers": {"files": {"command": "x", "share": "session"}}}
 
 
-async def test_a_child_of_one_request_ends_with_it(top: Path) -> None:
+async def test_a_child_of_one_request_over_http_ends_with_it(top: Path) -> None:
     child = FakeChild(READ)
     async with scripted(child, config=alone()) as hub:
-        await read(hub.client(), f"{top}/a/x", with_roots((top / "a").as_uri()))
+        client = hub.client()
+        client.connection.repeats([])
+        await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
         await child.ended()
+
+
+async def test_a_child_of_a_connection_stays_until_its_client_disconnects(top: Path) -> None:
+    child = FakeChild(READ)
+    async with scripted(child, config=alone()) as hub:
+        client = hub.client()
+        for shared in (["a"], ["a", "b"], ["b", "a"]):
+            uris = [(top / name).as_uri() for name in shared]
+            await read(client, f"{top}/a/x", with_roots(*uris))
+        other = hub.client()
+        await read(other, f"{top}/a/x", with_roots((top / "a").as_uri()))
+        assert len(child.links) == 2, "one for each connection"
+        assert child.closed == 0
+        client.connection.close()
+        await child.ended()
+        assert child.closed == 1
 
 
 async def test_get_roots_asks_and_then_reports(top: Path) -> None:

@@ -75,11 +75,14 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
 
 def test_an_unrestricted_client_is_warned_about_once_and_again_after_new_roots() -> None:
     operator = Operator(OperatorRoots(), {}, machine(), max_warned=2)
-    assert [operator.is_first_warning("local", "code") for _ in range(2)] == [True, False]
-    assert operator.is_first_warning("token", "code")
+    assert [operator.is_first_warning("local", "code", "x") for _ in range(2)] == [True, False]
+    assert operator.is_first_warning("token", "code", "x")
     operator.take(OperatorRoots(strict=True))
-    assert operator.is_first_warning("local", "code")
-    assert [operator.is_first_warning("local", name) for name in ("one", "more")] == [True, False]
+    assert operator.is_first_warning("local", "code", "x")
+    assert [operator.is_first_warning("local", name, "x") for name in ("one", "more")] == [
+        True,
+        False,
+    ]
 
 
 def test_a_follower_is_called_on_new_roots_until_it_ends(

@@ -83,7 +83,7 @@ async def test_a_client_that_never_answers_is_judged_by_the_fallback_and_delays_
 
 
 async def test_a_client_that_is_not_restricted_is_warned_about_once() -> None:
-    async with rig({}, {}) as at:
+    async with rig({"files": remote("files")}, {}) as at:
         client = at.client()
         with capture_logs() as logs:
             await client.session.effective(client.outlet)
@@ -93,7 +93,7 @@ async def test_a_client_that_is_not_restricted_is_warned_about_once() -> None:
 
 
 async def test_a_client_whose_every_request_is_a_session_is_warned_about_once() -> None:
-    async with rig({}, {}) as at:
+    async with rig({"files": remote("files")}, {}) as at:
         with capture_logs() as logs:
             for _ in range(2):
                 client = at.client()

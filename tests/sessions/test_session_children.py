@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from hub.children.slot import ClientOfKey
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
 from hub.sessions.session_children import SessionChildren
@@ -20,9 +21,9 @@ def at(*paths: object) -> EffectiveRoots:
 
 
 def session_children(on: Rig, session: str, **asks: JsonObject) -> SessionChildren:
-    return SessionChildren(
-        on.services, SessionKey(session), "alice", lambda: {**asks}, lambda: False
-    )
+    key = SessionKey(session)
+    client = ClientOfKey(key, key, "alice", {**asks})
+    return SessionChildren(on.services, key, lambda: client)
 
 
 async def test_a_session_keeps_one_slot_per_server_while_the_roots_are_the_same(top: Path) -> None:

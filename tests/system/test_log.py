@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from hub.system.log import StderrLog, configure_logs
+from hub.system.log import ThreadedLog, configure_logs
 
 
 def a_logger() -> Any:
@@ -151,7 +151,7 @@ class Unread:
 
 def test_unread_log_lines_delay_no_writer_and_are_counted() -> None:
     unread = Unread()
-    configure_logs("text", handler=StderrLog(unread.write, backlog=2))
+    configure_logs("text", handler=ThreadedLog(unread.write, backlog=2))
     a_logger().warning("one")
     assert unread.began.wait(20)
     for event in ("two", "three", "four", "five"):
@@ -168,7 +168,7 @@ def test_unread_log_lines_delay_no_writer_and_are_counted() -> None:
 
 def test_a_hub_that_ends_does_not_wait_for_ever_for_a_reader() -> None:
     unread = Unread()
-    configure_logs("text", handler=StderrLog(unread.write, patience=0.01))
+    configure_logs("text", handler=ThreadedLog(unread.write, patience=0.01))
     a_logger().warning("one")
     flush()
     assert unread.lines == []
@@ -182,7 +182,7 @@ def test_a_log_that_cannot_be_written_ends_nothing() -> None:
         written.append(text)
         raise BrokenPipeError
 
-    configure_logs("text", handler=StderrLog(broken))
+    configure_logs("text", handler=ThreadedLog(broken))
     for event in ("one", "two"):
         a_logger().warning(event)
     flush()

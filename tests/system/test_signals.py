@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from hub.system.shutdown import ended_by_signals
+from tests.kit.terminal import controlling_terminal
 
 pytestmark = pytest.mark.usefixtures("hangups")
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
@@ -20,7 +21,7 @@ async def test_the_first_signal_starts_the_shutdown_and_the_second_hurries_it(
 ) -> None:
     before = signal.getsignal(number)
     with anyio.fail_after(5):
-        async with ended_by_signals() as shutdown:
+        async with ended_by_signals(reloads=False) as shutdown:
             os.kill(os.getpid(), number)
             await shutdown.begun.wait()
             assert not shutdown.pressed.is_set()
@@ -49,6 +50,37 @@ async def test_a_hangup_that_was_ignored_stays_so() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+async def test_a_hangup_without_a_terminal_asks_to_reload_and_ends_nothing() -> None:
+    with anyio.fail_after(5):
+        async with ended_by_signals(reloads=True) as shutdown, anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(shutdown.asked_to_reload)
+                await anyio.wait_all_tasks_blocked()
+                os.kill(os.getpid(), signal.SIGHUP)
+            tasks.start_soon(shutdown.asked_to_reload)
+            await anyio.wait_all_tasks_blocked()
+            assert not shutdown.begun.is_set()
+            os.kill(os.getpid(), signal.SIGHUP)
+
+
+@pytest.mark.live
+def test_a_terminal_is_found_where_there_is_one() -> None:
+    code = "from hub.system.shutdown import has_terminal; print(has_terminal())"
+    command = [sys.executable, "-c", code]
+    with controlling_terminal() as terminal:
+        ways = ((terminal.command(command), "True"), (command, "False"))
+        for way, there in ways:
+            ran = subprocess.run(  # noqa: S603 - this Python
+                way,
+                capture_output=True,
+                text=True,
+                check=True,
+                start_new_session=way is command,
+                pass_fds=terminal.files,
+            )
+            assert ran.stdout.strip() == there
 
 
 @pytest.mark.live

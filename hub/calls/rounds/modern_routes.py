@@ -21,6 +21,7 @@ from hub.calls.rounds.roots_needed import RootsRequirement
 from hub.calls.routes import CallRoute, KnownAnswer, ResolvedRoute, completed_for_modern
 from hub.catalog.merge import Listing
 from hub.catalog.search import Expose
+from hub.children.slot import ChildSlot
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import encode
 from hub.jsonrpc.messages import Payload, Request
@@ -234,7 +235,7 @@ class ModernRoutes:
         if key is None or not _is_short(key):
             return
         if known is not None:
-            if services.can_names_move or known.slot.spec.share == "session":
+            if services.can_names_move or not _is_for_others(known.slot, session):
                 return
             if known.listing is not None and _repeated(known.listing, known.tool):
                 return
@@ -244,7 +245,7 @@ class ModernRoutes:
         """Cache the route of a modern call, if other calls may use it."""
         session, request = case.session, case.asked.request
         key = key_of(session.principal, request, self._expose)
-        if key is None or not _is_short(key) or case.slot.spec.share == "session":
+        if key is None or not _is_short(key) or not _is_for_others(case.slot, session):
             return
         found = _found(case, resolved, key[2])
         if found is not None:
@@ -256,6 +257,13 @@ def _add(kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> Non
     kept.move_to_end(key)
     while len(kept) > KEPT:
         kept.popitem(last=False)
+
+
+def _is_for_others(slot: ChildSlot, session: Session) -> bool:
+    """Return whether a child may serve other requests with the same `RequestKey`."""
+    if slot.key.session is None:
+        return True
+    return session.services.is_for_one and slot.key.session == session.party
 
 
 def _kept(key: RequestKey) -> RequestKey:

@@ -106,21 +106,49 @@ def need_before_looking(
     return _told(session, named, specs)
 
 
-def need_before_deciding(case: JudgingContext) -> RootsRequirement | None:
+class StatefulServers:
+    """Which servers may keep something between calls, and have tools that act on places.
+
+    All calls of such a server need the roots: else those that name no path would go to the child
+    for clients of unknown roots, and what they leave there would be missing at the other child.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[ServerName, tuple[Listing, bool]] = {}
+
+    def has(self, spec: ServerSpec, listing: Listing | None) -> bool:
+        """Return whether a server with this listing is one of them."""
+        if spec.share in {"roots", "all"} or listing is None:
+            return False
+        known = self._known.get(spec.name)
+        if known is None or known[0] is not listing:
+            guards = (_guard_of(spec, tool) for tool in listing.tools)
+            known = self._known[spec.name] = listing, any(map(acts_on_places, guards))
+        return known[1]
+
+
+def _guard_of(spec: ServerSpec, tool: JsonObject) -> ToolGuard:
+    policy = spec.policy_of(str(tool.get("name")))
+    return compile_tool(tool.get("inputSchema"), read_only=True, policy=policy)
+
+
+def need_before_deciding(
+    case: JudgingContext, stateful: StatefulServers
+) -> RootsRequirement | None:
     """Return why a call needs its client's roots before the guard decides; None if it does not.
 
     It needs them if the guard may refuse it without roots; if the child is launched for its roots
-    or asks for them; or if the tool has an argument that is a path, glob or command, because
-    without that argument the tool works in the directory where its server was launched.
+    or asks for them; if the tool has an argument that is a path, glob or command, because without
+    that argument the tool works in the directory where its server was launched; or if its server is
+    one of `stateful`.
 
     Raises: RpcError if the client declares no roots, none are in force, and the guard refuses.
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        known = KnownServer(
-            case.slot, session.services.children.last_known(case.slot), case.call.name
-        )
-        if _depends(session, case.slot.spec) or acts_on_places(case.guard):
+        spec, listing = case.slot.spec, session.services.children.last_known(case.slot)
+        known = KnownServer(case.slot, listing, case.call.name)
+        if _depends(session, spec) or acts_on_places(case.guard) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
         if _may_be_refused(case.decide_within_inline_budget()):
             return RootsRequirement(session.services, known, case.guard, case.context())

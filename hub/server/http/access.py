@@ -1,26 +1,26 @@
 """Access checks of the HTTP endpoint: the Host and Origin headers, and the bearer token.
 
 A page in a browser can make any host name resolve to 127.0.0.1 (DNS rebinding), but cannot forge
-the Host and Origin headers. MCP "Transports", security warning; RFC 6750 for the token.
+the Host and Origin headers. What a trusted proxy says it was asked for is checked in addition, as
+many proxies send on whatever their client wrote there. MCP "Transports", security warning; RFC 6750
+for the token.
 """
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
 from hub.errors import ConfigError
+from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, name_in
 from hub.protocol.origins import is_own, origin_in
 
 BLANKS = b" \t"
 """Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
 _SHOWN = 200
-_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class RequestHeaders:
@@ -78,30 +78,40 @@ class Refusal(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a bind address can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+class ProxiedTo(Struct, frozen=True):
+    """What a trusted proxy was asked for: `host`, with its port, and `scheme`; None: not told."""
+
+    host: str | None = None
+    scheme: str | None = None
+
+
+NOT_PROXIED = ProxiedTo()
 
 
 class AccessCheck:
-    """Checks each request against the bound address and the configured token.
+    """Checks each request against the bound address, the names, and the configured token.
 
-    Pages of `origins` may use the hub, beside pages of the hub's own origin.
+    The hub answers to loopback names, to its bound address and to `names`; without `names`, to any
+    name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
+    pages of the hub's own origin.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
     """
 
-    def __init__(self, host: str, token: str | None, origins: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        host: str,
+        token: str | None,
+        origins: Sequence[str] = (),
+        names: Sequence[str] = (),
+    ) -> None:
         if not is_loopback(host) and not token:
             raise ConfigError(
                 f"listen: {host} can be reached from other machines, and there is no token",
                 "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.",
             )
-        self._loopback = is_loopback(host)
-        self._names = _LOOPBACK_NAMES | {host}
+        has_names = is_loopback(host) or bool(names)
+        self._names = LOOPBACK_NAMES | {host, *names} if has_names else None
         self._token = token.encode() if token else None
         self._origins = frozenset(origins)
 
@@ -110,9 +120,14 @@ class AccessCheck:
         """The principal of all clients that are let in: one static token is one principal."""
         return "token" if self._token else "local"
 
-    def refusal(self, headers: RequestHeaders) -> Refusal | None:
+    @property
+    def needs_token(self) -> bool:
+        """Whether each request must have the token."""
+        return self._token is not None
+
+    def refusal(self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED) -> Refusal | None:
         """Return why a request is refused, or None."""
-        refused = self.place_refusal(headers)
+        refused = self.place_refusal(headers, proxied)
         if refused is not None:
             return refused
         if self._token is not None and not self._is_authorised(headers.get("authorization")):
@@ -123,24 +138,41 @@ class AccessCheck:
             )
         return None
 
-    def place_refusal(self, headers: RequestHeaders) -> Refusal | None:
-        """Return why a request is refused by its Host or its Origin header, or None."""
+    def place_refusal(
+        self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
+    ) -> Refusal | None:
+        """Return why a request is refused by where it was sent to or its Origin header, or None."""
         for name in ("Host", "Origin"):
             if headers.count(name.lower()) > 1:
                 return Refusal(400, f"The {name} header stands more than once")
         host = headers.get("host") or ""
-        if self._loopback and _host_name(f"//{host}") not in self._names:
-            return Refusal(
-                421, f"Invalid Host header: this hub answers to {', '.join(sorted(self._names))}"
-            )
+        refused = self._name_refusal("Host", host)
+        if refused is None and proxied.host is not None:
+            refused = self._name_refusal("X-Forwarded-Host", proxied.host)
+        if refused is not None:
+            return refused
         said = headers.get("origin")
         origin = None if said is None else origin_in(said)
-        if said is None or origin in self._origins or (origin and is_own(origin, host)):
+        if said is None or origin in self._origins:
+            return None
+        if origin and is_own(origin, proxied.host or host, proxied.scheme):
             return None
         return Refusal(
             403,
             f"Invalid Origin header: pages of {said[:_SHOWN]} may not use this hub, "
             "unless its operator lists that origin in listen.origins",
+        )
+
+    def _name_refusal(self, header: str, host: str) -> Refusal | None:
+        name = name_in(host)
+        if self._names is None or name in self._names:
+            return None
+        if not name:
+            return Refusal(421, f"Invalid {header} header: it has no host name")
+        return Refusal(
+            421,
+            f"Invalid {header} header: this hub does not answer to the name {name[:_SHOWN]!a}, "
+            "unless its operator lists that name in listen.names, and sets a token",
         )
 
     def shared_with(self, headers: RequestHeaders) -> str | None:
@@ -156,11 +188,3 @@ class AccessCheck:
             given.strip().encode("latin-1"),
             expected,  # its bytes, as they came
         )
-
-
-@lru_cache
-def _host_name(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None

@@ -45,6 +45,7 @@ from hub.server.http.responses import (
 )
 from hub.server.http.resumption import ResumableStreams
 from hub.server.http.sessions import Sessions
+from hub.server.http.welcome_page import PAGE_HEADERS, is_browser, page
 from hub.values import JsonObject
 
 MAX_SESSIONS = 10_000
@@ -81,7 +82,9 @@ class HttpServer:
         self._modern_posts = ModernPosts(open_connection, gatekeeper.principal)
         self._open_connection = open_connection
         self._principal = gatekeeper.principal
-        self._header_checks = HeaderChecks(gatekeeper, path)
+        self._needs_token = gatekeeper.needs_token
+        self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
+        self._path = path
         self._patience = Deadlines(PATIENCE)
         self.acceptor = FastCallAcceptor(
             self._header_checks,
@@ -142,6 +145,9 @@ class HttpServer:
         if origin is not None and asks_first(scope["method"], headers):
             await self._permit(scope, headers, send)
             return
+        if self._is_for_page(scope, headers):
+            await self._show_page(scope, headers, send)
+            return
         refusal = self._header_checks.refusal(scope, headers)
         if refusal is not None:
             await self._refuse(scope, headers, refusal, send)
@@ -153,16 +159,32 @@ class HttpServer:
 
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Answer a CORS preflight, which carries no token; the request after it does."""
-        refusal = self._gatekeeper.place_refusal(headers) or self._header_checks.elsewhere(scope)
+        checks = self._header_checks
+        refusal = checks.place_refusal(scope, headers) or checks.elsewhere(scope)
         if refusal is not None:
             await self._refuse(scope, headers, refusal, send)
         else:
             await respond(send, 204, b"", permission(headers))
 
+    def _is_for_page(self, scope: Scope, headers: RequestHeaders) -> bool:
+        is_here = scope["path"] == "/" or self._header_checks.elsewhere(scope) is None
+        return is_here and is_browser(scope, headers)
+
+    async def _show_page(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
+        """Tell a person who opened the endpoint in a browser what it is for."""
+        refusal = self._header_checks.place_refusal(scope, headers)
+        if refusal is not None:
+            await self._refuse(scope, headers, refusal, send)
+            return
+        proxied, needs_token = self._header_checks.proxied(scope, headers), self._needs_token
+        shown = page(headers, proxied, self._path, needs_token=needs_token)
+        await respond(send, 200, shown, PAGE_HEADERS)
+
     async def _refuse(
         self, scope: Scope, headers: RequestHeaders, refusal: Refusal, send: Send
     ) -> None:
-        self.log.note(f"request refused: {refusal.status}", self._client(scope, headers))
+        client = self._client(scope, headers)
+        self.log.note(f"request refused: {refusal.status}", client, refusal.text)
         await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
 
     async def _no_room(self, scope: Scope, receive: Receive, send: Send) -> None:

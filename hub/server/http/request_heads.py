@@ -14,7 +14,8 @@ from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
-from hub.server.http.access import BLANKS, AccessCheck, Refusal, RequestHeaders
+from hub.server.http.access import BLANKS, AccessCheck, ProxiedTo, Refusal, RequestHeaders
+from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
 from hub.server.modern import is_modern
@@ -57,16 +58,29 @@ class RequestHead(Struct, eq=False):
 
 
 class HeaderChecks:
-    """Checks request heads for one endpoint: its `path`, and who may use it."""
+    """Checks request heads for one endpoint: its `path`, and who may use it.
 
-    def __init__(self, gatekeeper: AccessCheck, path: str) -> None:
+    What `proxies` say about a request is believed.
+    """
+
+    def __init__(self, gatekeeper: AccessCheck, path: str, proxies: Proxies | None = None) -> None:
         self._gatekeeper = gatekeeper
         self._path = path
+        self._proxies = proxies or Proxies()
         self._kept: dict[tuple[object, ...], CheckedHeaders] = {}
 
     def refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is refused by `gatekeeper` or by its path, or None."""
-        return self._gatekeeper.refusal(headers) or self.elsewhere(scope)
+        proxied = self.proxied(scope, headers)
+        return self._gatekeeper.refusal(headers, proxied) or self.elsewhere(scope)
+
+    def place_refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
+        """Return why a request is refused by where it was sent to or by its page, or None."""
+        return self._gatekeeper.place_refusal(headers, self.proxied(scope, headers))
+
+    def proxied(self, scope: Scope, headers: RequestHeaders) -> ProxiedTo:
+        """Return what a trusted proxy says that it was asked for."""
+        return self._proxies.proxied(_peer(scope), headers)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
         """Return why a request to another path is refused; None for the endpoint's path."""
@@ -79,7 +93,8 @@ class HeaderChecks:
         if scope["method"] != "POST":
             return None
         fields: list[Field] = scope["headers"]
-        key: list[object] = [scope["path"]]
+        is_proxied = self._proxies.includes(_peer(scope) or "")
+        key: list[object] = [scope["path"], is_proxied]
         length = session = None
         for field in fields:
             if field[0] == b"content-length":
@@ -108,6 +123,12 @@ class HeaderChecks:
                 self._kept.clear()
             self._kept[key] = found
         return found
+
+
+def _peer(scope: Scope) -> str | None:
+    """Return the address of a request's connection."""
+    peer = scope.get("client")
+    return None if peer is None else peer[0]
 
 
 def _text(value: bytes) -> str:

@@ -44,9 +44,10 @@ def _raw_headers(headers: Mapping[str, str]) -> list[Field]:
 async def respond(
     send: Send, status: int, body: Json | bytes, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Send a whole response: `body` as JSON, or bytes as they are."""
+    """Send a whole response: `body` as JSON, or bytes as they are; JSON too, unless told."""
     content = body if isinstance(body, bytes) else exact_json.encode(body)
-    every = [_IS_JSON, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
+    kind = [] if headers and "content-type" in headers else [_IS_JSON]
+    every = [*kind, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
     await send({"type": "http.response.start", "status": status, "headers": every})
     await send({"type": "http.response.body", "body": content})
 

@@ -159,7 +159,8 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
     era: Literal["legacy", "modern"],
 ) -> None:
     child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
-    async with scripted(child, config={"servers": {"files": {"command": "x", "era": era}}}) as hub:
+    config = {"servers": {"files": {"command": "x", "era": era, "share": "roots"}}}
+    async with scripted(child, config=config) as hub:
         caller, reply = await known(hub, child), ReplySink()
         connection, request = caller.client.connection, Request("r", "tools/call", caller.params())
         in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)

@@ -1,7 +1,7 @@
 import pytest
 
 from hub.errors import ConfigError
-from hub.server.http.access import AccessCheck, RequestHeaders, is_loopback
+from hub.server.http.access import AccessCheck, ProxiedTo, RequestHeaders
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 
@@ -15,26 +15,6 @@ def headers(**fields: str) -> RequestHeaders:
 def status(keeper: AccessCheck, **fields: str) -> int | None:
     found = keeper.refusal(headers(**fields))
     return None if found is None else found.status
-
-
-@pytest.mark.parametrize(
-    ("host", "is_one"),
-    [
-        ("127.0.0.1", True),
-        ("127.1.2.3", True),
-        ("localhost", True),
-        ("::1", True),
-        ("[::1]", True),
-        (EVERYWHERE, False),
-        ("::", False),
-        ("192.168.1.4", False),
-        ("localhost.example.com", False),
-        ("example.com", False),
-        ("", False),
-    ],
-)
-def test_a_loopback_address_is_known(host: str, *, is_one: bool) -> None:
-    assert is_loopback(host) is is_one
 
 
 def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
@@ -233,3 +213,54 @@ def test_a_token_of_any_letters_is_known() -> None:
         headers = [(b"host", b"127.0.0.1"), (b"authorization", given)]
         found = keeper.refusal(RequestHeaders(headers))
         assert (found and found.status) == status
+
+
+PUBLIC = "hub.example.com"
+
+
+@pytest.mark.parametrize("host", [PUBLIC, "HUB.example.com:8443", "localhost:8765", "127.0.0.1"])
+@pytest.mark.parametrize("bound", ["127.0.0.1", EVERYWHERE])
+def test_a_listed_name_is_answered_beside_this_machines(bound: str, host: str) -> None:
+    keeper = AccessCheck(bound, "secret", names=[PUBLIC])
+    assert status(keeper, host=host, authorization="Bearer secret") is None
+
+
+@pytest.mark.parametrize("host", ["evil.example", f"x.{PUBLIC}", f"{PUBLIC}.evil.example", ""])
+@pytest.mark.parametrize("bound", ["127.0.0.1", EVERYWHERE])
+def test_where_names_are_listed_no_other_is_answered(bound: str, host: str) -> None:
+    keeper = AccessCheck(bound, "secret", names=[PUBLIC])
+    assert status(keeper, host=host, authorization="Bearer secret") == 421
+
+
+def test_who_is_sent_away_for_a_name_is_told_what_to_set() -> None:
+    refused = AccessCheck("127.0.0.1", None).refusal(headers(host=f"{PUBLIC}:443"))
+    assert refused is not None
+    assert refused.text == (
+        "Invalid Host header: this hub does not answer to the name 'hub.example.com', "
+        "unless its operator lists that name in listen.names, and sets a token"
+    )
+
+
+def test_what_a_proxy_was_asked_for_must_be_a_listed_name_too() -> None:
+    keeper, sent = AccessCheck("127.0.0.1", None, names=[PUBLIC]), headers(host="127.0.0.1:8765")
+    assert keeper.refusal(sent, ProxiedTo(PUBLIC, "https")) is None
+    refused = keeper.refusal(sent, ProxiedTo("evil.example"))
+    assert refused is not None
+    assert (refused.status, "X-Forwarded-Host" in refused.text) == (421, True)
+    rebound = keeper.refusal(headers(host="evil.example"), ProxiedTo(PUBLIC))
+    assert rebound is not None
+    assert rebound.status == 421
+
+
+def test_the_hubs_own_pages_behind_a_proxy_are_those_of_the_host_it_was_asked_for() -> None:
+    keeper = AccessCheck("127.0.0.1", None, names=[PUBLIC])
+    sent = headers(host="127.0.0.1:8765", origin=f"https://{PUBLIC}")
+    for proxied, expected in [
+        (ProxiedTo(PUBLIC, "https"), None),
+        (ProxiedTo(PUBLIC), None),
+        (ProxiedTo(PUBLIC, "http"), 403),
+        (ProxiedTo(f"{PUBLIC}:8443", "https"), 403),
+        (ProxiedTo(), 403),
+    ]:
+        found = keeper.refusal(sent, proxied)
+        assert (found and found.status) == expected

@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from html import unescape
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from structlog.testing import capture_logs
 
 from hub.app import ConnectionBuilder, Setting, running_hub
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
@@ -154,6 +156,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     poll_after: float = 0,
     origins: Sequence[str] = (),
     proxies: Sequence[str] = (),
+    names: Sequence[str] = (),
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(
@@ -169,7 +172,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
-        keeper = AccessCheck("127.0.0.1", token, origins)
+        keeper = AccessCheck("127.0.0.1", token, origins, names)
         site.app = HttpServer(
             Watched(services),
             keeper,
@@ -216,6 +219,61 @@ async def test_health_is_told_to_anybody_and_other_paths_are_not_there() -> None
         assert "/mcp" in found.json["error"]
         found = await request(site.app, "POST", allowed, initialize(), path="/mcp/")
         assert found.status == 200
+
+
+PAGE = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+"""What a browser sends for what a person opens."""
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/"])
+async def test_a_person_who_opens_the_endpoint_is_told_what_it_is(path: str) -> None:
+    async with web(token=TOKEN, names=["hub.example.com"], proxies=["192.0.2.1"]) as site:
+        sent = {"host": "hub.example.com", "x-forwarded-proto": "https", **PAGE}
+        shown = await request(site.app, "GET", sent, path=path)
+        assert (shown.status, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "default-src 'none'" in shown.headers["content-security-policy"]
+        text = unescape(shown.body.decode())
+        assert '"url": "https://hub.example.com/mcp"' in text
+        assert "Bearer ${HUB_TOKEN}" in text
+        assert TOKEN not in text
+        assert site.connection_builder == []
+
+
+async def test_the_page_needs_no_token_where_clients_need_none() -> None:
+    async with web() as site:
+        shown = await request(site.app, "GET", {"host": "localhost:8765", **PAGE}, path="/")
+        text = unescape(shown.body.decode())
+        assert '"url": "http://localhost:8765/mcp"' in text
+        assert "HUB_TOKEN" not in text
+
+
+async def test_the_page_is_for_nobody_else() -> None:
+    async with web(token=TOKEN) as site:
+        rebound = await request(site.app, "GET", {"host": "evil.example", **PAGE})
+        assert (rebound.status, rebound.headers["content-type"]) == (421, "application/json")
+        for path, headers in [
+            ("/other", {"host": "localhost", **PAGE}),
+            ("/mcp", {"host": "localhost", "accept": "text/event-stream, text/html"}),
+            ("/mcp", {"host": "localhost", "mcp-session-id": "x", **PAGE}),
+            ("/", {"host": "localhost", "accept": "*/*"}),
+        ]:
+            assert (await request(site.app, "GET", headers, path=path)).status == 401
+        assert (await request(site.app, "POST", {"host": "localhost", **PAGE})).status == 401
+
+
+async def test_a_host_that_is_no_text_for_a_page_is_escaped() -> None:
+    async with web() as site:
+        sent = {"host": "localhost:<script>", **PAGE}
+        shown = await request(site.app, "GET", sent)
+        assert b"<script>" not in shown.body
+
+
+async def test_who_is_sent_away_is_logged_with_what_to_set() -> None:
+    with capture_logs() as lines:
+        async with web() as site:
+            await site.post(initialize(), host="hub.example.com")
+    (line,) = [line for line in lines if line["event"] == "request refused: 421"]
+    assert "listen.names" in line["reason"]
 
 
 async def test_what_is_no_http_request_is_left_alone() -> None:

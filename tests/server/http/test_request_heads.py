@@ -6,6 +6,7 @@ from starlette.types import Scope
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck, RequestHeaders
+from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, CheckedHeaders, HeaderChecks
 from hub.values import JsonObject
 from tests.kit.asgi import scope_of
@@ -141,6 +142,16 @@ def test_ever_new_headers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch)
     assert heads.times == 5
     checked(heads, post(x_more="3"))
     assert heads.times == 6
+
+
+def test_what_a_proxy_may_say_nobody_else_is_believed_for_having_said_it_too() -> None:
+    keeper = AccessCheck("127.0.0.1", TOKEN, names=["hub.example.com"])
+    heads = HeaderChecks(keeper, "/mcp", Proxies(["10.0.0.1"]))
+    sent = {"authorization": f"Bearer {TOKEN}", "x_forwarded_host": "evil.example"}
+    direct, proxied = post(**sent), {**post(**sent), "client": ("10.0.0.1", 4711)}
+    assert heads.of(direct) is not None
+    assert heads.of(proxied) is None
+    assert heads.of(direct) is not None
 
 
 def test_a_message_belongs_to_a_session_by_its_version_or_by_its_envelope() -> None:

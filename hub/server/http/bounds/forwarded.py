@@ -1,8 +1,9 @@
-"""The address of a request's client: the connection's peer, or the one that a trusted proxy names.
+"""What trusted proxies say about a request: its client's address, the host and scheme asked for.
 
-RFC 7239 for `Forwarded`; most proxies send `X-Forwarded-For`. Each proxy appends the address that
-it got the request from. Read from the right, the first address that is no trusted proxy is the
-client. The client itself wrote everything left of that address, so it means nothing.
+RFC 7239 for `Forwarded`; most proxies send `X-Forwarded-For`, `-Host` and `-Proto`. Each proxy
+appends the address that it got the request from. Read from the right, the first address that is no
+trusted proxy is the client. The client itself wrote everything left of that address, so it means
+nothing. Of several hosts or schemes the rightmost counts, which the nearest proxy wrote.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
 
-from hub.server.http.access import RequestHeaders
+from hub.server.http.access import NOT_PROXIED, ProxiedTo, RequestHeaders
 
 UNKNOWN: Final = "unknown"
 _SITE: Final = 64
 """Leading bits of an IPv6 address that belong to one customer, who chooses the other bits."""
-_FOR: Final = re.compile(r"""(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)""", re.IGNORECASE)
+_PART: Final = r"""(?:^|;)\s*%s\s*=\s*("[^"]*"|[^;\s]*)"""
+_FOR: Final = re.compile(_PART % "for", re.IGNORECASE)
+_HOST: Final = re.compile(_PART % "host", re.IGNORECASE)
+_PROTO: Final = re.compile(_PART % "proto", re.IGNORECASE)
 _PORT: Final = re.compile(r"^(?:\[([^\]]*)\]|([0-9.]+))(?::[0-9]+)?$")
 
 _Address: TypeAlias = IPv4Address | IPv6Address
@@ -47,12 +51,21 @@ class Proxies:
             return _shown(own)
         said = [
             self._rightmost(chain)
-            for chain in (_x_forwarded_for(headers), _forwarded(headers))
+            for chain in (_listed(headers, "x-forwarded-for"), _forwarded(headers, _FOR))
             if chain
         ]
         # A proxy writes one of the two headers and forwards the other unread: both must agree.
         named = said[0] if said and all(one == said[0] for one in said) else None
         return _shown(named or own)
+
+    def proxied(self, peer: str | None, headers: RequestHeaders) -> ProxiedTo:
+        """Return what a request's proxy was asked for; nothing if `peer` is no trusted proxy."""
+        if not self._networks or not self._is_trusted(_parsed(peer or "")):
+            return NOT_PROXIED
+        return ProxiedTo(
+            _agreed(_listed(headers, "x-forwarded-host"), _forwarded(headers, _HOST)),
+            _agreed(_listed(headers, "x-forwarded-proto"), _forwarded(headers, _PROTO)),
+        )
 
     def _rightmost(self, chain: Sequence[str]) -> _Address | None:
         for text in reversed(chain):
@@ -70,14 +83,20 @@ def network_of(address: str) -> str:
     return _shown(_parsed(address))
 
 
-def _x_forwarded_for(headers: RequestHeaders) -> list[str]:
-    return [part.strip() for part in ",".join(headers.every("x-forwarded-for")).split(",") if part]
+def _listed(headers: RequestHeaders, name: str) -> list[str]:
+    return [part.strip() for part in ",".join(headers.every(name)).split(",") if part]
 
 
-def _forwarded(headers: RequestHeaders) -> list[str]:
+def _forwarded(headers: RequestHeaders, part: re.Pattern[str]) -> list[str]:
     elements = ",".join(headers.every("forwarded"))
-    found = [_FOR.search(element) for element in elements.split(",")] if elements else []
+    found = [part.search(element) for element in elements.split(",")] if elements else []
     return ["" if one is None else one[1].strip('"') for one in found]
+
+
+def _agreed(*chains: list[str]) -> str | None:
+    """Return the rightmost text of the chains in lower case; None if none or no single one."""
+    said = {chain[-1].lower() for chain in chains if chain} - {""}
+    return said.pop() if len(said) == 1 else None
 
 
 def _parsed(text: str) -> _Address | None:

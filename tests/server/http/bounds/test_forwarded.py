@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.server.http.access import RequestHeaders
+from hub.server.http.access import NOT_PROXIED, ProxiedTo, RequestHeaders
 from hub.server.http.bounds.forwarded import UNKNOWN, Proxies, network_of
 
 PROXY = "10.0.0.1"
@@ -78,3 +78,20 @@ def test_proxies_are_known_by_their_networks() -> None:
     assert not TRUSTED.includes("11.0.0.1")
     assert not TRUSTED.includes(UNKNOWN)
     assert not Proxies().includes("10.0.0.1")
+
+
+def test_what_a_trusted_proxy_was_asked_for_is_read_from_the_right() -> None:
+    said = headers(
+        ("X-Forwarded-Host", "evil.example, Hub.example.com:8443"), ("X-Forwarded-Proto", "https")
+    )
+    assert TRUSTED.proxied(PROXY, said) == ProxiedTo("hub.example.com:8443", "https")
+    assert TRUSTED.proxied("192.0.2.1", said) == NOT_PROXIED
+    assert TRUSTED.proxied(None, said) == NOT_PROXIED
+    assert Proxies().proxied(PROXY, said) == NOT_PROXIED
+
+
+def test_the_standard_header_says_the_host_and_the_scheme_too() -> None:
+    said = headers(("forwarded", 'for=1.2.3.4;host=evil.example, host="hub.example:1";proto=https'))
+    assert TRUSTED.proxied(PROXY, said) == ProxiedTo("hub.example:1", "https")
+    both = headers(("forwarded", "host=evil.example"), ("x-forwarded-host", "hub.example.com"))
+    assert TRUSTED.proxied(PROXY, both) == ProxiedTo(None, None)

@@ -1,0 +1,209 @@
+"""Which changes would let a refused call pass. For the operator's eyes: no client is told them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from hub.guard.containment import OUTSIDE
+from hub.guard.decide import Refused
+from hub.guard.own_files import OWN
+from hub.guard.policy import DenyPatterns
+from hub.paths.resolve import Flavour, LinkReader, PathError, is_inside, parts_of, resolve
+from hub.roots.effective import EffectiveRoots
+from hub.roots.roots import RootSet
+from hub.sessions.session import Session
+from hub.specs import ServerSpec
+from hub.values import Call, Json
+
+CLIENT: Final = "client"
+"""The key of a change that the client's user makes: one more shared folder."""
+_SETTINGS: Final = {
+    "it is not safe for sharing": ("roots.allow_unsafe", True),
+    "symbolic links are not followed here": ("guard.symlinks", "follow"),
+    "a revision must not begin with '-': the program would read it as an option": (
+        "guard.refuse_options",
+        False,
+    ),
+}
+"""The settings that lift a reason; those of the guard are the server's own."""
+
+
+class Change(Struct, frozen=True):
+    """One change. `key` is a key of hub.yaml, `--root`, `HUB_ROOTS`, or `CLIENT`."""
+
+    key: str
+    op: Literal["add", "set", "remove"]
+    value: Json
+
+    @property
+    def text(self) -> str:
+        """The change as one line."""
+        if self.key == CLIENT:
+            return f"the client has to share {self.value}, or a folder around it"
+        if "." not in self.key:
+            return f"{self.key}: add {self.value}"
+        return f"{self.key}: {self.op} {json.dumps(self.value)}"
+
+
+class Circumstances(Struct, frozen=True):
+    """What a call was refused under.
+
+    `effective` are the roots before they are cut to the server's own `spec.ceiling`. `announced`
+    are what the client shares; None if it shares none. `has_config` False: the folders of the
+    command line are the ceiling.
+    """
+
+    spec: ServerSpec
+    effective: EffectiveRoots
+    ceiling: RootSet | None
+    announced: RootSet | None
+    has_config: bool
+    links: LinkReader
+    flavour: Flavour
+
+    @staticmethod
+    def of(session: Session, spec: ServerSpec) -> Circumstances:
+        """Return the circumstances of a client's call at a server, as they are known now."""
+        services, last = session.services, session.roots.state.last
+        machine = services.machine
+        return Circumstances(
+            spec=spec,
+            effective=session.known_effective(),
+            ceiling=services.operator.roots().ceiling,
+            announced=None if last is None else last.announcement.roots,
+            has_config=services.has_config,
+            links=machine.links,
+            flavour=machine.flavour,
+        )
+
+    def place_of(self, refused: Refused) -> str | None:
+        """Return where the refused path leads; None if it is no plain path."""
+        folders = [root.path for root in self.effective.roots.roots if not root.is_file]
+        cwd = folders[0] if folders else None
+        try:
+            return resolve(refused.path, cwd=cwd, links=self.links, flavour=self.flavour)
+        except PathError:
+            return None
+
+
+def changes_for(
+    refused: Refused, call: Call, at: Circumstances, places: Iterable[str]
+) -> tuple[Change, ...]:
+    """Return the changes that lift this refusal; none if nothing lifts it, or nothing is known.
+
+    `places` are the paths, links followed, that the refused value leads to. After the changes the
+    guard may have another reason to refuse the call.
+    """
+    if refused.reason == OWN:
+        return ()
+    if refused.reason == OUTSIDE:
+        found = [change for place in places for change in _into_roots(place, at)]
+    elif refused.reason in _SETTINGS:
+        key, value = _SETTINGS[refused.reason]
+        found = [Change(_of_server(key, at.spec), "set", value)]
+    elif refused.reason == "it is read-only":
+        found = [
+            Change("roots.access", "add", {"path": place, "access": "write"}) for place in places
+        ]
+    elif refused.reason.endswith("deny patterns"):
+        found = [change for place in places for change in _undenied(place, at)]
+    else:
+        found = _unread(refused, call, at)
+    return tuple(one for index, one in enumerate(found) if one not in found[:index])
+
+
+def _of_server(key: str, spec: ServerSpec) -> str:
+    return f"servers.{spec.name}.{key}" if key.startswith("guard.") else key
+
+
+def _unread(refused: Refused, call: Call, at: Circumstances) -> list[Change]:
+    """Return the change for a value that cannot be read as a path: it is said to be none."""
+    if call.method != "tools/call" or not refused.pointer:
+        return []
+    key = f"servers.{at.spec.name}.tools.overrides.{call.name}.arguments"
+    return [Change(key, "add", {refused.pointer: "ignore"})]
+
+
+def _into_roots(place: str, at: Circumstances) -> Iterator[Change]:
+    """Yield the changes that bring `place` inside of all roots that bound the call."""
+    folder = _folder_of(place, at)
+    if folder is None or _is_own(place, at):
+        return
+    parts = parts_of(folder, at.flavour)
+    yield from _shared(folder, parts, at)
+    if at.ceiling is not None and at.ceiling.covers(parts) is None:
+        yield Change("roots.ceiling" if at.has_config else "--root", "add", folder)
+    own = at.spec.ceiling
+    if own is not None and own.covers(parts) is None:
+        yield _beside(own, folder, at)
+    unsafe = at.spec.policy.unsafe
+    if unsafe is not None and unsafe.refuses(parts_of(place, at.flavour)):
+        yield Change("roots.allow_unsafe", "set", True)
+
+
+def _shared(folder: str, parts: tuple[str, ...], at: Circumstances) -> Iterator[Change]:
+    """Yield what makes `folder` one of the client's roots, or of those that stand in for them."""
+    source, here = at.effective.source, at.effective.roots
+    if at.announced is not None:
+        if at.announced.covers(parts) is None:
+            yield Change(CLIENT, "add", folder)
+        elif at.effective.stale and not here.roots:
+            yield Change("roots.strict", "set", False)
+    elif not at.effective.enforcing or source == "ceiling" or here.covers(parts) is not None:
+        return  # the ceilings are all that bounds the client
+    elif source in {"--root", "HUB_ROOTS"}:
+        yield Change(source, "add", folder)
+    else:
+        # A detected project counts no more once there is a fallback.
+        kept = here.paths if source == "detected" else ()
+        yield from (Change("roots.fallback", "add", path) for path in (*kept, folder))
+
+
+def _beside(own: RootSet, folder: str, at: Circumstances) -> Change:
+    """Return what lets a server with directories in its arguments serve `folder`, too."""
+    shared = at.announced
+    if shared is not None and not shared.within(own).roots:
+        return Change(f"servers.{at.spec.name}.roots.args", "set", "replace")
+    return Change(f"servers.{at.spec.name}.args", "add", folder)
+
+
+def _undenied(place: str, at: Circumstances) -> Iterator[Change]:
+    """Yield the removal of each pattern that matches `place` below a root."""
+    parts = parts_of(place, at.flavour)
+    roots = (*at.effective.roots.roots,)
+    starts = [len(root.parts) for root in roots if root.covers(parts)] or [0]
+    for line in at.spec.policy.deny.lines:
+        pattern = DenyPatterns((line,))
+        folded = at.flavour is not Flavour.POSIX
+        if any(pattern.refuses(parts[start:], folded=folded) for start in starts):
+            yield Change("roots.deny", "remove", line)
+
+
+def _folder_of(place: str, at: Circumstances) -> str | None:
+    """Return the folder that has to be shared for `place`: itself, or the nearest one above it.
+
+    At the top of the file system that is the file alone; None if there is none.
+    """
+    path = place
+    while True:
+        entry = at.links.entry(path)
+        if entry is not None and entry.kind == "directory":
+            break
+        above = os.path.dirname(path)  # noqa: PTH120 - text
+        if above == path:
+            return None
+        path = above
+    if parts_of(path, at.flavour):
+        return path
+    return place if at.links.entry(place) is not None and place != path else None
+
+
+def _is_own(place: str, at: Circumstances) -> bool:
+    own = at.spec.policy.own
+    parts = parts_of(place, at.flavour)
+    return own is not None and any(is_inside(parts, one.parts) for one in own.secret)

@@ -1,0 +1,103 @@
+"""A client of the hub in the hub's own process: its calls go the way of any client's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hub import __version__
+from hub.app import Setting, connection_builder, running_hub
+from hub.config.models import HubConfig
+from hub.errors import RouteError
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object
+from hub.protocol.constants import HANDSHAKE_VERSIONS
+from hub.server.connection import ConnectionFactory
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.values import Json, JsonObject, object_or_empty
+
+
+class OwnClient:
+    """A client that shares no roots and can be asked nothing; implements `Outlet`."""
+
+    def __init__(
+        self, open_connection: ConnectionFactory, tasks: TaskGroup, services: Services
+    ) -> None:
+        self.services = services
+        self._connection = open_connection(self, tasks, "command line")
+        self._ids = itertools.count(1)
+        self._answers: dict[Json, Response | Failure] = {}
+        self._came = anyio.Event()
+
+    @property
+    def session(self) -> Session:
+        """The hub's record of this client."""
+        return self._connection.session
+
+    async def send(self, message: Message) -> None:
+        """Take a message of the hub's: an answer, or a notification, which nobody reads."""
+        if isinstance(message, Response | Failure):
+            self._answers[message.id] = message
+            came, self._came = self._came, anyio.Event()
+            came.set()
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """Send a request, and return its result.
+
+        Raises: RouteError with the text of the error that the hub answered.
+        """
+        id_ = next(self._ids)
+        await self._connection.peer.receive(Request(id_, method, params))
+        while id_ not in self._answers:
+            await self._came.wait()
+        answer = self._answers.pop(id_)
+        if isinstance(answer, Failure):
+            said = as_object(answer.error).get("message")
+            raise RouteError(f"{said}\n`roots-hub tools` lists what can be called.")
+        return as_object(answer.result)
+
+    async def begin(self) -> None:
+        """Do the handshake."""
+        params: JsonObject = {
+            "protocolVersion": HANDSHAKE_VERSIONS[-1],
+            "capabilities": {},
+            "clientInfo": {"name": "roots-hub command line", "version": __version__},
+        }
+        await self.request("initialize", params)
+        await self._connection.peer.receive(Notification("notifications/initialized"))
+
+    async def tools(self) -> list[JsonObject]:
+        """Return the definitions of all tools, from all pages."""
+        found: list[JsonObject] = []
+        params: JsonObject = {}
+        while True:
+            page = await self.request("tools/list", params)
+            listed = page.get("tools")
+            found += map(object_or_empty, listed if isinstance(listed, list) else ())
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return found
+            params = {"cursor": cursor}
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+
+@asynccontextmanager
+async def own_client(config: HubConfig, setting: Setting) -> AsyncGenerator[OwnClient]:
+    """Run a hub with this config and yield its only client; all tools have their public names.
+
+    Raises: ConfigError, StartError, alone or in an exception group.
+    """
+    shown = config.model_copy(update={"expose": "tools"})
+    async with running_hub(shown, setting) as services, anyio.create_task_group() as tasks:
+        client = OwnClient(connection_builder(services), tasks, services)
+        await client.begin()
+        yield client
+        client.close()
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,123 @@
+"""What `check` finds wrong with a config that loads: offline, and with what the servers offer."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from hub.audit.open_file import unfit
+from hub.config.models import HubConfig
+from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.legible import on_one_line
+from hub.roots.effective import EffectiveRoots
+from hub.specs import ServerSpec
+
+_WILD = "*?["
+
+
+def program_problem(
+    spec: ServerSpec, effective: EffectiveRoots, given: Mapping[str, str]
+) -> str | None:
+    """Return what is wrong with a server's program: it is not there; None if it is.
+
+    `given` is the environment that the server's process inherits.
+    """
+    if not isinstance(spec.target, LaunchTemplate):
+        return None
+    made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
+    path = {**given, **dict(made.env)}.get("PATH")
+    if _is_there(made, path):
+        return None
+    where = f"servers.{spec.name}.command: there is no program {made.shown[0]!r}"
+    program, *rest = _words(made.shown[0])
+    if rest:
+        # A slash in its arguments has made the whole line a path in the config's directory.
+        name = Path(program).name
+        first = program if shutil.which(name, path=path) is None else name
+        args = ", ".join(f'"{word}"' for word in rest)
+        return f"{where}. Write `command: {first}` and `args: [{args}]`."
+    at = "" if os.sep in made.shown[0] else " on the PATH"
+    near = _likely(made.shown[0], _programs(path))
+    return f"{where}{at}. {near or 'Install it, or write its whole path.'}"
+
+
+def _is_there(made: LaunchPlan, path: str | None) -> bool:
+    command = made.argv[0]
+    if shutil.which(command, path=path) is not None:
+        return True
+    # A relative path is looked for in the working directory, which is not known without roots.
+    place = made.cwd or str(Path.cwd())
+    return os.sep in command and Path(place, command).is_file()
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command) or [command]
+    except ValueError:
+        return command.split() or [command]
+
+
+def _programs(path: str | None) -> Iterator[str]:
+    for directory in (path or os.defpath).split(os.pathsep):
+        try:
+            yield from (one.name for one in Path(directory).iterdir())
+        except OSError:
+            continue
+
+
+def audit_problem(config: HubConfig) -> str | None:
+    """Return why the audit file cannot be written to; None if it can, or there is to be none."""
+    if config.audit is None:
+        return None
+    found = unfit(Path(config.audit.file))
+    return None if found is None else f"audit.file: {config.audit.file}: {found[0]}. {found[1]}"
+
+
+def folder_problems(config: HubConfig) -> Iterator[str]:
+    """Yield the folders of `roots.fallback` and `roots.ceiling` that are not there."""
+    named = [("roots.fallback", entry.path) for entry in config.roots.fallback]
+    named += [("roots.ceiling", path) for path in config.roots.ceiling]
+    for where, path in named:
+        if not Path(path).exists():
+            beside = Path(path).parent
+            names = [one.name for one in beside.iterdir()] if beside.is_dir() else []
+            near = _likely(Path(path).name, names) or "Make it, or take it out."
+            yield f"{where}: {path}: there is no such folder. {near}"
+
+
+def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[str]:
+    """Yield the names in a server's `tools` that match none of its tools; and if none is left."""
+    keys = config.servers[spec.name].tools
+    where = f"servers.{spec.name}.tools"
+    for key, names in (
+        ("allow", keys.allow),
+        ("deny", keys.deny),
+        ("overrides", tuple(keys.overrides)),
+    ):
+        for name in names:
+            if name != "*" and not _matches(name, tools, wild=key != "overrides"):
+                near = _likely(name, tools) or f"It has: {_listed(tools)}."
+                yield f"{where}.{key}: {name!r} is no tool of {spec.name}. {near}"
+    if tools and not any(map(spec.offer.includes, tools)):
+        yield f"{where}: leaves none of its {len(tools)} tools: clients see nothing of {spec.name}."
+
+
+def _matches(name: str, tools: Iterable[str], *, wild: bool) -> bool:
+    return any(tool == name or (wild and fnmatchcase(tool, name)) for tool in tools)
+
+
+def _likely(name: str, known: Iterable[str]) -> str:
+    """Return a question for the likeliest of the `known` names; empty if none is like `name`."""
+    plain = name.strip(_WILD)
+    near = difflib.get_close_matches(plain, sorted({*known} - {plain}), n=1, cutoff=0.75)
+    return f"Did you mean {on_one_line(near[0])}?" if near else ""
+
+
+def _listed(tools: Sequence[str], most: int = 20) -> str:
+    shown = ", ".join(map(on_one_line, tools[:most])) or "none"
+    return shown if len(tools) <= most else f"{shown} and {len(tools) - most} more"

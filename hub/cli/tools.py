@@ -1,0 +1,166 @@
+"""`roots-hub tools` and `roots-hub call`: list the tools of a config's servers, and call one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from typing import NoReturn, cast
+
+import anyio
+
+from hub.app import Setting
+from hub.calls.builtin_tools import GET_ROOTS
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    log_file_of,
+    required_config,
+    run_loop,
+    watched_config,
+)
+from hub.cli.own_client import OwnClient, own_client
+from hub.cli.tool_names import named_tool
+from hub.config.models import HubConfig
+from hub.errors import HubError, RouteError
+from hub.legible import legible, on_one_line
+from hub.values import Json, JsonObject, ServerName
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommands `tools` and `call`."""
+    tools = subparsers.add_parser(
+        "tools",
+        help="list the tools of a config's servers, by the names that clients see",
+        description="Start the servers of a config and list their tools. Exit code 1: a server "
+        "could not be started.",
+    )
+    add_config_option(tools)
+    add_root_option(tools)
+    tools.add_argument("--json", action="store_true", help="print whole definitions, as JSON")
+    tools.set_defaults(perform=_tools, usual_log_level="warning")
+    call = subparsers.add_parser(
+        "call",
+        help="call a tool through the hub, guard and all",
+        description="Call a tool as a client without roots would. Exit code 1: the result is an "
+        "error, a refusal included.",
+    )
+    call.add_argument("call", metavar="SERVER.TOOL", help="or the public name: SERVER__TOOL")
+    call.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
+    add_config_option(call)
+    add_root_option(call)
+    call.add_argument("--json", action="store_true", help="print the whole result, as JSON")
+    call.set_defaults(perform=_call, usage_error=call.error, usual_log_level="warning")
+
+
+def _setting(options: Namespace) -> Setting:
+    watched, log_file = watched_config(options), log_file_of(options)
+    return Setting(given=options.root, watched=watched, log_file=log_file)
+
+
+def _config(options: Namespace) -> HubConfig:
+    config, warnings = required_config(options)
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return config
+
+
+def _tools(options: Namespace) -> int:
+    tools, failed = run_loop(_listed, _config(options), _setting(options))
+    print(json.dumps(tools, indent=2) if options.json else "\n".join(map(_shown, tools)))
+    for name, why in failed.items():
+        print(f"{name}: {legible(why)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+async def _listed(
+    config: HubConfig, setting: Setting
+) -> tuple[list[JsonObject], dict[ServerName, str]]:
+    """Return the definitions of the servers' tools, and why some servers could not be started."""
+    async with own_client(config, setting) as client:
+        failed = await _started(client, client.services.servers)
+        return [one for one in await client.tools() if one.get("name") != GET_ROOTS], failed
+
+
+async def _started(client: OwnClient, servers: Iterable[ServerName]) -> dict[ServerName, str]:
+    """Start servers, and return why those that could not be started could not."""
+    failed: dict[ServerName, str] = {}
+
+    async def start(name: ServerName) -> None:
+        session, services = client.session, client.services
+        slot = session.slot_for(services.servers[name], session.known_effective())
+        try:
+            await (await services.children.obtain(slot)).ready()
+        except HubError as exc:
+            failed[name] = str(exc)
+
+    async with anyio.create_task_group() as tasks:
+        for name in servers:
+            tasks.start_soon(start, name)
+    return failed
+
+
+def _shown(tool: JsonObject) -> str:
+    """Return a tool's name, its title, and the first line of its description."""
+    title, description = tool.get("title"), tool.get("description")
+    name = on_one_line(str(tool.get("name")))
+    lines = [f"{name}  ({on_one_line(title)})" if isinstance(title, str) else name]
+    if isinstance(description, str) and description.strip():
+        lines.append(f"    {on_one_line(description.strip().splitlines()[0])}")
+    return "\n".join(lines)
+
+
+def _call(options: Namespace) -> int:
+    config = _config(options)
+    found = named_tool(options.call, config.servers, config.names)
+    if found is None or found[0] not in config.servers:
+        _no_tool(options, config)
+    result = run_loop(_called, config, _setting(options), *found, _arguments(options))
+    print(json.dumps(result, indent=2) if options.json else "\n".join(_texts(result)))
+    return 1 if result.get("isError") is True else 0
+
+
+def _no_tool(options: Namespace, config: HubConfig) -> NoReturn:
+    options.usage_error(
+        f"{options.call!r} is no SERVER.TOOL; the servers are: {', '.join(config.servers)}"
+    )
+    raise AssertionError
+
+
+def _arguments(options: Namespace) -> JsonObject:
+    try:
+        arguments: object = json.loads(options.arguments)
+    except (ValueError, RecursionError) as exc:
+        return options.usage_error(f"--arguments: not JSON: {exc}")
+    if not isinstance(arguments, dict):
+        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
+    return cast("JsonObject", arguments)
+
+
+async def _called(
+    config: HubConfig, setting: Setting, server: str, tool: str, arguments: JsonObject
+) -> JsonObject:
+    async with own_client(config, setting) as client:
+        name = ServerName(server)
+        await _started(client, [name])  # a server that cannot be started is told by the call
+        public = client.services.names.public(name, tool)
+        params: JsonObject = {"name": public, "arguments": arguments}
+        try:
+            return await client.request("tools/call", params)
+        except RouteError as exc:
+            error = exc
+    raise error  # outside of the hub's task groups
+
+
+def _texts(result: JsonObject) -> Iterable[str]:
+    """Yield the texts of a result; other content as JSON, so that nothing is left out."""
+    content = result.get("content")
+    entries = content if isinstance(content, list) else []
+    for entry in entries:
+        text = entry.get("text") if isinstance(entry, dict) else None
+        yield legible(text) if isinstance(text, str) else json.dumps(entry)
+    if not entries:
+        shown: Json = result.get("structuredContent", result)
+        yield json.dumps(shown, indent=2)

@@ -1,0 +1,142 @@
+"""`roots-hub tools` and `roots-hub call`, with real servers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.cli import tools
+from hub.errors import ConfigError, RouteError
+from tests.kit.trees import PROJECT, plant
+
+pytestmark = [
+    pytest.mark.live,
+    # What a stopped child's pipe leaves to the collector is not these tests' concern.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
+GONE = {"command": "no-such-program"}
+
+
+@pytest.fixture(autouse=True)
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HUB_CONFIG", "HUB_ROOTS"):
+        monkeypatch.delenv(variable, raising=False)
+    return plant(tmp_path, *PROJECT)
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def write(servers: dict[str, Any], **keys: Any) -> None:
+        config = {"version": 1, "servers": servers, **keys}
+        monkeypatch.setenv("HUB_CONFIG", json.dumps(config))
+
+    return write
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    tools.register(parser.add_subparsers(required=True))
+    options = parser.parse_args(arguments)
+    with capture_logs():
+        code: int = options.perform(options)
+    return code
+
+
+def test_the_tools_are_listed_as_clients_see_them(
+    configure: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    override = {"title": "Look", "description": "Reads.\nMore."}
+    files = {**FILES, "tools": {"deny": ["write_file"], "overrides": {"read_file": override}}}
+    configure({"files": files, "gone": GONE}, expose="search")
+    assert run("tools") == 1
+    out, err = capsys.readouterr()
+    assert "files__read_file  (Look)\n    Reads.\n" in out
+    assert "files__list_directory" in out
+    assert "write_file" not in out
+    assert "get-roots" not in out
+    assert "gone: " in err
+    assert "there is no command 'no-such-program'" in err
+
+
+def test_the_tools_can_be_read_by_a_program(
+    configure: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure({"files": FILES})
+    assert run("tools", "--json") == 0
+    listed = {tool["name"]: tool for tool in json.loads(capsys.readouterr().out)}
+    assert listed["read_file"]["inputSchema"]["properties"]["path"]
+
+
+@pytest.mark.parametrize("name", ["files.read_file", "files__read_file"])
+def test_a_call_goes_through_the_whole_hub(
+    name: str, configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = tree / "audit.jsonl"
+    configure({"files": FILES, "other": GONE}, audit={"file": str(audit)})
+    given = ("--root", f"{tree}/project", "--arguments")
+    assert run("call", name, *given, '{"path": "a.txt"}') == 0
+    assert capsys.readouterr().out == "x\n"
+    assert run("call", name, *given, '{"path": "/etc/passwd"}') == 1
+    assert capsys.readouterr().out == (
+        "Access denied: Path '/etc/passwd' is outside the allowed roots boundaries. "
+        f'Current roots: ["file://{tree}/project"]\n'
+    )
+    verdicts = [json.loads(line)["verdict"] for line in audit.read_text().splitlines()]
+    assert verdicts == ["admitted", "refused"]
+
+
+def test_a_result_can_be_read_by_a_program(
+    configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure({"files": FILES})
+    given = ("--root", f"{tree}/project", "--arguments", '{"path": "/etc/passwd"}')
+    assert run("call", "read_file", "--json", *given) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["isError"] is True
+    assert result["_meta"]["roots-hub/refusal"]["path"] == "/etc/passwd"
+
+
+def test_a_server_that_does_not_start_says_why(
+    configure: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure({"gone": GONE})
+    assert run("call", "gone.x") == 1
+    assert "there is no command 'no-such-program'" in capsys.readouterr().out
+
+
+def test_an_unknown_tool_is_an_error_that_says_where_to_look(configure: Any) -> None:
+    configure({"files": FILES})
+    with pytest.raises(RouteError, match="Unknown tool: nope\n`roots-hub tools` lists"):
+        run("call", "files.nope")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nope",), "'nope' is no SERVER.TOOL; the servers are: a, b"),
+        (("c.d",), "'c.d' is no SERVER.TOOL; the servers are: a, b"),
+        (("a.b", "--arguments", "{"), "--arguments: not JSON: "),
+        (("a.b", "--arguments", "7"), "--arguments: not a JSON object, like "),
+    ],
+)
+def test_bad_usage_ends_with_two(
+    arguments: tuple[str, ...], said: str, configure: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure({"a": GONE, "b": GONE})
+    with pytest.raises(SystemExit) as ended:
+        run("call", *arguments)
+    assert ended.value.code == 2
+    assert f"error: {said}" in capsys.readouterr().err
+
+
+def test_a_config_is_needed() -> None:
+    for command in (("tools",), ("call", "a.b")):
+        with pytest.raises(ConfigError, match="no config"):
+            run(*command)
