@@ -14,7 +14,7 @@ Reading order:
 - `slot`, `pool`: the key of a child, the pool, its limits; then `child`: the life of one child
 - `link`, `launched`, `process/`, `remote/`: connections
 - `handshake`, `listing`, `listen_streams`: what the hub asks a child at the start and later
-- `clients`, `callbacks`, `log_levels`: the client side of a child
+- `clients`, `callbacks`, `asking/`, `log_levels`: the client side of a child
 - `child_call`: one call at a child, from its turn to its result
 - `concurrency`, `circuit_breaker`, `failures`: limits and errors
 """

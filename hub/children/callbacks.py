@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager, suppress
 
 from anyio.abc import TaskGroup
 
+from hub.children.asking.asking_line import AskingLine, ToolHabits, tool_of
+from hub.children.asking.open_questions import OpenQuestions
 from hub.children.clients import Caller, ChildUser, RootsNeededError
 from hub.children.concurrency import FairLimiter, Preemption
 from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
 from hub.jsonrpc.encoding import size_of
+from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification, Payload, as_object
 from hub.jsonrpc.outgoing import Progress, RequestOwner, RequestWithin, token_in
 from hub.jsonrpc.peer import Asked, GoneError, RpcError
@@ -23,7 +26,7 @@ from hub.protocol.input_requests import FOR_CLIENTS, inward
 from hub.protocol.request_state import ChildInputRound
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
-from hub.values import Json, JsonObject, SessionKey, object_or_empty
+from hub.values import Call, Json, JsonObject, SessionKey, object_or_empty
 
 
 class ChildRequest:
@@ -108,8 +111,21 @@ class ChildCallbacks:
         self._notifier = notifier
         self._wanted_roots = wanted_roots
         self._private: str | None = None
-        self._calls: dict[Caller, None] = {}
-        self.preemption = Preemption(self._calls.keys(), waiting=lambda: self.limiter.wanted)
+        self._calls: dict[Caller, Call] = {}
+        self.habits = ToolHabits()
+        self.questions = OpenQuestions(spec, self._calls, self.habits)
+        self.line = AskingLine(
+            spec,
+            self.habits,
+            self._calls.keys(),
+            is_holding=self.questions.is_holding,
+            abandoned=self.questions.abandoned,
+        )
+        self.preemption = Preemption(
+            self._calls.keys(),
+            waiting=lambda: self.limiter.wanted + self.line.wanted,
+            is_needed=self.questions.holds_for,
+        )
         self._subscribers: dict[str, set[SessionKey]] = {}
 
     def opened(self, private: str | None) -> None:
@@ -133,17 +149,29 @@ class ChildCallbacks:
         """Return whether a session that is not in `sessions` has calls in flight."""
         return any(caller.session not in sessions for caller in self._calls)
 
-    def begin(self, caller: Caller) -> None:
+    def begin(self, caller: Caller, call: Call) -> None:
         """Add a call to those in flight; `end` must follow."""
-        self._calls[caller] = None
+        self._calls[caller] = call
+        if self.line.is_active:
+            self.line.sent(caller)
+
+    def learn(self, caller: Caller, result: Payload) -> None:
+        """Learn from the result of a call that its tool does not ask, if nothing speaks against it.
+
+        A call that failed may not have come as far as its question.
+        """
+        tool = tool_of(self._calls[caller])
+        if self.habits.is_unknown(tool) and self.questions.is_clear(caller):
+            with suppress(WireError):
+                if as_object(result).get("isError") is not True:
+                    self.habits.finished(tool)
 
     def end(self, caller: Caller, *, is_answered: bool) -> None:
         """Remove a call from those in flight; record whether the child has answered it."""
-        del self._calls[caller]
-        if self.preemption.holds_requests:
-            self.preemption.ended(caller, is_answered=is_answered)
-        if not is_answered:
-            self.preemption.gave_up(caller)
+        call = self._calls.pop(caller)
+        if self.line.is_active or not is_answered:
+            self.questions.ended(caller, call, is_answered=is_answered)
+            self.line.over(caller)
 
     async def answer(
         self,
@@ -170,9 +198,23 @@ class ChildCallbacks:
                 self._ask_again(caller)
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            caller = caller or self._meant(question) or await self._sole_asker(method)
-            return await caller.ask(method, params, question)
+            caller = caller or self._meant(question)
+            if caller is not None:
+                return await caller.ask(method, params, question)
+            return await self._ask_whose_it_is(method, params, question)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    async def _ask_whose_it_is(
+        self, method: str, params: JsonObject, question: ChildRequest | None
+    ) -> Payload:
+        """Pass on a question of a child that does not say for which call it asks."""
+        self.line.is_active = True
+        try:
+            caller = await self.questions.source(method)
+        finally:
+            self.line.move()
+        with self.line.asking(caller, self.questions.tool_asking(caller)):
+            return await caller.ask(method, params, question)
 
     def _ask_again(self, caller: Caller | None) -> None:
         """End the call that needs roots, if it is known, so that its client repeats it with them.
@@ -267,30 +309,6 @@ class ChildCallbacks:
         """
         served = None if question is None else question.served()
         return next((caller for caller in self._calls if caller is served), None)
-
-    async def _sole_asker(self, method: str) -> Caller:
-        """Return the only possible caller, for a legacy child that does not name the call.
-
-        Clients that are away are ruled out once the child has answered their calls. A client whose
-        call was abandoned in the last `LINGER` seconds still counts.
-
-        Raises: RpcError if there is no caller, or more than one.
-        """
-        parties = {caller.party for caller in self._calls}
-        here = [caller for caller in reversed(self._calls) if caller.is_present]
-        present = {caller.party for caller in here}
-        sole = parties if len(parties) == 1 else present
-        if len(sole) == 1 and self.preemption.lingering() <= sole:
-            others = [caller for caller in self._calls if caller.party not in sole]
-            is_plain = not others or await self.preemption.until_answered(others)
-            left = [caller for caller in reversed(self._calls) if caller.party in sole]
-            if is_plain and left:
-                return next((caller for caller in left if caller.is_present), left[0])
-        whose = "several clients have calls" if parties else "no client has a call"
-        raise RpcError(
-            METHOD_NOT_FOUND,
-            f"{method} cannot be passed on: {whose} under way (share: session helps)",
-        )
 
     # Subscriptions: the child sees one client, but several sessions may want a resource
 

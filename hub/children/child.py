@@ -40,7 +40,9 @@ from hub.jsonrpc.messages import Message, Notification, Payload
 from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import LIST_CHANGED
+from hub.protocol.input_requests import FOR_CLIENTS
 from hub.roots.roots import RootSet
+from hub.specs import RemoteTarget, ServerSpec
 from hub.values import JsonObject, SessionKey
 
 
@@ -197,6 +199,7 @@ class Child:
             handshake, self.hub, (tasks, peer, outlet), self._changed
         )
         listing = await read_listing(self._reader(peer, handshake), handshake)
+        self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
         self._health.came()
         self._started.set()
@@ -333,6 +336,17 @@ class Child:
     def _changed(self, methods: Collection[str]) -> None:
         self._outdated.update(methods)
         self._wake.set()
+
+
+def _asks_without_naming(spec: ServerSpec, handshake: ServerHandshake) -> bool:
+    """Return whether a child may ask its clients, and does not say for which call it asks.
+
+    Over streamable HTTP a child asks on the stream of the call; if it does not, `ChildCallbacks`
+    learns it by its first question.
+    """
+    if handshake.era == "modern" or {*FOR_CLIENTS.values()}.isdisjoint(handshake.declared):
+        return False
+    return not isinstance(spec.target, RemoteTarget) or spec.target.transport == "sse"
 
 
 PATIENCE: Final = 2.0

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
 from hub.children.clients import Caller, InputNeededError, RootsNeededError, StaleError
-from hub.children.failures import no_slot_free
+from hub.children.failures import no_slot_free, no_turn
 from hub.children.handshake import (
     HubIdentity,
     ServerHandshake,
@@ -91,26 +91,48 @@ class ChildCall(Struct, eq=False):
         return self.request_owner.party
 
     def begin(self) -> None:
-        """Send the call, or queue it until a slot is free."""
-        limiter = self.child.limiter
-        if limiter.take():
+        """Send the call, or queue it until the child may ask in it, and a slot is free."""
+        child = self.child
+        if child.answers.line.is_active and not child.answers.line.admits(self):
+            return
+        if child.limiter.take():
             self._send_first()
         else:
-            limiter.line_up(self)
+            child.limiter.line_up(self)
+
+    def have_floor(self) -> None:
+        """Go on with a call in which the child may ask: no other client's is in the way."""
+        if self._is_valid:
+            self.begin()
+        else:
+            self._end_unsent(StaleError())
+
+    def turned_away(self, why: ChildError) -> None:
+        """Fail: too many calls in which the child may ask wait already."""
+        self.taker.ended(why)
 
     def have_turn(self) -> bool:
         """Send the queued call, now that a slot is free; return whether the slot is used."""
-        child = self.child
-        if isinstance(child.state, Ready) and not child.is_stopping and self.taker.may_be_sent:
+        if self._is_valid:
             self._send_first()
             return True
-        self.taker.ended(StaleError())
+        self._end_unsent(StaleError())
         return False
+
+    @property
+    def _is_valid(self) -> bool:
+        """Whether a call that waited may still be sent."""
+        child = self.child
+        return isinstance(child.state, Ready) and not child.is_stopping and self.taker.may_be_sent
+
+    def _end_unsent(self, why: CallResult) -> None:
+        self.child.answers.line.over(self.request_owner)
+        self.taker.ended(why)
 
     def _send_first(self) -> None:
         child = self.child
         self._is_at_child = True
-        child.answers.begin(self.request_owner)
+        child.answers.begin(self.request_owner, self.call)
         child.deadlines.begin(self)
         call = self.call
         try:
@@ -150,6 +172,8 @@ class ChildCall(Struct, eq=False):
     def settle(self, answer: Answer) -> None:
         """Take the child's first answer: end the call, or start a task for further rounds."""
         if type(answer) is Response and self.ready.handshake.era == "legacy":
+            if self.child.answers.line.is_active:
+                self.child.answers.learn(self.request_owner, answer.result)
             self._leave(is_answered=True)
             self.taker.ended(answer.result)
         else:
@@ -253,19 +277,25 @@ class ChildCall(Struct, eq=False):
 
     def expire(self) -> None:
         """Fail the call: the child had no free slot in time, or did not answer in time."""
+        child = self.child
         if not self._is_at_child:
-            self.child.limiter.step_out(self)
-            self.taker.ended(no_slot_free(self.child.spec))
+            if child.answers.line.step_out(self):
+                self.taker.ended(no_turn(child.spec))
+            else:
+                child.limiter.step_out(self)
+                self._end_unsent(no_slot_free(child.spec))
             return
         self._withdraw("timed out")
-        self.taker.ended(self.child.without_answer(SilentError("timed out")))
+        self.taker.ended(child.without_answer(SilentError("timed out")))
 
     def cancel(self, reason: str = UNSAID) -> None:
         """Take the call back: its taker gets no result, and the child is told the `reason`."""
+        line = self.child.answers.line
         if self._is_at_child:
             self._withdraw(reason)
-        else:
+        elif not line.step_out(self):
             self.child.limiter.step_out(self)
+            line.over(self.request_owner)
 
     def _withdraw(self, reason: str) -> None:
         if self._rounds is not None:

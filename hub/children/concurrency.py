@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
-
-import anyio
-from msgspec import Struct, field
 
 from hub.children.clients import Caller
 from hub.jsonrpc.deadlines import Deadlines
@@ -92,27 +89,12 @@ class FairLimiter:
 
 PATIENCE: Final = 60.0
 """Seconds that a client may stay away before its call has to make room for others."""
-LAST_WORDS: Final = 5.0
-"""Further seconds in which the child may answer that call."""
-LINGER: Final = 0.5
-"""Seconds in which a child may still send requests for a call that was abandoned.
-
-Not longer: until then the child's requests cannot go to other clients. A modern client's next call
-counts as another client's, as its requests have nothing in common.
-"""
-
-
-class _Held(Struct, eq=False):
-    """A child's request that waits for the answers to `calls`: then its owner is clear."""
-
-    calls: set[Caller]
-    is_over: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Preemption:
-    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts the queue.
+    """Decides which abandoned call must end. `calls` are in flight; `waiting` counts those in line.
 
-    `holds_requests`: requests of the child wait for calls to end, `patience` seconds at most.
+    `is_needed` says whether a question of the child waits for the end of a call.
     """
 
     def __init__(
@@ -120,59 +102,18 @@ class Preemption:
         calls: Collection[Caller],
         *,
         waiting: Callable[[], int],
-        patience: float = PATIENCE + LAST_WORDS,
+        is_needed: Callable[[Caller], bool],
     ) -> None:
-        self._patience = patience
         self._calls = calls
         self._waiting = waiting
+        self._is_needed = is_needed
         self._leaving: set[Caller] = set()
-        self._held: list[_Held] = []
-        self.holds_requests = False
-        self._given_up: dict[SessionKey, float] = {}
 
     def must_leave(self, call: Caller) -> bool:
         """Return whether an abandoned call has to end: others need its slot or its answer."""
         self._leaving.intersection_update(self._calls)
         others = len(self._leaving - {call})
-        is_needed = self._waiting() > others or any(call in held.calls for held in self._held)
+        is_needed = self._waiting() > others or self._is_needed(call)
         if is_needed and call in self._calls:
             self._leaving.add(call)
         return is_needed
-
-    async def until_answered(self, calls: Iterable[Caller]) -> bool:
-        """Wait for the child to answer calls of absent clients; return whether it answered all.
-
-        Meanwhile those calls have to end. A call that is still in flight or was abandoned may be
-        the source of a child's request; an answered call cannot be.
-        """
-        held = _Held(set(calls))
-        self._held.append(held)
-        self.holds_requests = True
-        try:
-            with anyio.move_on_after(self._patience):
-                await held.is_over.wait()
-        finally:
-            self._held.remove(held)
-            self.holds_requests = bool(self._held)
-        return not held.calls
-
-    def ended(self, call: Caller, *, is_answered: bool) -> None:
-        """Record that a call is over, and whether the child answered it."""
-        for held in self._held:
-            if call in held.calls:
-                if is_answered:
-                    held.calls.remove(call)
-                if not is_answered or not held.calls:
-                    held.is_over.set()
-
-    def gave_up(self, call: Caller) -> None:
-        """Record that a call was abandoned; its child may not know yet, or may not care."""
-        self._given_up.pop(call.party, None)
-        self._given_up[call.party] = anyio.current_time() + LINGER
-
-    def lingering(self) -> set[SessionKey]:
-        """Return the clients whose calls were abandoned in the last `LINGER` seconds."""
-        now = anyio.current_time()
-        while self._given_up and self._given_up[party := next(iter(self._given_up))] <= now:
-            del self._given_up[party]
-        return set(self._given_up)

@@ -40,6 +40,23 @@ def no_slot_free(spec: ServerSpec) -> ChildError:
     )
 
 
+def no_turn(spec: ServerSpec) -> ChildError:
+    """Return the error for a call that was not sent: another client's could be asked meanwhile."""
+    return ChildError(
+        f"server {spec.name!r} was not called: for the {spec.timeout:g} s that a call waits, it "
+        "served other calls that it may ask about, and it does not say for which one it asks; call "
+        "it again later, or set `share: session` to give each client a server of its own"
+    )
+
+
+def line_full(spec: ServerSpec, most: int) -> ChildError:
+    """Return the error for a call that was not sent: too many calls wait for `no_turn`'s reason."""
+    return ChildError(
+        f"server {spec.name!r} was not called: {most} calls wait already for others that it may "
+        "ask about, as it does not say for which call it asks; make fewer calls at a time"
+    )
+
+
 def tool_error(text: str) -> JsonObject:
     """Return a tool result with `isError` and this text."""
     return {"content": [{"type": "text", "text": text}], "isError": True}

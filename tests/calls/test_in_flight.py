@@ -332,7 +332,7 @@ async def test_what_a_child_asks_within_a_call_that_was_given_up_is_not_taken_fo
         await caller.client.peer.receive(Notification("notifications/cancelled", {"requestId": 1}))
         (slot,) = caller.client.session.slots
         assert slot.child is not None
-        assert slot.child.answers.preemption.lingering() == {caller.client.session.party}
+        assert slot.child.answers.questions.abandoned().keys() == {caller.client.session.party}
 
 
 async def test_nor_is_what_it_asks_within_a_call_whose_answer_was_lost(
@@ -344,7 +344,7 @@ async def test_nor_is_what_it_asks_within_a_call_whose_answer_was_lost(
         await caller.result()
         (slot,) = caller.client.session.slots
         assert slot.child is not None
-        assert slot.child.answers.preemption.lingering() == {caller.client.session.party}
+        assert slot.child.answers.questions.abandoned().keys() == {caller.client.session.party}
 
 
 async def test_a_client_that_goes_cancels_its_calls(fake: FakeChild, top: Path) -> None:
@@ -518,6 +518,9 @@ async def test_a_question_that_comes_right_before_its_calls_answer_is_not_taken_
         callers = [DispatchedCaller(at, at.client(capabilities={"sampling": {}})) for _ in range(2)]
         for caller in callers:
             await caller.client.call("echo", {})
+        (slot,) = callers[0].client.session.slots
+        assert slot.child is not None
+        slot.child.answers.habits.asked("echo")
         fake.answers["tools/call"] = SILENT
         for caller in callers:
             assert caller.take(1, "echo", {})

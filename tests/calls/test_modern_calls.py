@@ -501,16 +501,37 @@ async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last
         assert "error" in await child.link.reply("three")
 
 
-async def test_a_child_that_several_clients_call_is_told_that_it_cannot_ask() -> None:
+async def test_a_question_that_could_be_for_several_clients_waits_until_one_is_left() -> None:
     child = silent()
     async with scripted(child) as hub:
         one, other = ScriptedCaller(hub), ScriptedCaller(hub)
-        await one.begin()
-        await other.begin()
-        await (await child.connected()).request("tools/call", nth=2)
-        child.link.ask("q", ELICITATION, FORM)
-        error = (await child.link.reply("q"))["error"]
-        assert "several clients have calls under way" in error["message"]
+        ids = [await one.begin(), await other.begin()]
+        link = await child.connected()
+        sent = [await link.request("tools/call", nth=nth) for nth in (1, 2)]
+        link.ask("q", ELICITATION, FORM)
+        await anyio.wait_all_tasks_blocked()
+        link.answer(sent[0]["id"], {"content": []})
+        assert (await one.end(ids[0]))["resultType"] == "complete"
+        key, _ = question(result := await other.end(ids[1]))
+        id_ = await other.begin({key: ACCEPTED}, result["requestState"])
+        assert (await link.reply("q"))["result"] == ACCEPTED
+        link.answer(sent[1]["id"], {"content": []})
+        assert (await other.end(id_))["resultType"] == "complete"
+
+
+async def test_of_calls_that_ask_one_is_sent_after_the_other() -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        one, other = ScriptedCaller(hub), ScriptedCaller(hub)
+        await other.client.get_known(other.params())
+        result = await asked(child, one)
+        id_ = await other.begin()
+        await anyio.wait_all_tasks_blocked()
+        assert len(child.link.requests("tools/call")) == 1
+        await completed(child, one, await answered(child, one, result))
+        sent = await child.link.request("tools/call", nth=2)
+        child.link.answer(sent["id"], {"content": []})
+        assert (await other.end(id_))["resultType"] == "complete"
 
 
 @pytest.fixture
@@ -549,11 +570,12 @@ async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> No
     child = silent()
     async with scripted(child) as hub:
         left, other = ScriptedCaller(hub), ScriptedCaller(hub)
+        await other.client.get_known(other.params())
         await asked(child, left)
         id_ = await other.begin()
+        await gone(child)
         await child.link.request("tools/call", nth=2)
         child.link.ask("second", ELICITATION, FORM)
-        await gone(child)
         key, _ = question(result := await other.end(id_))
         id_ = await other.begin({key: ACCEPTED}, result["requestState"])
         assert (await child.link.reply("second"))["result"] == ACCEPTED

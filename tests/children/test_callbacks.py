@@ -1,23 +1,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
 from hub.children.callbacks import ChildCallbacks, as_child_request
-from hub.children.concurrency import LINGER
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.outgoing import AwaitedRequest, PendingRequests, RequestWithin
-from hub.jsonrpc.peer import Asked, GoneError, RpcError
+from hub.jsonrpc.peer import Asked, RpcError
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.roots.roots import EMPTY, Root, RootSet
 from hub.specs import RemoteTarget, ServerSpec
-from hub.values import ServerName, SessionKey
-from tests.kit.child_calls import in_flight
+from hub.values import JsonObject, ServerName, SessionKey
+from tests.kit.child_calls import LinedUp, in_flight
 from tests.kit.fakes import RecordingAsker, RecordingLessee, RecordingOutlet
 
 SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
@@ -28,6 +26,7 @@ ROOTS = RootSet(
     )
 )
 SAMPLING = "sampling/createMessage"
+NO_PARAMS: JsonObject = {}
 
 
 def answers(
@@ -121,129 +120,38 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
 
     with in_flight(made, askers[0]), in_flight(made, askers[1]):
         assert [await answer(0), await answer(1)] == [{"answered": "a"}, {"answered": "b"}]
-        with pytest.raises(ExceptionGroup) as caught:
-            await answer(2)
-        assert "several clients have calls under way" in str(caught.value.exceptions[0])
+        assert not made.line.is_active
+    with in_flight(made, askers[0]):
+        assert await answer(2) == {"answered": "a"}, "it named a request of the hub's own"
+    assert made.line.is_active
     pending.forget(1)
     with in_flight(made, askers[0]), pytest.raises(ExceptionGroup) as caught:
         await answer(1)
     assert "the call is over" in str(caught.value.exceptions[0])
-    assert len(askers[0].asked) == 1
+    assert len(askers[0].asked) == 2
 
 
-async def test_a_question_that_could_be_for_several_clients_goes_to_none() -> None:
-    made = answers()
-    with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("b")):
-        assert "several clients have calls under way" in str(await refusal(made, SAMPLING))
-    assert "no client has a call under way" in str(await refusal(made, SAMPLING))
+async def test_a_question_without_a_call_is_refused() -> None:
+    assert "no client has a call under way" in str(await refusal(answers(), SAMPLING))
 
 
-class Held:
-    """A question of a child's that waits until it is plain which client it is for."""
-
-    def __init__(self, *names: str) -> None:
-        self.made = answers()
-        self.askers = [RecordingAsker(name) for name in names]
-        self.outcome: Payload | RpcError | None = None
-
-    async def ask(self) -> None:
-        try:
-            self.outcome = await self.made.answer(SAMPLING, {}, None)
-        except RpcError as exc:
-            self.outcome = exc
-
-    def is_refused(self) -> bool:
-        return isinstance(self.outcome, RpcError) and "several clients" in str(self.outcome)
-
-
-async def serve(made: ChildCallbacks, caller: RecordingAsker, end: anyio.Event, how: str) -> None:
-    """Let a call be under way until it ends as it is to."""
-    with suppress(RpcError, GoneError), in_flight(made, caller):
-        await end.wait()
-        if how == "an error":
-            raise RpcError(-1, "no")
-        if how == "given up":
-            raise GoneError("no answer")
-
-
-@pytest.mark.parametrize(
-    ("how", "goes_on"), [("a result", True), ("an error", True), ("given up", False)]
-)
-async def test_a_question_waits_until_the_child_has_answered_calls_whose_clients_are_away(
-    how: str, *, goes_on: bool
-) -> None:
-    held, end = Held("away", "here"), anyio.Event()
-    away, here = held.askers
+async def test_an_abandoned_call_ends_if_a_question_or_a_call_that_asks_waits_for_it() -> None:
+    made, away, here = answers(), RecordingAsker("away"), RecordingAsker("here")
     away.is_present = False
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serve, held.made, away, end, how)
-        await anyio.wait_all_tasks_blocked()
-        with in_flight(held.made, here):
-            tasks.start_soon(held.ask)
+        with in_flight(made, away, "first"):
+            assert not made.preemption.must_leave(away)
+            with in_flight(made, here, "second"):
+                tasks.start_soon(made.answer, SAMPLING, NO_PARAMS, None)
+                await anyio.wait_all_tasks_blocked()
+                assert made.preemption.must_leave(away)
             await anyio.wait_all_tasks_blocked()
-            assert held.outcome is None
-            assert held.made.preemption.must_leave(away)
-            assert not held.made.preemption.must_leave(here)
-            end.set()
-            await anyio.wait_all_tasks_blocked()
-            assert (held.outcome == {"answered": "here"}) is goes_on
-            assert held.is_refused() is not goes_on
-    assert not away.asked
-
-
-async def test_a_question_of_a_call_that_ends_meanwhile_goes_to_nobody() -> None:
-    held, end = Held("away", "here"), anyio.Event()
-    away, here = held.askers
-    away.is_present = False
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serve, held.made, away, end, "a result")
-        await anyio.wait_all_tasks_blocked()
-        with in_flight(held.made, here):
-            tasks.start_soon(held.ask)
-            await anyio.wait_all_tasks_blocked()
-        end.set()
-    assert held.is_refused()
-    assert not away.asked
-    assert not here.asked
-
-
-@pytest.mark.parametrize("presence", [True, False])
-async def test_a_question_that_could_be_of_a_call_that_was_given_up_goes_to_no_other_client(
-    *, presence: bool
-) -> None:
-    held = Held("left", "here", "away")
-    left, here, away = held.askers
-    away.is_present = presence
-    with suppress(GoneError), in_flight(held.made, left):
-        raise GoneError("no answer")
-    with in_flight(held.made, here), in_flight(held.made, away), anyio.fail_after(5):
-        await held.ask()
-        assert held.is_refused()
-    with in_flight(held.made, here):
-        await held.ask()
-        assert held.is_refused(), "its child may not know yet that it was given up"
-    with in_flight(held.made, left):
-        await held.ask()
-        assert held.outcome == {"answered": "left"}, "whichever of its calls it is of"
-    await anyio.sleep(LINGER)
-    with in_flight(held.made, here):
-        await held.ask()
-        assert held.outcome == {"answered": "here"}, "not for ever"
-
-
-@pytest.mark.parametrize("present", [(), ("a", "b")])
-async def test_a_question_does_not_wait_where_it_stays_open_whose_it_is(
-    present: tuple[str, ...],
-) -> None:
-    held = Held("a", "b", "c")
-    for caller in held.askers:
-        caller.is_present = caller.party in present
-    with ExitStack() as calls:
-        for caller in held.askers:
-            calls.enter_context(in_flight(held.made, caller))
-        with anyio.fail_after(5):
-            await held.ask()
-    assert held.is_refused()
+            assert len(away.asked) == 1
+            assert not made.preemption.must_leave(away)
+            waiting = LinedUp("here", "first")
+            assert not made.line.admits(waiting)
+            assert made.preemption.must_leave(away)
+            assert made.line.step_out(waiting)
 
 
 async def test_everybody_who_uses_a_child_hears_it_once() -> None:

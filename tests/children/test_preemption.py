@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import anyio
-import pytest
-
 from hub.children.clients import Caller
 from hub.children.concurrency import Preemption
 from tests.kit.fakes import RecordingAsker
@@ -15,14 +12,18 @@ class CallsInProgress:
         self.askers = [RecordingAsker(f"client {number}") for number in range(count)]
         self.calls: dict[Caller, None] = dict.fromkeys(self.askers)
         self.waiting = 0
-        self.preemption = Preemption(self.calls.keys(), waiting=lambda: self.waiting, **limits)
+        self.asked: set[Caller] = set()
+        self.preemption = Preemption(
+            self.calls.keys(),
+            waiting=lambda: self.waiting,
+            is_needed=lambda caller: caller in self.asked,
+        )
 
     def leaving(self) -> list[bool]:
         return [self.preemption.must_leave(caller) for caller in self.askers]
 
-    def end(self, caller: Caller, *, is_answered: bool) -> None:
+    def end(self, caller: Caller) -> None:
         del self.calls[caller]
-        self.preemption.ended(caller, is_answered=is_answered)
 
 
 def test_no_call_is_preempted_while_no_other_waits() -> None:
@@ -36,7 +37,7 @@ def test_as_many_calls_must_leave_as_others_wait() -> None:
     assert rush.leaving() == [True, False, False], "it has not gone yet"
     rush.waiting = 2
     assert rush.leaving() == [True, True, False]
-    rush.end(rush.askers[0], is_answered=True)
+    rush.end(rush.askers[0])
     rush.waiting = 1
     assert [rush.preemption.must_leave(caller) for caller in rush.askers[1:]] == [True, False]
 
@@ -50,31 +51,9 @@ def test_a_call_that_is_over_keeps_no_other_from_leaving() -> None:
     assert rush.preemption.must_leave(second)
 
 
-@pytest.mark.parametrize("answered", [2, 1, 0])
-async def test_a_questions_call_is_known_once_all_other_calls_are_answered(
-    answered: int,
-) -> None:
-    rush, found = CallsInProgress(3), list[bool]()
-    async with anyio.create_task_group() as tasks:
-
-        async def wait() -> None:
-            found.append(await rush.preemption.until_answered(rush.askers[:2]))
-
-        tasks.start_soon(wait)
-        await anyio.wait_all_tasks_blocked()
-        assert rush.leaving() == [True, True, False]
-        rush.end(rush.askers[2], is_answered=False)
-        for number in (0, 1):
-            assert not found
-            rush.end(rush.askers[number], is_answered=number < answered)
-            await anyio.wait_all_tasks_blocked()
-            if number >= answered:
-                break
-    assert found == [answered == 2]
-    assert rush.leaving() == [False] * 3
-
-
-async def test_a_question_waits_no_longer_than_calls_may_take_to_leave() -> None:
-    rush = CallsInProgress(2, patience=0.01)
-    with anyio.fail_after(5):
-        assert not await rush.preemption.until_answered(rush.askers[:1])
+def test_a_call_that_a_question_waits_for_must_leave() -> None:
+    rush = CallsInProgress(3)
+    rush.asked.add(rush.askers[1])
+    assert rush.leaving() == [False, True, False]
+    rush.waiting = 2
+    assert rush.leaving() == [True, True, False]

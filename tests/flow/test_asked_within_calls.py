@@ -195,19 +195,19 @@ async def test_a_child_that_only_wants_to_be_called_again_is() -> None:
 
 
 async def test_the_end_of_an_elicitation_is_told_to_the_client_that_was_asked_alone() -> None:
-    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    child = FakeChild(ECHO)
     async with scripted(child) as hub:
         client, other = await asked(hub), await asked(hub)
+        await other.client.end(await begun(other))
+        child.answers["tools/call"] = SILENT
         id_ = await begun(client)
         link = await child.connected()
-        call = await link.request("tools/call")
+        call = await link.request("tools/call", nth=2)
         link.ask("q", ELICITATION, {**URL, "elicitationId": "e1"})
         request = await client.next()
         assert request["params"] == {**URL, "elicitationId": "e1"}
         await client.client.reply(request, {"action": "accept"})
         assert (await link.reply("q"))["result"] == {"action": "accept"}
-        child.answers["tools/call"] = {"content": []}
-        await other.client.end(await begun(other))
         for known, elicitation in ((False, "e2"), (True, "e1")):
             link.notify(ELICITED, {"elicitationId": elicitation, "more": known})
         link.answer(call["id"], {"content": []})

@@ -7,13 +7,17 @@ from contextlib import contextmanager
 
 import anyio
 
+from hub.children.asking.asking_line import AskingLine
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child
 from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import Caller
+from hub.errors import ChildError
 from hub.guard.decide import Admitted
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import RpcError
+from hub.values import Call
+from tests.kit.fakes import RecordingAsker, Signals
 
 
 class AwaitedResult:
@@ -63,9 +67,9 @@ async def call(
 
 
 @contextmanager
-def in_flight(answers: ChildCallbacks, caller: Caller) -> Generator[None]:
+def in_flight(answers: ChildCallbacks, caller: Caller, tool: str = "tool") -> Generator[None]:
     """Count a call of `caller` among those in flight; any error but the child's own gives it up."""
-    answers.begin(caller)
+    answers.begin(caller, Call("tools/call", tool, {}, {}))
     is_answered = False
     try:
         yield
@@ -75,3 +79,36 @@ def in_flight(answers: ChildCallbacks, caller: Caller) -> Generator[None]:
         raise
     finally:
         answers.end(caller, is_answered=is_answered)
+
+
+class LinedUp:
+    """A call that is sent if `line` lets it; it says in `said` what becomes of it."""
+
+    def __init__(
+        self,
+        party: str,
+        tool: str,
+        said: list[str] | None = None,
+        line: AskingLine | None = None,
+    ) -> None:
+        self._line = line
+        self.request_owner: Caller = RecordingAsker(party)
+        self.party = self.request_owner.party
+        self.call = Call("tools/call", tool, {}, {})
+        self.said: list[str] = [] if said is None else said
+        self.signals = Signals()
+
+    def _say(self, what: str) -> None:
+        self.said.append(f"{self.party} {self.call.name}: {what}")
+        self.signals.moved()
+
+    def have_floor(self) -> None:
+        self._say("goes")
+        if self._line is not None:
+            self._line.sent(self.request_owner)
+
+    def expire(self) -> None:
+        self._say("is late")
+
+    def turned_away(self, why: ChildError) -> None:
+        self._say(str(why))

@@ -294,22 +294,25 @@ class FakeClient:
         if not self.by_cached_route or method != "tools/call":
             await self._say(line)
             return id_
-        if "requestState" not in params and params.get("name") not in self._known:
-            self._known.add(params.get("name"))
-            await self._make_known({**line, "id": next(self._ids)})
+        if "requestState" not in params:
+            await self.get_known(params)
         connection, request = self.connection, Request(id_, method, params)
         if connection.dispatcher.take(request, connection.route_for(request), _Reply(self)) is None:
             await self._say(line)
         return id_
 
-    async def _make_known(self, call: JsonObject) -> None:
-        """Have a tool called, and everybody forget that it was."""
-        received = len(self.received)
+    async def get_known(self, params: JsonObject) -> None:
+        """With `by_cached_route`, have a tool called once, and everybody forget that it was."""
+        if not self.by_cached_route or params.get("name") in self._known:
+            return
+        self._known.add(params.get("name"))
+        received, id_ = len(self.received), next(self._ids)
+        call: JsonObject = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
         with ExitStack() as stack:
             for child in self.children:
                 stack.enter_context(child.serving_another())
             await self._say(call)
-            await self.end(cast("int", call["id"]))
+            await self.end(id_)
         del self.received[received:]
 
     async def end(self, id_: int) -> JsonObject:

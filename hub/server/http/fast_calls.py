@@ -231,6 +231,7 @@ class PlainCall:
         else:
             last = answer or self._post.last_word()
             await response.finish(last, status=self._status(last))
+            self._in_flight = None  # a call that asks its client goes on without this request
 
     async def _until_answered(self, response: PostResponse, receive: Receive) -> None:
         """Wait for the outcome; the call is cancelled when its client is lost."""

@@ -223,22 +223,26 @@ async def test_questions_that_come_together_are_asked_together() -> None:
 
 
 async def test_clients_that_go_one_way_are_still_two() -> None:
-    child = silent()
+    child, replies = silent(), [ReplySink(), ReplySink()]
     async with scripted(child) as hub, anyio.create_task_group() as tasks:
         caller = await known(hub, child)
         open_connection, params = hub.open_connection, caller.params()
         register = caller.client.connection.peer.backlog
-        for id_ in ("one", "two"):
+        for id_, reply in zip(("one", "two"), replies, strict=True):
             request = Request(id_, "tools/call", params)
             route = open_connection.route_for("test", request, ())
-            assert (
-                open_connection.dispatcher(register, tasks).take(request, route, ReplySink())
-                is not None
-            )
-        await child.link.request("tools/call", nth=2)
+            dispatcher = open_connection.dispatcher(register, tasks)
+            assert dispatcher.take(request, route, reply) is not None
+        one, two = [await child.link.request("tools/call", nth=nth) for nth in (1, 2)]
         child.link.ask("q", ELICITATION, FORM)
-        error = (await child.link.reply("q"))["error"]
-        assert "several clients have calls under way" in error["message"]
+        await anyio.wait_all_tasks_blocked()
+        assert [reply.answers for reply in replies] == [[], []]
+        child.link.answer(one["id"], {"content": []})
+        await replies[1].signals.until(lambda: bool(replies[1].answers))
+        (asking,) = replies[1].answers
+        assert isinstance(asking, Response)
+        assert as_object(asking.result)["resultType"] == "input_required"
+        child.link.answer(two["id"], {"content": []})
 
 
 async def test_who_takes_only_one_kind_of_question_is_asked_no_other() -> None:

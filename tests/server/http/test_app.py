@@ -934,11 +934,11 @@ async def test_a_stream_is_answered_when_the_hub_ends() -> None:
         assert (result["id"], result["result"]["resultType"]) == (7, "complete")
 
 
-@pytest.mark.parametrize("by_express", [False, True])
+@pytest.mark.parametrize("by_cached_route", [False, True])
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("is_modern", [False, True])
 async def test_a_call_that_is_given_up_as_the_hub_ends_is_told_so(
-    *, is_modern: bool, streams: bool, by_express: bool
+    *, is_modern: bool, streams: bool, by_cached_route: bool
 ) -> None:
     child = FakeChild(ECHO)
     async with web(child) as site:
@@ -947,12 +947,12 @@ async def test_a_call_that_is_given_up_as_the_hub_ends_is_told_so(
         meta = object_or_empty(object_or_empty(message["params"])["_meta"])
         meta["progressToken"] = "p"
         headers = MODERN_CALL if is_modern else {}
-        if by_express:
+        if by_cached_route:
             await site.post(message, key, **headers)
         child.answers["tools/call"] = SILENT
         call = site.start("POST", key, message, **headers)
         link = await child.connected()
-        sent = await link.request("tools/call", nth=1 + by_express)
+        sent = await link.request("tools/call", nth=1 + by_cached_route)
         if streams:
             link.notify("notifications/progress", {"progressToken": sent["id"], "progress": 1})
             await call.heard(1)
