@@ -20,7 +20,7 @@ from hub.config.models import (
     check_access,
     is_shared_with_roots,
 )
-from hub.config.problems import Problem, problems_in
+from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault
@@ -155,13 +155,22 @@ def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[
     try:
         made = HubConfig.model_validate({"version": 1, "servers": {name: entry}}, context=context)
     except ValidationError as error:
-        return [*problems_in(error)]
+        return [*problems_in(error), *_further_problems(name, entry, context)]
     server = made.servers[name]
     if is_shared_with_roots(server, name):
         what = "all clients cannot share a child that is launched with roots"
         fix = "Write `share: roots`, or take the roots out (placeholders; or `roots.args: none`)."
         return [Problem(("servers", name, "share"), what, fix)]
     return server
+
+
+def _further_problems(name: str, entry: object, context: LoadContext) -> Iterator[Problem]:
+    """Yield the mistakes in a server that hide behind its missing or doubled command or url."""
+    meant = with_one_way(entry)
+    found = None if meant is None else _server(name, meant[0], context)
+    if meant is not None and isinstance(found, list):
+        own = ("servers", name, meant[1])
+        yield from (problem for problem in found if problem.path[:3] != own)
 
 
 def _misplaced(name: str, raw: object) -> Problem | None:

@@ -305,6 +305,29 @@ def _misspelt_way(server: object) -> tuple[str, str] | None:
     return next(((name, meant) for name, meant in pairs if meant is not None), None)
 
 
+def with_one_way(server: object) -> tuple[dict[Any, Any], str] | None:
+    """Return a server as it is probably meant, where it does not have just one of command and url.
+
+    So its other mistakes can be found. The text is the key that is not as it is written. None if it
+    needs no such change, or is no mapping.
+    """
+    if not isinstance(server, dict):
+        return None
+    entry = dict(cast("Mapping[Any, Any]", server))
+    misspelt = _misspelt_way(entry)
+    if misspelt is not None:
+        key, meant = misspelt
+        return {meant if name == key else name: value for name, value in entry.items()}, meant
+    if "command" in entry and "url" in entry:
+        del entry["url"]
+        return entry, "url"
+    if "command" not in entry and "url" not in entry:
+        is_remote = not {"headers", "transport", "paths"}.isdisjoint(entry)
+        key, value = ("url", "https://localhost/") if is_remote else ("command", "x")
+        return {key: value, **entry}, key
+    return None
+
+
 def _one_way(details: ErrorDetails, key: str, path: Path) -> Words:
     server: Any = details["input"]
     if isinstance(server, str):

@@ -14,8 +14,6 @@ from tests.clients.trials import Pair, pairs_of, tried
 CHOSEN = {("typescript-1", "legacy"), ("typescript-2", "modern"), ("python-2", "modern")}
 SHORT = [known for known in KNOWN if (known.key, known.era) in CHOSEN]
 LONG = {"8 MiB answer", "8 MiB request"}
-OF_SEVERAL_CLIENTS = {"ask while a call runs", "ask after a cancel"}
-"""What a launched legacy server cannot do: over HTTP, two calls of a modern client are of two."""
 
 
 @pytest.mark.timeout(300)
@@ -24,7 +22,5 @@ async def test_a_client_has_all_its_features(pair: Pair) -> None:
     packages = at_hand()
     if pair.known.version(packages) is None:
         pytest.skip(f"npm packages are not installed: no {pair.known.name}")
-    is_modern_http = (pair.known.era, pair.transport) == ("modern", "http")
-    left = (LONG | OF_SEVERAL_CLIENTS) if is_modern_http else LONG
-    features = [feature for feature in pair.tried() if feature not in left]
+    features = [feature for feature in pair.tried() if feature not in LONG]
     assert await tried(pair, packages, features) == dict.fromkeys(features)
