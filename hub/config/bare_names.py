@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.names import SEPARATOR, NamesMode
-from hub.config.own_files import own_directories
+from hub.config.own_files import own_directories, record_key
 from hub.system.machine import Machine
 from hub.system.state_file import StateFile
 from hub.values import ServerName
@@ -47,7 +47,7 @@ def names_record(machine: Machine) -> StateFile:
 def recorded(record: StateFile, config: Path) -> BareNames | None:
     """Return what is recorded for a config file; None if nothing usable is."""
     try:
-        return msgspec.convert(record.read().get(_key(config)), BareNames | None)
+        return msgspec.convert(record.read().get(record_key(config)), BareNames | None)
     except msgspec.ValidationError:
         return None
 
@@ -63,7 +63,7 @@ def settled(
     now = following(before, servers, mode)
     if now != before:
         try:
-            record.write(_key(config), None if now is None else msgspec.to_builtins(now))
+            record.write(record_key(config), None if now is None else msgspec.to_builtins(now))
         except OSError as exc:
             log.warning(
                 "names without prefix are not remembered: they end when a second server is added",
@@ -117,8 +117,3 @@ def moved(found: BareNames | None, servers: Collection[ServerName], mode: NamesM
             "clients may have saved permissions for them. Call the servers' names with their prefix"
         ]
     return []
-
-
-def _key(config: Path) -> str:
-    # A link as the last part is not followed: it is the name by which clients know the config.
-    return str(config.parent.resolve() / config.name)

@@ -75,3 +75,9 @@ def _canonical(path: str, machine: Machine) -> str:
         return resolve(path, cwd=None, links=machine.links, flavour=machine.flavour)
     except PathError:
         return path
+
+
+def record_key(config: Path) -> str:
+    """Return the name of a config file in the hub's records."""
+    # A link as the last part is not followed: relative paths in a config start where it lies.
+    return str(config.parent.resolve() / config.name)
