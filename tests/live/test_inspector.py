@@ -95,4 +95,5 @@ def test_an_inspector_without_roots_says_that_it_shares_none(
     call = ("tools/call", "--tool-name", "read_text_file", "--tool-arg")
     inside = tree / "project/a.txt"
     refused = inspect([], *call, f"path={inside}")
-    assert refused["content"] == [{"type": "text", "text": outside(inside)}]
+    why = "The client shares no folder: its list of roots is empty."
+    assert refused["content"] == [{"type": "text", "text": f"{outside(inside)}. {why}"}]
