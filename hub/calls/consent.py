@@ -89,8 +89,7 @@ class JudgingContext(Struct, eq=False):
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
-        at, machine = self.here, self.session.services.machine
-        plan = self.plan = self.slot.plan
+        at, machine, plan = self.here, self.session.services.machine, self.slot.plan
         return CallContext(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
@@ -110,6 +109,7 @@ class JudgingContext(Struct, eq=False):
         """Return the guard's verdict, from the worker thread if it takes long."""
         context, services = self.context(granted), self.session.services
         self.version, self.state = services.operator.version, self.session.roots.state
+        self.plan = self.slot.plan
         soon = decide_within_inline_budget(self.call, self.guard, context)
         if soon is not None:
             return soon

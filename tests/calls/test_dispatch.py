@@ -12,6 +12,7 @@ from hub.calls.builtin_tools import GET_ROOTS
 from hub.calls.consent import JudgingContext
 from hub.calls.dispatch import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
+from hub.guard.decide import Admitted, compile_tool
 from hub.guard.policy import AccessRule, Mode, Policy
 from hub.jsonrpc.messages import Message
 from hub.jsonrpc.peer import Asked, RpcError
@@ -20,7 +21,7 @@ from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.roots.effective import OperatorRoots
 from hub.specs import ServerSpec
-from hub.values import Json, JsonObject
+from hub.values import Call, Json, JsonObject
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -713,6 +714,36 @@ async def test_a_relative_path_is_read_from_the_childs_directory(top: Path) -> N
         client = at.client(top / "a")
         assert "isError" not in await client.call("read", {"path": "f"})
         assert (await client.call("read", {"path": "../b/f"}))["isError"] is True
+
+
+async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: Path) -> None:
+    """It was for the running process; the next one starts in the first of the new roots."""
+    spec, fake = launched("files"), FakeChild(READ)
+    async with rig({"files": spec}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        assert "isError" not in await client.call("read", {"path": "f"})
+        client.shares(top / "b", top / "a")
+        client.session.roots.list_changed()
+        effective = await client.session.effective(client.outlet)
+        slot = client.session.slot_for(spec, effective)
+        case = JudgingContext(
+            session=client.session,
+            asked=client.asked("read"),
+            call=Call("tools/call", "read", {"path": "f"}, {}),
+            guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
+            effective=effective,
+            slot=slot,
+            pointer=str,
+            own=("name", "read"),
+        )
+        assert isinstance(await case.decide(), Admitted)
+        assert case.is_still_valid()
+        assert case.context().cwd == f"{top}/a"
+        assert slot.child is not None
+        slot.child.stop()
+        await fake.ended()
+        assert case.context().cwd == f"{top}/b"
+        assert not case.is_still_valid()
 
 
 async def test_a_fallback_bounds_clients_without_roots(top: Path) -> None:
