@@ -31,6 +31,7 @@ from hub.jsonrpc.peer import Asked, GoneError, Outlet, RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
+from hub.sessions.services import ResultLimit
 from hub.values import Call
 
 log = structlog.stdlib.get_logger(__name__)
@@ -222,16 +223,21 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
         Raises: RpcError for a too large result of a prompt or a resource.
         """
-        services, resolved = self.owner.services, self.route.resolved
-        source = f"server {resolved.slot.spec.name!r}"
-        objection = too_large(result, services.max_result, source)
+        limit = self.owner.services.max_result
+        objection = None if limit is None else self._objection(result, limit)
         if objection is None:
             self.audit.write("admitted")
         else:
-            log.warning("result left out", tool=resolved.name, reason=objection)
-            result = self.route.complete(failed(resolved.method, objection))
+            result = self.route.complete(failed(self.route.resolved.method, objection))
             self.audit.write("failed", objection)
         self._answer(Response(self.request.id, result))
+
+    def _objection(self, result: Payload, limit: ResultLimit) -> str | None:
+        resolved = self.route.resolved
+        objection = too_large(result, limit, f"server {resolved.slot.spec.name!r}")
+        if objection is not None:
+            log.warning("result left out", tool=resolved.name, reason=objection)
+        return objection
 
     def _ended_without_result(
         self, error: ChildError | RpcError | InputNeededError | StaleError

@@ -75,7 +75,7 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     async with anyio.create_task_group() as tasks:
         made = HubConfig.model_validate(config)
         # The hub's own files, which are held even so, lie in no row's way.
-        environment = {**os.environ, "HOME": "/nobody/home"}
+        environment = {**os.environ, "HOME": "/nobody/home", "XDG_STATE_HOME": "/nobody/state"}
         async with running_hub(made, Setting(), environment=environment) as services:
             client = FakeClient(connection_builder(services), tasks)
             await client.initialize({})
