@@ -39,14 +39,18 @@ from hub.confinement.startup_check import settle_confinement
 from hub.errors import StartError
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Outlet
-from hub.launch.environments import inherited
-from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import LaunchPlanCache, ResultLimit, RootsSettings, Services
+from hub.sessions.services import (
+    Configured,
+    LaunchPlanCache,
+    ResultLimit,
+    RootsSettings,
+    Services,
+)
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.system.log import is_logged
@@ -58,7 +62,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
-_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
 
 
 class Setting(Struct, frozen=True):
@@ -130,26 +133,97 @@ def _home(machine: Machine) -> str | None:
         return home
 
 
-def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what children may inherit at most: all but the hub's own token and settings."""
-    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
-    return {
-        key: value
-        for key, value in environment.items()
-        if key not in _OWN_VARIABLES and value != token
-    }
+class View(Struct, eq=False):
+    """How the config is for some clients: for all of a hub's, or for one with its environment."""
+
+    config: HubConfig
+    setting: Setting
+    machine: Machine
+    services: Services
 
 
-def environments(
-    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
-) -> dict[ServerName, Mapping[str, str]]:
-    """Return the environment that each launched server inherits."""
-    base = children_environment(config, machine.environment)
-    return {
-        name: inherited(base, spec.environment, machine.flavour)
-        for name, spec in servers.items()
-        if isinstance(spec.target, LaunchTemplate)
-    }
+class Hub:
+    """A running hub: what all its clients share, and its views of the config.
+
+    `own` is the view for this process's environment, if clients are served by it.
+    """
+
+    own: View
+
+    def __init__(self, children: ChildPool, audit: AuditSink, tasks: TaskGroup) -> None:
+        self._children = children
+        self._audit = audit
+        self._tasks = tasks
+        self._views: list[View] = []
+
+    @property
+    def services(self) -> Services:
+        """The parts of its own view."""
+        return self.own.services
+
+    def view(
+        self,
+        config: HubConfig,
+        setting: Setting,
+        machine: Machine,
+        configured: Configured | None = None,
+    ) -> View:
+        """Return a new view, which `take` changes until `drop`.
+
+        Raises: ConfigError, StartError.
+        """
+        made = configured or _configured(config, setting, machine)
+        services = Services(
+            info=INFO,
+            servers=made.servers,
+            names=made.names,
+            left_out=made.left_out,
+            children=self._children,
+            operator=Operator(made.roots, made.servers, machine),
+            machine=machine,
+            settings=made.settings,
+            audit=self._audit,
+            tasks=self._tasks,
+            plans=LaunchPlanCache(machine.environment, machine.directory),
+            expose=made.expose,
+            is_for_one=setting.is_for_one,
+            preface=made.preface,
+            max_result=made.max_result,
+            has_config=not setting.ceiling,
+        )
+        found = View(config, setting, machine, services)
+        self._views.append(found)
+        return found
+
+    def drop(self, view: View) -> None:
+        """Forget a view whose client is gone."""
+        self._views.remove(view)
+
+    def take(self, view: View, config: HubConfig) -> None:
+        """Serve a view's clients by a changed config from now on.
+
+        Servers that did not change keep their children. Calls that were not sent yet are judged by
+        the new config; those under way finish at the old child.
+
+        Raises: ConfigError, StartError; then nothing has changed.
+        """
+        made = _configured(config, view.setting, view.machine)
+        self._children.limit(config.max_children, config.max_children_per_session)
+        self._children.forget(_launched_otherwise(view.services.servers, made.servers))
+        view.config = config
+        view.services.take(made)
+
+
+def _launched_otherwise(
+    old: Mapping[ServerName, ServerSpec], new: Mapping[ServerName, ServerSpec]
+) -> list[ServerName]:
+    """Return the servers that are gone, or whose children are not those of before."""
+    return [
+        name
+        for name, spec in old.items()
+        if name not in new
+        or (spec.target, spec.fingerprint) != (new[name].target, new[name].fingerprint)
+    ]
 
 
 @asynccontextmanager
@@ -160,39 +234,48 @@ async def running_hub(
     environment: Mapping[str, str] | None = None,
     open_child: Opener | None = None,
     shutdown: Shutdown | None = None,
-) -> AsyncGenerator[Services]:
+) -> AsyncGenerator[Hub]:
     """Build a hub; when the context ends, its children are ended within little more than a second.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine, shutdown = _machine(environment), shutdown or Shutdown()
-    place, usable, given_to = _settled(config, setting, machine)
-    given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
-    operator = Operator(given(config.roots), usable.specs, machine)
+    configured = _configured(config, setting, machine)
     async with (
         _children(config, machine, open_child, shutdown) as children,
-        watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
         _audit_and_tasks(config) as (audit, tasks),
     ):
-        yield Services(
-            info=INFO,
-            servers=usable.specs,
-            names=_names(config, setting, usable, machine),
-            left_out=usable.left_out,
-            children=children,
-            operator=operator,
-            machine=machine,
-            settings=_roots_settings(config, place),
-            audit=audit,
-            tasks=tasks,
-            plans=LaunchPlanCache(machine.environment, machine.directory),
-            expose=config.expose,
-            is_for_one=setting.is_for_one,
-            preface=config.instructions,
-            max_result=_max_result(config, setting),
-            environments=given_to,
-            has_config=not setting.ceiling,
-        )
+        hub = Hub(children, audit, tasks)
+        hub.own = hub.view(config, setting, machine, configured)
+        place = place_of(machine, config, setting.config_path, setting.log_file)
+        given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
+        asked = shutdown.asked_to_reload
+        async with watching(setting.watched, config, given, hub.services.operator, asked):
+            yield hub
+
+
+def _configured(config: HubConfig, setting: Setting, machine: Machine) -> Configured:
+    """Return what a config says on this machine; warn of what is left out, or less than asked.
+
+    Raises: ConfigError if no server is usable, or one must be confined and cannot be; StartError
+        if a root of the command line cannot be used.
+    """
+    place = place_of(machine, config, setting.config_path, setting.log_file)
+    usable = usable_servers(config, place)
+    warn_of_left_out(usable.left_out)
+    settle_confinement(usable.specs.values(), machine.kernel)
+    warn_of_missed(usable.specs.values(), machine.environment)
+    roots = config.roots
+    return Configured(
+        servers=usable.specs,
+        names=_names(config, setting, usable, machine),
+        roots=operator_roots(roots, setting.given, place, ceiling=setting.ceiling),
+        settings=RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse),
+        expose=config.expose,
+        preface=config.instructions,
+        left_out=usable.left_out,
+        max_result=_max_result(config, setting),
+    )
 
 
 def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:
@@ -207,33 +290,9 @@ def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: 
     return Names(servers, config.names, None if first is None else first.server)
 
 
-def _settled(
-    config: HubConfig, setting: Setting, machine: Machine
-) -> tuple[PathContext, UsableServers, dict[ServerName, Mapping[str, str]]]:
-    """Return the context of paths, the usable servers, and each launched one's environment.
-
-    Warns of servers that are left out or get less than asked.
-
-    Raises: ConfigError if no server is usable, or one must be confined and cannot be.
-    """
-    place = place_of(machine, config, setting.config_path, setting.log_file)
-    usable = usable_servers(config, place)
-    servers = usable.specs
-    warn_of_left_out(usable.left_out)
-    settle_confinement(servers.values(), machine.kernel)
-    given_to = environments(config, servers, machine)
-    warn_of_missed(servers.values(), given_to, machine.environment)
-    return place, usable, given_to
-
-
 def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
     part, key = (config.stdio, "stdio") if setting.is_for_one else (config.listen, "listen")
     return None if part.max_result is None else ResultLimit(part.max_result, f"{key}.max_result")
-
-
-def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
-    roots = config.roots
-    return RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse)
 
 
 @asynccontextmanager
@@ -256,15 +315,13 @@ async def _audit_and_tasks(config: HubConfig) -> AsyncGenerator[tuple[AuditSink,
 async def _children(
     config: HubConfig, machine: Machine, open_child: Opener | None, shutdown: Shutdown
 ) -> AsyncGenerator[ChildPool]:
-    environment = children_environment(config, machine.environment)
     async with keeping(shutdown) as supervisor:
         if open_child is None and any(
             isinstance(one, StdioServer) for one in config.servers.values()
         ):
             supervisor.prepare()
         children = ChildPool(
-            open_child=open_child
-            or opener(environment, machine.kernel, supervisor, machine.flavour),
+            open_child=open_child or opener(machine.kernel, supervisor),
             info=INFO,
             flavour=machine.flavour,
             max_children=config.max_children,

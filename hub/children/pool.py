@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Final, NoReturn, Protocol
 
@@ -29,7 +29,6 @@ from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.peer import RpcError
-from hub.launch.environments import inherited
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.specs import RemoteTarget, ServerSpec
@@ -152,13 +151,8 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[ChildConnection]: ...
 
 
-def opener(
-    environment: Mapping[str, str],
-    kernel: Kernel,
-    supervisor: ProcessSupervisor,
-    flavour: Flavour = Flavour.POSIX,
-) -> Opener:
-    """Return the opener for real children; their processes inherit their part of `environment`.
+def opener(kernel: Kernel, supervisor: ProcessSupervisor) -> Opener:
+    """Return the opener for real children.
 
     All children of a server share one `ChildLog`, and so its limits.
     """
@@ -169,8 +163,7 @@ def opener(
     ) -> AbstractAsyncContextManager[ChildConnection]:
         its = logs.setdefault(spec.name, ChildLog(spec.name))
         if plan is not None:
-            own = inherited(environment, spec.environment, flavour)
-            return open_launched(spec, plan, own, kernel, supervisor, its)
+            return open_launched(spec, plan, kernel, supervisor, its)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
@@ -204,7 +197,7 @@ class ChildPool:
         self._open = open_child
         self._info = info
         self._flavour = flavour
-        self._limits = ChildLimits(max_children, max_per_session or max_children)
+        self.limit(max_children, max_per_session)
         self._clock = clock
         self._chance = chance
         self._slots: dict[ChildKey, ChildSlot] = {}
@@ -233,7 +226,18 @@ class ChildPool:
             slot = self._slots[key] = ChildSlot(key, spec, health=health)
         slot.users[session] = user
         slot.unused_since = None
+        slot.follow(spec)
         return slot
+
+    def limit(self, in_all: int, per_session: int | None) -> None:
+        """Replace the limits on running children; those that run go on."""
+        self._limits = ChildLimits(in_all, per_session or in_all)
+
+    def forget(self, servers: Collection[ServerName]) -> None:
+        """Forget what children of changed or removed servers have said of themselves."""
+        for key in [key for key in self._instructions if key[0] in servers]:
+            del self._instructions[key]
+        self._callers.difference_update(servers)
 
     def settled(self, key: ChildKey) -> ChildKey:
         """Return the key of the client's running child for the roots that it has named, if any.
@@ -283,7 +287,9 @@ class ChildPool:
         Raises: ChildError if it does not start, has just failed, or the slot was given up.
         """
         if not slot.is_kept:
-            raise ChildError(f"server {slot.spec.name!r} was stopped: its roots have changed")
+            raise ChildError(
+                f"server {slot.spec.name!r} was stopped: its roots or its config have changed"
+            )
         slot.used_at = self._clock()
         child = slot.child
         if child is None or isinstance(child.state, Down):

@@ -159,13 +159,13 @@ async def _serve_stdio(
 
     async with (
         ended_by_signals() as shutdown,
-        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as services,
+        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as hub,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
         if tell is not None:
-            tell(services.operator.roots())
-        await serve_stdio(connection_builder(services))
+            tell(hub.services.operator.roots())
+        await serve_stdio(connection_builder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
@@ -191,17 +191,17 @@ async def _serve_http(
     listener = _listener(host, port)
     async with (
         ended_by_signals() as shutdown,
-        running_hub(config, setting, shutdown=shutdown) as services,
+        running_hub(config, setting, shutdown=shutdown) as hub,
     ):
         url = _url(host, listener.getsockname()[1], config.listen.path)
         await serve_http(
-            connection_builder(services),
+            connection_builder(hub.services),
             gatekeeper,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=Proxies(config.listen.trusted_proxies),
-            ready=partial(_announce, url, token, what(services.operator.roots())),
+            ready=partial(_announce, url, token, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
     ignore_ending_signals()

@@ -18,7 +18,7 @@ class Expiring(Protocol):
 class Deadlines:
     """Expires each operation that has not ended `allowed` seconds after its `begin`.
 
-    The time allowed is the same for all, so the operation that began first is due first, and one
+    While the time allowed is the same for all, the operation that began first is due first, and one
     timer is enough.
     """
 
@@ -30,6 +30,12 @@ class Deadlines:
 
     def __len__(self) -> int:
         return len(self._due)
+
+    def allow(self, allowed: float) -> None:
+        """Replace the time allowed, for the operations that begin from now on."""
+        if allowed != self._allowed:
+            self._allowed = allowed
+            self._is_timing = False  # what begins next may be due before all others
 
     def first(self, count: int) -> list[Expiring]:
         """Return up to `count` operations that are under way, oldest first."""
