@@ -27,6 +27,7 @@ class Deadlines:
         self._due: dict[Expiring, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_timing = False
+        self._is_mixed = False
 
     def __len__(self) -> int:
         return len(self._due)
@@ -35,6 +36,7 @@ class Deadlines:
         """Replace the time allowed, for the operations that begin from now on."""
         if allowed != self._allowed:
             self._allowed = allowed
+            self._is_mixed = bool(self._due)
             self._is_timing = False  # what begins next may be due before all others
 
     def first(self, count: int) -> list[Expiring]:
@@ -74,4 +76,7 @@ class Deadlines:
         finally:
             self._is_timing = bool(self._due)
             if self._is_timing:
-                loop.call_at(next(iter(self._due.values())), self._look, loop)
+                dues = self._due.values()
+                loop.call_at(min(dues) if self._is_mixed else next(iter(dues)), self._look, loop)
+            else:
+                self._is_mixed = False
