@@ -162,6 +162,11 @@ class Hub:
         self._audits = audits
         self._tasks = tasks
         self._prepare = prepare
+        self._followers: list[Callable[[HubConfig], None]] = []
+
+    def follow(self, take: Callable[[HubConfig], None]) -> None:
+        """Call `take` with each config that the hub takes over; it raises as `take` here does."""
+        self._followers.append(take)
 
     @property
     def services(self) -> Services:
@@ -213,6 +218,8 @@ class Hub:
         Raises: ConfigError, StartError; then nothing has changed.
         """
         made, audit = _configured(config, view.setting, view.machine), self._audits.of(config)
+        for take in self._followers:
+            take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
         view.config, view.services.audit = config, audit
