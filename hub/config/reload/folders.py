@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from hub.config.models import FallbackRoot, Roots
@@ -25,8 +25,10 @@ def is_below(path: str, tops: Sequence[str], locate: Locate) -> bool:
 
 def shared_paths(old: Sequence[str], new: Sequence[str], locate: Locate) -> tuple[str, ...]:
     """Return the paths of both lists that are at or below paths of the other."""
-    found = (*covered(new, old, locate), *covered(old, new, locate))
-    return tuple(dict.fromkeys(found))
+    found = covered(new, old, locate)
+    if len(found) < len(new):
+        found += [path for path in covered(old, new, locate) if path not in found]
+    return tuple(found)
 
 
 def _shared_roots(
@@ -119,7 +121,15 @@ def _granting(made: Roots, entries: tuple[FallbackRoot, ...], *, detect: bool) -
 
 
 def _shared_entries(old: Roots, new: Roots, locate: Locate) -> tuple[FallbackRoot, ...]:
-    before = {entry.path: entry for entry in reversed(old.fallback)}
-    after = {entry.path: entry for entry in reversed(new.fallback)}
+    if old.fallback == new.fallback:
+        return new.fallback
+    before, after = _by_path(old.fallback), _by_path(new.fallback)
     paths = _shared_roots([*before], [*after], old.deny, locate)
     return tuple(before.get(path) or after[path] for path in paths)
+
+
+def _by_path(entries: Iterable[FallbackRoot]) -> dict[str, FallbackRoot]:
+    found: dict[str, FallbackRoot] = {}
+    for entry in entries:
+        found.setdefault(entry.path, entry)
+    return found

@@ -103,7 +103,9 @@ def _is_covered(glob: str, globs: Sequence[str]) -> bool:
 
 def _shared_globs(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     found = [one for one in new if _is_covered(one, old)]
-    return tuple(dict.fromkeys((*found, *(one for one in old if _is_covered(one, new)))))
+    if len(found) < len(new):
+        found += [one for one in old if _is_covered(one, new) and one not in found]
+    return tuple(found)
 
 
 def _all_globs(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ _NO_OVERRIDE: Final = ToolOverride()
 
 def tighter_confinement(old: Confine, new: Confine, locate: Locate) -> Confine:
     """Return the tighter of two ways to confine a server."""
-    if old.mode == "off":
+    if old.mode == "off" or old == new:
         return new
     if new.mode == "off":
         return old

@@ -363,7 +363,7 @@ def test_what_needs_a_restart_is_named_and_stays() -> None:
 
 
 def test_the_token_stays_with_the_address_that_needs_it() -> None:
-    old, new = {"listen": {"host": "0.0.0.0", "token": "t"}}, {"listen": {"host": "127.0.0.1"}}
+    old, new = {"listen": {"host": "192.0.2.1", "token": "t"}}, {"listen": {"host": "127.0.0.1"}}
     found = change(old, new, only_tightens=False)
     assert found.restart == ("listen.host", "listen.token")
     assert found.config == made(old)
