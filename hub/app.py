@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from itertools import count
@@ -31,8 +31,10 @@ from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
+from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
-from hub.config.watch import Watched, watching
+from hub.config.trust import trust_record
+from hub.config.watch import NOT_ROOTS, ConfigWatch, Watched, WritableBy, takes_roots, watching
 from hub.config.withholding import warn_of_left_out, warn_of_missed
 from hub.confinement.confined_launch import this_kernel
 from hub.confinement.startup_check import settle_confinement
@@ -44,6 +46,7 @@ from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
+from hub.sessions.config_file import ConfigFile
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
 from hub.sessions.services import LaunchPlanCache, ResultLimit, RootsSettings, Services
@@ -169,9 +172,17 @@ async def running_hub(
     place, usable, given_to = _settled(config, setting, machine)
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), usable.specs, machine)
+    file = ConfigFile(None if setting.watched is None else setting.watched.source)
+    watch = ConfigWatch(
+        setting.watched,
+        config,
+        takes_roots(file.state.file, given, operator),
+        _writable_by(file, usable.specs, operator, machine),
+        needs_restart=NOT_ROOTS,
+    )
     async with (
         _children(config, machine, open_child, shutdown) as children,
-        watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
+        watching(watch, shutdown.asked_to_reload),
         _audit_and_tasks(config) as (audit, tasks),
     ):
         yield Services(
@@ -192,7 +203,22 @@ async def running_hub(
             max_result=_max_result(config, setting),
             environments=given_to,
             has_config=not setting.ceiling,
+            config_file=file,
         )
+
+
+def _writable_by(
+    file: ConfigFile,
+    servers: Mapping[ServerName, ServerSpec],
+    operator: Operator,
+    machine: Machine,
+) -> WritableBy:
+    def places() -> Iterable[WritablePlace]:
+        own = servers.values()
+        return writable_places(own, operator.roots(), file.granted, machine.environment)
+
+    lookup = PathLookup(machine.links, machine.flavour, machine.directory)
+    return WritableBy(file, lookup, places, trust_record(machine))
 
 
 def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:

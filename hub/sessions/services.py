@@ -16,6 +16,7 @@ from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
+from hub.sessions.config_file import ConfigFile
 from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
@@ -108,6 +109,7 @@ class Services(Struct, frozen=True):
         default_factory=dict[ServerName, Mapping[str, str]]
     )
     has_config: bool = True
+    config_file: ConfigFile = field(default_factory=ConfigFile)
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
         """Return the environment variables of a server's child, as far as they are known."""

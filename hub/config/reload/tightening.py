@@ -83,6 +83,8 @@ def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) ->
             part: Part = getattr(made, first)
             value = part.model_copy(update={second: getattr(value, second)})
         made = made.model_copy(update={first: value})
+    if "servers" in keys:
+        made = made.with_left_out(running.left_out)
     has_old_address = made.listen.host != new.listen.host
     if has_old_address and running.listen.token is not None and new.listen.token is None:
         # The old address may be one that needs a token.
