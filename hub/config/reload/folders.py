@@ -34,17 +34,20 @@ def shared_paths(old: Sequence[str], new: Sequence[str], locate: Locate) -> tupl
 def _shared_roots(
     old: Sequence[str], new: Sequence[str], deny: Sequence[str], locate: Locate
 ) -> tuple[str, ...]:
-    """Return the folders that both lists grant, as far as `deny` denies no less in them then."""
-    gone = [path for path in old if path not in new]
-    return tuple(
-        path
-        for path in shared_paths(old, new, locate)
-        if not is_below(path, gone, locate) or _denies_as_much(deny, path, locate)
-    )
+    """Return the folders that both lists grant; `old`, if `deny` might deny less in them then."""
+    shared = shared_paths(old, new, locate)
+    gone = [path for path in old if path not in shared]
+    for path in shared:
+        # Inside each other: patterns applied from both, and do from one of them from now on.
+        nested = [one for one in gone if is_below(one, [path], locate)]
+        nested += [path] if is_below(path, gone, locate) else []
+        if not all(_denies_as_much(deny, one, locate) for one in nested):
+            return tuple(old)
+    return shared
 
 
 def _denies_as_much(deny: Sequence[str], path: str, locate: Locate) -> bool:
-    """Return whether patterns deny no less in a folder that is a root, than below another root.
+    """Return whether patterns deny the same in a folder, be it a root itself or below a root.
 
     Patterns are relative to a root: `secret` denies nothing in a root with this name.
     """
@@ -62,15 +65,17 @@ def _denies_as_much(deny: Sequence[str], path: str, locate: Locate) -> bool:
 
 
 def _is_of_names(line: str) -> bool:
-    """Return whether a pattern matches names at any depth, and no paths."""
-    name = line.strip().removeprefix("!").removeprefix("**/").removesuffix("/")
-    return "/" not in name
+    """Return whether a pattern is about names at any depth, and no exception."""
+    name = line.strip().removeprefix("**/").removesuffix("/")
+    return "/" not in name and not name.startswith("!")
 
 
 def tighter_ceiling(old: Roots, new: Roots, locate: Locate) -> tuple[str, ...]:
     """Return the tighter ceiling of two; an empty list is no ceiling."""
     if not old.ceiling:
-        return tuple(path for path in new.ceiling if _denies_as_much(old.deny, path, locate))
+        # The clients' roots may lie above it.
+        is_safe = all(_denies_as_much(old.deny, path, locate) for path in new.ceiling)
+        return new.ceiling if is_safe else ()
     return _shared_roots(old.ceiling, new.ceiling, old.deny, locate) or old.ceiling
 
 

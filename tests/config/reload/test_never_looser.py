@@ -41,6 +41,7 @@ FILES = (
     *("a/link/one.txt", "c/new.txt", "to_sub/one.txt", "other.txt", "a/sub"),
 )
 PATTERNS = ("*.txt", "!one.txt", "sub", "!sub", "/one.txt", "sub/deep", "**/.env", "a/**", "# sub")
+EXAMPLES = settings().max_examples
 VARIABLES = {"PATH": "/bin", "API_KEY": "k", "LANG": "C", "LC_ALL": "C", "HOME": "/home/user"}
 
 
@@ -63,7 +64,7 @@ def keys(**values: SearchStrategy[Any]) -> SearchStrategy[dict[str, Any]]:
 
 LIMIT = st.integers(1, 3)
 GUARD = keys(
-    mode=st.sampled_from(("enforce", "report", "off")),
+    mode=st.sampled_from(("enforce", "enforce", "report", "off")),
     on_refused=st.sampled_from(("ask", "refuse")),
     rewrite=st.sampled_from(("verbatim", "canonical")),
     refuse_options=st.booleans(),
@@ -114,44 +115,70 @@ STDIO = keys(
 REMOTE = keys(**SERVER, paths=st.sampled_from(("local", "remote"))).map(
     lambda found: {"url": "https://host/mcp", **found}
 )
-ROOTS = keys(
-    fallback=some(FOLDERS),
-    ceiling=some(FOLDERS),
-    detect=st.booleans(),
-    when_missing=st.sampled_from(("allow", "deny")),
-    when_empty=st.sampled_from(("allow", "deny")),
-    strict=st.booleans(),
-    reuse=LIMIT,
-    deny=some(PATTERNS),
-    access=st.lists(
-        st.fixed_dictionaries(
-            {"path": st.sampled_from(FOLDERS[:7]), "access": st.sampled_from(("read", "write"))}
+ROOTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "fallback": some(FOLDERS),
+        "ceiling": some(FOLDERS),
+        "detect": st.booleans(),
+        "when_missing": st.sampled_from(("allow", "deny")),
+        "when_empty": st.sampled_from(("allow", "deny")),
+        "strict": st.booleans(),
+        "reuse": LIMIT,
+        "deny": some(PATTERNS),
+        "access": st.lists(
+            st.fixed_dictionaries(
+                {"path": st.sampled_from(FOLDERS[:7]), "access": st.sampled_from(("read", "write"))}
+            ),
+            max_size=3,
         ),
-        max_size=3,
+    },
+)
+PARTS: dict[str, SearchStrategy[dict[str, Any]]] = {
+    "roots": ROOTS,
+    "guard": GUARD,
+    "listen": keys(max_result=st.integers(1024, 1026), origins=some(("http://a", "http://b"))),
+    "s": STDIO,
+    "t": REMOTE,
+    "": keys(
+        max_children=LIMIT,
+        max_children_per_session=LIMIT,
+        instructions=st.sampled_from(("A", "B")),
     ),
-)
-CONFIG = keys(
-    roots=ROOTS,
-    guard=GUARD,
-    servers=st.dictionaries(st.sampled_from(("s", "t")), st.one_of(STDIO, STDIO, REMOTE)),
-    max_children=LIMIT,
-    max_children_per_session=LIMIT,
-    listen=keys(max_result=st.integers(1024, 1026), origins=some(("http://a", "http://b"))),
-    instructions=st.sampled_from(("A", "B")),
-)
+}
+SERVERS = ("s", "t")
+USUAL: dict[str, dict[str, Any]] = {
+    "roots": {"fallback": ["a"], "access": [{"path": "a/sub", "access": "read"}]},
+    "s": {"command": "server"},
+    "t": {"url": "https://host/mcp"},
+}
+
+Parts = dict[str, dict[str, Any]]
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return two configs, of which the second may have parts of the first."""
-    old, new = draw(CONFIG), draw(CONFIG)
-    for key in old:
-        if draw(st.booleans()):
-            new[key] = old[key]
-        elif key in {"roots", "guard"} and key in new:
-            kept = draw(st.sets(st.sampled_from(sorted(old[key])))) if old[key] else ()
-            new[key] = new[key] | {one: old[key][one] for one in kept}
-    return old, new
+def changes(draw: st.DrawFn, varied: tuple[str, ...] = tuple(PARTS)) -> tuple[Parts, Parts]:
+    """Return two configs, of which the second differs in some keys of the parts `varied`."""
+    old = {name: draw(PARTS[name]) if name in varied else USUAL.get(name, {}) for name in PARTS}
+    new = {name: dict(part) for name, part in old.items()}
+    for name in draw(st.sets(st.sampled_from(varied), min_size=1)):
+        fresh = draw(PARTS[name])
+        for key in draw(st.sets(st.sampled_from(sorted({*fresh, *old[name], "-"})), min_size=1)):
+            new[name].pop(key, None)
+            if key in fresh:
+                new[name][key] = fresh[key]
+    return whole(old), whole(new, draw(st.sampled_from(("", "", "s"))))
+
+
+def whole(parts: Parts, without: str = "") -> Parts:
+    """Return the config with these parts, without one of its servers."""
+    servers = {name: kinds(parts[name]) for name in SERVERS if name != without}
+    rest = {name: parts[name] for name in ("roots", "guard", "listen")}
+    return {**parts[""], **rest, "servers": servers}
+
+
+def kinds(server: dict[str, Any]) -> dict[str, Any]:
+    return server if {"command", "url"} & server.keys() else {"command": "server", **server}
 
 
 def load(raw: Mapping[str, Any], top: Path) -> HubConfig:
@@ -268,20 +295,46 @@ def is_launched_as_before(old: StdioServer | RemoteServer, new: StdioServer | Re
 SHARING = {"all": {"all"}, "roots": {"roots", "auto", "session"}, "auto": {"auto", "session"}}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(change=changes())
+@pytest.mark.parametrize("varied", [("roots",), ("guard", "s"), ("t",)])
+@settings(max_examples=2 * EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
 def test_no_call_passes_that_did_not_pass_before(
-    top: Path, change: tuple[dict[str, Any], dict[str, Any]]
+    top: Path, varied: tuple[str, ...], data: st.DataObject
 ) -> None:
-    old, new = (load(raw, top) for raw in change)
+    raw, wanted = data.draw(changes(varied))
+    if "t" not in varied:  # one server shows it as well as two
+        del raw["servers"]["t"], wanted["servers"]["t"]
+    old, new = load(raw, top), load(wanted, top)
     found = config_change(old, new, only_tightens=True, locate=located)
     more = set(passing(found.config, top)) - set(passing(old, top))
     assert not more
 
 
-@settings(max_examples=500)
+NESTED = some((".", "a", "a/sub", "a/sub/deep", "b"), 2)
+"""Folders inside each other."""
+
+
+@settings(max_examples=4 * EXAMPLES)
+@given(
+    key=st.sampled_from(("fallback", "ceiling")),
+    old=NESTED,
+    new=NESTED,
+    deny=some(("sub", "!sub", "/one.txt", "sub/deep", "deep", "*.txt"), 2),
+)
+def test_other_roots_reach_no_more(
+    top: Path, key: str, old: list[str], new: list[str], deny: list[str]
+) -> None:
+    """Patterns are relative to a root: where a root is narrower, they may deny less."""
+    server = {"servers": {"s": {"command": "server", "tools": {"allow": ["read_file"]}}}}
+    was = load({"roots": {key: old, "deny": deny}, **server}, top)
+    wanted = load({"roots": {key: new, "deny": deny}, **server}, top)
+    found = config_change(was, wanted, only_tightens=True, locate=located)
+    assert not set(passing(found.config, top)) - set(passing(was, top))
+
+
+@settings(max_examples=5 * EXAMPLES)
 @given(change=changes())
-def test_nothing_else_is_looser(change: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_nothing_else_is_looser(change: tuple[Parts, Parts]) -> None:
     old, new = (load(raw, Path("/top")) for raw in change)
     found = config_change(old, new, only_tightens=True, locate=located)
     made = found.config
@@ -304,7 +357,7 @@ def test_nothing_else_is_looser(change: tuple[dict[str, Any], dict[str, Any]]) -
 
 @given(change=changes())
 def test_what_waits_and_what_is_taken_over_is_the_whole_change(
-    change: tuple[dict[str, Any], dict[str, Any]],
+    change: tuple[Parts, Parts],
 ) -> None:
     """The merged config is a config, taking it over again changes nothing, and all is told."""
     old, new = (load(raw, Path("/top")) for raw in change)
@@ -318,7 +371,7 @@ def test_what_waits_and_what_is_taken_over_is_the_whole_change(
     assert not config_change(new, new, only_tightens=True, locate=located).waiting
 
 
-@settings(max_examples=1000)
+@settings(max_examples=10 * EXAMPLES)
 @given(
     old=some(PATTERNS, 4),
     new=some(PATTERNS, 4),

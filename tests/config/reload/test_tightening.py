@@ -16,6 +16,7 @@ from hub.config.reload.orders import NEEDS_RESTART, ORDERS
 from hub.config.reload.tightening import ConfigChange, config_change
 from hub.specs import LeftOut
 from hub.values import ServerName
+from tests.conftest import PROJECT
 
 S = {"command": "s"}
 
@@ -94,6 +95,12 @@ def test_what_needs_a_restart_is_a_key() -> None:
     assert all(
         any(key == one or key.startswith(f"{one}.") for key in keys) for one in NEEDS_RESTART
     )
+
+
+def test_the_documentation_names_what_needs_a_restart() -> None:
+    text = (PROJECT / "docs/config-reload.md").read_text(encoding="utf-8")
+    *most, last = (f"`{key}`" for key in NEEDS_RESTART)
+    assert f"A restart is needed for {', '.join(most)} and {last}." in text
 
 
 # All of it, where no call can write the file
@@ -338,6 +345,7 @@ def test_a_guard_that_means_the_same_elsewhere_is_taken_over() -> None:
         (["b/secret"], "a/b", True),
         (["/b"], "a/b", True),
         (["*", "!b"], "a/b", True),
+        (["x", "!y"], "a/b", True),
     ],
 )
 def test_a_narrower_root_waits_if_less_would_be_denied_in_it(
