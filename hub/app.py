@@ -173,13 +173,9 @@ async def running_hub(
     given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
     operator = Operator(given(config.roots), usable.specs, machine)
     file = ConfigFile(None if setting.watched is None else setting.watched.source)
-    watch = ConfigWatch(
-        setting.watched,
-        config,
-        takes_roots(file.state.file, given, operator),
-        _writable_by(file, usable.specs, operator, machine),
-        needs_restart=NOT_ROOTS,
-    )
+    writable_by = _writable_by(file, usable.specs, operator, machine)
+    take = takes_roots(file.state.file, given, operator)
+    watch = ConfigWatch(setting.watched, config, take, writable_by, needs_restart=NOT_ROOTS)
     async with (
         _children(config, machine, open_child, shutdown) as children,
         watching(watch, shutdown.asked_to_reload),

@@ -79,16 +79,16 @@ OVERRIDE = keys(
         max_size=3,
     ),
 )
+TOOLS = keys(
+    allow=some(("*", "read_*", "read_file", "write_file")),
+    deny=some(("read_*", "read_file", "write_*")),
+    overrides=st.dictionaries(st.sampled_from(("read_file", "write_file")), OVERRIDE),
+)
 SERVER = {
     "guard": GUARD,
     "share": st.sampled_from(("auto", "roots", "session", "all")),
     "timeout": LIMIT,
     "concurrency": LIMIT,
-    "tools": keys(
-        allow=some(("*", "read_*", "read_file", "write_file")),
-        deny=some(("read_*", "read_file", "write_*")),
-        overrides=st.dictionaries(st.sampled_from(("read_file", "write_file")), OVERRIDE),
-    ),
 }
 
 
@@ -139,6 +139,7 @@ PARTS: dict[str, SearchStrategy[dict[str, Any]]] = {
     "guard": GUARD,
     "listen": keys(max_result=st.integers(1024, 1026), origins=some(("http://a", "http://b"))),
     "s": STDIO,
+    "tools": TOOLS,
     "t": REMOTE,
     "": keys(
         max_children=LIMIT,
@@ -146,7 +147,6 @@ PARTS: dict[str, SearchStrategy[dict[str, Any]]] = {
         instructions=st.sampled_from(("A", "B")),
     ),
 }
-SERVERS = ("s", "t")
 USUAL: dict[str, dict[str, Any]] = {
     "roots": {"fallback": ["a"], "access": [{"path": "a/sub", "access": "read"}]},
     "s": {"command": "server"},
@@ -172,7 +172,8 @@ def changes(draw: st.DrawFn, varied: tuple[str, ...] = tuple(PARTS)) -> tuple[Pa
 
 def whole(parts: Parts, without: str = "") -> Parts:
     """Return the config with these parts, without one of its servers."""
-    servers = {name: kinds(parts[name]) for name in SERVERS if name != without}
+    found = {"s": {**parts["s"], "tools": parts["tools"]}, "t": parts["t"]}
+    servers = {name: kinds(one) for name, one in found.items() if name != without}
     rest = {name: parts[name] for name in ("roots", "guard", "listen")}
     return {**parts[""], **rest, "servers": servers}
 
@@ -295,7 +296,7 @@ def is_launched_as_before(old: StdioServer | RemoteServer, new: StdioServer | Re
 SHARING = {"all": {"all"}, "roots": {"roots", "auto", "session"}, "auto": {"auto", "session"}}
 
 
-@pytest.mark.parametrize("varied", [("roots",), ("guard", "s"), ("t",)])
+@pytest.mark.parametrize("varied", [("roots",), ("guard", "tools"), ("t",)])
 @settings(max_examples=2 * EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_call_passes_that_did_not_pass_before(
