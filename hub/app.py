@@ -170,12 +170,7 @@ async def running_hub(
     """
     machine, shutdown = _machine(environment), shutdown or Shutdown()
     place, usable, given_to = _settled(config, setting, machine)
-    given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
-    operator = Operator(given(config.roots), usable.specs, machine)
-    file = ConfigFile(None if setting.watched is None else setting.watched.source)
-    writable_by = _writable_by(file, usable.specs, operator, machine)
-    take = takes_roots(file.state.file, given, operator)
-    watch = ConfigWatch(setting.watched, config, take, writable_by, needs_restart=NOT_ROOTS)
+    operator, watch = _operator(config, setting, usable, place, machine)
     async with (
         _children(config, machine, open_child, shutdown) as children,
         watching(watch, shutdown.asked_to_reload),
@@ -199,22 +194,31 @@ async def running_hub(
             max_result=_max_result(config, setting),
             environments=given_to,
             has_config=not setting.ceiling,
-            config_file=file,
+            config_file=watch.file,
         )
 
 
-def _writable_by(
-    file: ConfigFile,
-    servers: Mapping[ServerName, ServerSpec],
-    operator: Operator,
+def _operator(
+    config: HubConfig,
+    setting: Setting,
+    usable: UsableServers,
+    place: PathContext,
     machine: Machine,
-) -> WritableBy:
+) -> tuple[Operator, ConfigWatch]:
+    """Return the operator's roots, and what updates them from the config file."""
+    given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
+    operator = Operator(given(config.roots), usable.specs, machine)
+    file = ConfigFile(None if setting.watched is None else setting.watched.source)
+
     def places() -> Iterable[WritablePlace]:
-        own = servers.values()
-        return writable_places(own, operator.roots(), file.granted, machine.environment)
+        servers = usable.specs.values()
+        return writable_places(servers, operator.roots(), file.granted, machine.environment)
 
     lookup = PathLookup(machine.links, machine.flavour, machine.directory)
-    return WritableBy(file, lookup, places, trust_record(machine))
+    writable_by = WritableBy(file, lookup, places, trust_record(machine))
+    take = takes_roots(file.state.file, given, operator)
+    watch = ConfigWatch(setting.watched, config, take, writable_by, needs_restart=NOT_ROOTS)
+    return operator, watch
 
 
 def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:
