@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from hub.config.fields import LoadContext
 from hub.config.load import Loaded, load_config
-from hub.config.models import HubConfig, Roots
+from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART
 from hub.config.reload.report import ReloadReport, faults_of, told
 from hub.config.reload.tightening import config_change
@@ -25,9 +25,7 @@ from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
 from hub.config.trust import TrustRecord, digest_of
 from hub.errors import ConfigError, Fault, HubError, StartError
-from hub.roots.effective import OperatorRoots
 from hub.sessions.config_file import ConfigFile, ConfigState
-from hub.sessions.operator_roots import Operator
 from hub.system.atomic_file import Look, look
 
 EVERY = 0.5
@@ -195,13 +193,15 @@ class ConfigWatch:
         The file has been read before: whoever wrote it had been granted its place by then.
         """
         by = self._writable_by
-        is_new = digest is not None and digest != watched.context.digest
-        if is_new and not by.trust.has(watched.path, digest):
+        if digest is not None and not self._is_trusted(watched, digest):
             return UNTRUSTED
         if self.file.is_overflowing:
             return "clients have shared more folders than the hub remembers"
         path, places = str(watched.path), [*by.places()]
         return await anyio.to_thread.run_sync(by.lookup.why_writable, path, places)
+
+    def _is_trusted(self, watched: Watched, digest: str) -> bool:
+        return digest == watched.context.digest or self._writable_by.trust.has(watched.path, digest)
 
     def _trust(self, watched: Watched, digest: str | None) -> None:
         if digest is None:
@@ -256,29 +256,3 @@ def _read(watched: Watched) -> tuple[Loaded, str | None]:
 
 def _is_file(seen: Look) -> bool:
     return stat.S_ISREG(seen[-1])
-
-
-RootsOf: TypeAlias = Callable[[Roots], OperatorRoots]
-NOT_ROOTS: Final = (
-    *(key for key in HubConfig.model_fields if key != "roots"),
-    *(f"roots.{key}" for key in ("timeout", "debounce", "reuse", "deny", "allow_unsafe", "access")),
-)
-"""All keys but those of `roots` that `takes_roots` takes over."""
-
-
-def takes_roots(source: str | None, roots_of: RootsOf, operator: Operator) -> Take:
-    """Return a `Take` that takes over the operator's roots, and no other keys."""
-
-    async def take(config: HubConfig) -> None:
-        roots = await anyio.to_thread.run_sync(roots_of, config.roots)
-        operator.take(roots)
-        log.info(
-            "roots reloaded from the config",
-            config=source,
-            fallback=None if roots.fallback is None else list(roots.fallback.paths),
-            ceiling=None if roots.ceiling is None else list(roots.ceiling.paths),
-        )
-        if roots.fallback_source in {"--root", "HUB_ROOTS"} and config.roots.fallback:
-            log.warning("roots.fallback has no effect", before_it=roots.fallback_source)
-
-    return take

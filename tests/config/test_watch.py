@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,27 +15,20 @@ from hub.config import watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
-from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.reload.orders import NEEDS_RESTART
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.trust import TrustRecord, digest_of
 from hub.config.watch import (
-    NOT_ROOTS,
     UNTRUSTED,
     ConfigWatch,
     Watched,
     WritableBy,
-    takes_roots,
     watching,
 )
 from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
-from hub.roots.effective import OperatorRoots
 from hub.sessions.config_file import ConfigFile, ConfigState
-from hub.sessions.operator_roots import Operator
 from hub.system.disk import OsDisk
-from hub.system.machine import Machine
-from tests.kit.fakes import FakeClock
 from tests.kit.trees import plant
 from tests.kit.worlds import share
 
@@ -471,58 +463,3 @@ async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path)
     assert logged[-1]["event"] == "nothing to reload: there is no config file"
     report = await at.watch.take_over(confirmed=True)
     assert report.lines()[1:] == ["there is no config file", "Start the hub with --config."]
-
-
-# A hub that takes over the roots alone
-
-
-class Followed:
-    """An operator's roots that follow a config; counts the change notifications."""
-
-    def __init__(self, top: Path, text: str, given: tuple[str, ...] = ()) -> None:
-        self.hub = Running(top, text)
-        place = PathContext(OsDisk(), Flavour.POSIX, None, str(top), {})
-        roots_of = partial(operator_roots, given=given, place=place)
-        machine = Machine(OsDisk(), Flavour.POSIX, {}, str(top), FakeClock(), FakeClock())
-        self.operator = Operator(roots_of(self.hub.running.roots), {}, machine)
-        take = takes_roots("hub.yaml", roots_of, self.operator)
-        self.hub.watch = self.hub.watch_with(take, needs_restart=NOT_ROOTS)
-        self.becomes = self.hub.becomes
-
-    @property
-    def names(self) -> list[str] | None:
-        fallback = self.operator.roots().fallback
-        return None if fallback is None else [root.name for root in fallback.roots]
-
-
-async def test_new_roots_are_taken_over(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    text = "{fallback: [a, {path: b, name: Two}], ceiling: [.], deny: [x]}"
-    line, *_, last = await at.becomes(config(text))
-    assert at.names == ["a", "Two"]
-    assert at.operator.roots().ceiling is not None
-    assert line["event"] == "roots reloaded from the config"
-    assert line["fallback"] == [f"{top}/a", f"{top}/b"]
-    assert (last["event"], last["keys"]) == ("config changed: needs a restart", ["roots.deny"])
-
-
-async def test_settings_for_missing_roots_are_reloaded(top: Path) -> None:
-    at = Followed(top, config("{}"))
-    await at.becomes(config("{when_missing: deny, when_empty: allow, strict: true}"))
-    assert at.operator.roots() == OperatorRoots(
-        when_missing="deny", when_empty="allow", strict=True
-    )
-
-
-async def test_an_empty_list_grants_nothing(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    await at.becomes(config("{fallback: []}"))
-    assert at.names == []
-
-
-async def test_what_goes_before_the_config_stays_before_it(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"), given=(str(top / "c"),))
-    lines = await at.becomes(config("{fallback: [b]}"))
-    assert at.names == ["c"]
-    assert lines[1]["event"] == "roots.fallback has no effect"
-    assert lines[1]["before_it"] == "--root"

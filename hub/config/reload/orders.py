@@ -241,7 +241,7 @@ ORDERS: Final[dict[str, Order]] = {
 }
 """The order of each key, by its pattern (`pattern_of`)."""
 
-NEEDS_RESTART: Final = ("listen.host", "listen.port", "listen.path", "audit")
+NEEDS_RESTART: Final = ("listen.host", "listen.port", "listen.path", "listen.poll_after")
 """Keys that a running hub does not take over, each with all below it."""
 
 
