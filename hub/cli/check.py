@@ -406,7 +406,7 @@ async def _connect(config: HubConfig, setting: Setting) -> int:
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
         servers = list(services.servers.values())
-        session = Session(services, tasks, principal="check")
+        session = Session(services, tasks, principal="stdio")
         async with anyio.create_task_group() as starting:
             for spec in servers:
                 print(f"{spec.name}: starting", flush=True)

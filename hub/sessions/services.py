@@ -12,9 +12,11 @@ from hub.audit.log_file import AuditSink
 from hub.catalog.instructions import merged
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
+from hub.children.known.cache import server_entry_name
 from hub.children.pool import ChildPool
+from hub.errors import ConfigError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.roots.effective import EffectiveRoots, OperatorRoots
+from hub.roots.effective import NOT_ASKED, EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
@@ -143,14 +145,28 @@ class Services(Struct, eq=False):
 
     def instructions(self, principal: str) -> str | None:
         """Return the merged instructions of the servers, as far as they are known; else None."""
-        texts = {name: self.children.instructions_of(name, principal) for name in self.servers}
+        said = self.children.known.instructions_of
+        texts = {
+            name: said(name, principal, entry=self._entry_of(spec, principal))
+            for name, spec in self.servers.items()
+        }
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
+
+    def _entry_of(self, spec: ServerSpec, principal: str) -> str | None:
+        """Return the name of a server's entry in the cache; None if it has no launch plan."""
+        try:
+            made = self.plans.of(spec, NOT_ASKED)
+        except ConfigError:
+            return None
+        whose = "" if spec.share == "all" else principal
+        rootless = "" if made is None else made.rootless
+        return server_entry_name(spec.name, spec.fingerprint, rootless, whose)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as its roots are known, before any call.
 
         The default is no with `expose: search`, where a child may never be needed, and where
-        clients share children.
+        clients share children; and no for a child whose lists are known already.
         """
         if spec.eager is not None:
             return spec.eager

@@ -1,0 +1,167 @@
+"""What the slots of a pool are known to list, from this process and the cache (`KnownLists`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from hub.catalog.instructions import is_for_all
+from hub.catalog.known import KnownCatalog
+from hub.catalog.merge import Listing
+from hub.children.child import Ready
+from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
+from hub.children.slot import ChildKey, ChildSlot
+from hub.jsonrpc import exact_json
+from hub.protocol.constants import LIST_CHANGED
+from hub.values import JsonObject, ServerName
+
+_FIELDS = {
+    "notifications/tools/list_changed": ("tools",),
+    "notifications/resources/list_changed": ("resources", "templates"),
+    "notifications/prompts/list_changed": ("prompts",),
+}
+
+
+class Outdated(NamedTuple):
+    """A slot whose clients were shown lists that are not up to date, and how they are told."""
+
+    slot: ChildSlot
+    methods: tuple[str, ...]
+
+
+class KnownLists:
+    """The last listings of this process's children by key, at most `max_listings`; and the cache.
+
+    Without a `cache`, nothing is known of children that have not run in this process.
+    """
+
+    def __init__(self, cache: CatalogCache | None, max_listings: int) -> None:
+        self._cache = cache
+        self._max_listings = max_listings
+        self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
+        self._instructions: dict[tuple[ServerName, str], str] = {}
+
+    def last(self, slot: ChildSlot) -> Listing | None:
+        """Return the listing of this key's child: the present one, or the last of this process."""
+        return slot.listing or self._last_known.get(slot.key)
+
+    def shown(self, slot: ChildSlot) -> Listing | None:
+        """Return `last`, or else the listing in the cache; no call may be judged by that one."""
+        return self.last(slot) or (None if slot.known is None else slot.known.listing)
+
+    def recall(self, slot: ChildSlot) -> None:
+        """Set what the cache has of a slot's child; nothing if the server has another version."""
+        slot.known = None
+        if self._cache is None:
+            return
+        found = self._cache.find(entry_name(slot.key))
+        if found is None:
+            return
+        if found.listing is None:
+            slot.is_late = True
+            return
+        server = self._cache.find(_server_of(slot.key))
+        if server is None or server.info == found.info:
+            slot.known = found
+
+    def note_late(self, slot: ChildSlot) -> None:
+        """Record that a list has waited for a child in vain: the next hub's lists do not wait."""
+        if self._cache is not None and self.shown(slot) is None:
+            self._cache.keep(entry_name(slot.key), KnownCatalog(None))
+
+    def remember(self, key: ChildKey, ready: Ready) -> None:
+        """Remember in this process what a child of `key` lists and says."""
+        if self._last_known.get(key) is not ready.listing:
+            said = ready.handshake.instructions
+            if is_for_all(said, key.roots):
+                self._instructions[key.server, key.principal] = said
+        self._last_known[key] = ready.listing
+        self._last_known.move_to_end(key)
+        while len(self._last_known) > self._max_listings:
+            self._last_known.popitem(last=False)
+
+    def learn(self, slot: ChildSlot, ready: Ready, slots: Iterable[ChildSlot]) -> list[Outdated]:
+        """Take what a child lists, from now on; return the slots whose clients were shown others.
+
+        `slots` are all of the pool. The slot of the child itself comes first, if it is outdated.
+        """
+        before = self._last_known.get(slot.key) or (slot.known and slot.known.listing)
+        known = _known(ready)
+        self.remember(slot.key, ready)
+        # A child that goes on with other roots may list otherwise once it is launched for them.
+        if self._cache is not None and slot.launched == slot.key.plan:
+            self._cache.keep(entry_name(slot.key), known)
+            said = known.instructions if is_for_all(known.instructions, slot.key.roots) else ""
+            whole = replace(known, listing=Listing(), instructions=said)
+            self._cache.keep(_server_of(slot.key), whole)
+        slot.known = known
+        found = [Outdated(slot, _changed(before, ready.listing))]
+        found += self._others(slot, known, slots)
+        return [one for one in found if one.methods]
+
+    def _others(
+        self, slot: ChildSlot, known: KnownCatalog, slots: Iterable[ChildSlot]
+    ) -> Iterator[Outdated]:
+        """Yield the slots of children that have not run, and are shown as the cache knew them."""
+        server = _server_of(slot.key)
+        for other in slots:
+            was = other.known
+            if other is slot or was is None or self.last(other) is not None:
+                continue
+            if replace(other.key, session=slot.key.session) == slot.key:
+                other.known = known
+                yield Outdated(other, _changed(was.listing, known.listing))
+            elif was.info != known.info and _server_of(other.key) == server:
+                other.known = None
+                yield Outdated(other, tuple(LIST_CHANGED))
+
+    def instructions_of(
+        self, server: ServerName, principal: str, *, entry: str | None = None
+    ) -> str:
+        """Return the last instructions of a server for a principal's clients, or an empty string.
+
+        Instructions that name a root which the child was told of are not among them. `entry` is the
+        server's in the cache, which is asked if no child has run in this process.
+        """
+        for whose in (principal, ""):
+            said = self._instructions.get((server, whose))
+            if said is not None:
+                return said
+        found = None if self._cache is None or entry is None else self._cache.find(entry)
+        return "" if found is None else found.instructions
+
+    def forget(self, servers: Collection[ServerName]) -> None:
+        """Forget the instructions of servers that were changed or removed."""
+        for key in [key for key in self._instructions if key[0] in servers]:
+            del self._instructions[key]
+
+
+def _server_of(key: ChildKey) -> str:
+    rootless = "" if key.plan is None else key.plan.rootless
+    return server_entry_name(key.server, key.fingerprint, rootless, key.principal)
+
+
+def _known(ready: Ready) -> KnownCatalog:
+    said = ready.handshake
+    return KnownCatalog(
+        ready.listing, said.era, said.version, said.info, said.capabilities, said.instructions
+    )
+
+
+def _changed(before: Listing | None, now: Listing | None) -> tuple[str, ...]:
+    """Return the notifications for the lists that differ; none if no list was shown before."""
+    if before is None or now is None or before is now:
+        return ()
+    return tuple(
+        method
+        for method, fields in _FIELDS.items()
+        if any(_text(getattr(before, one)) != _text(getattr(now, one)) for one in fields)
+    )
+
+
+def _text(entries: tuple[JsonObject, ...]) -> bytes:
+    # Not compared as objects: for Python, 1 and true are equal.
+    return exact_json.encode(list(entries))
