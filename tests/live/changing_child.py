@@ -31,7 +31,9 @@ def main(starts: str, tools: str) -> None:
         message = json.loads(line)
         if "id" in message and names != ["hang"]:
             result = answer(message, names)
-            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+            said = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+            sys.stdout.write(json.dumps(said) + "\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
