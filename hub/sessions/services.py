@@ -147,7 +147,7 @@ class Services(Struct, eq=False):
         """Return the merged instructions of the servers, as far as they are known; else None."""
         said = self.children.known.instructions_of
         texts = {
-            name: said(name, principal, entry=self._entry_of(spec, principal))
+            name: said(spec, principal, entry=self._entry_of(spec, principal))
             for name, spec in self.servers.items()
         }
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)

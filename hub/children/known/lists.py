@@ -16,6 +16,7 @@ from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ChildKey, ChildSlot
 from hub.jsonrpc import exact_json
 from hub.protocol.constants import LIST_CHANGED
+from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName
 
 _FIELDS = {
@@ -42,7 +43,7 @@ class KnownLists:
         self._cache = cache
         self._max_listings = max_listings
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
-        self._instructions: dict[tuple[ServerName, str], str] = {}
+        self._instructions: dict[tuple[ServerName, str, str], str] = {}
 
     def last(self, slot: ChildSlot) -> Listing | None:
         """Return the listing of this key's child: the present one, or the last of this process."""
@@ -77,7 +78,7 @@ class KnownLists:
         if self._last_known.get(key) is not ready.listing:
             said = ready.handshake.instructions
             if is_for_all(said, key.roots):
-                self._instructions[key.server, key.principal] = said
+                self._instructions[key.server, key.fingerprint, key.principal] = said
         self._last_known[key] = ready.listing
         self._last_known.move_to_end(key)
         while len(self._last_known) > self._max_listings:
@@ -118,16 +119,14 @@ class KnownLists:
                 other.known = None
                 yield Outdated(other, tuple(LIST_CHANGED))
 
-    def instructions_of(
-        self, server: ServerName, principal: str, *, entry: str | None = None
-    ) -> str:
+    def instructions_of(self, spec: ServerSpec, principal: str, *, entry: str | None = None) -> str:
         """Return the last instructions of a server for a principal's clients, or an empty string.
 
         Instructions that name a root which the child was told of are not among them. `entry` is the
         server's in the cache, which is asked if no child has run in this process.
         """
         for whose in (principal, ""):
-            said = self._instructions.get((server, whose))
+            said = self._instructions.get((spec.name, spec.fingerprint, whose))
             if said is not None:
                 return said
         found = None if self._cache is None or entry is None else self._cache.find(entry)
