@@ -158,9 +158,7 @@ class Services(Struct, eq=False):
             made = self.plans.of(spec, NOT_ASKED)
         except ConfigError:
             return None
-        whose = "" if spec.share == "all" else principal
-        rootless = "" if made is None else made.rootless
-        return server_entry_name(spec.name, spec.fingerprint, rootless, whose)
+        return server_entry_name(spec, made, "" if spec.share == "all" else principal)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as its roots are known, before any call.

@@ -67,7 +67,8 @@ async def test_lists_of_a_new_hub_come_from_the_cache_and_start_nothing(tmp_path
     ("change", "is_known"),
     [
         ({}, True),
-        ({"fingerprint": "other"}, False),
+        ({"catalog_id": "other"}, False),
+        ({"fingerprint": "other"}, True),
         ({"share": "auto"}, True),
     ],
 )

@@ -13,8 +13,9 @@ from anyio import to_thread
 from hub.catalog.known import KnownCatalog
 from hub.children.known.entries import decoded_entry, encoded_entry
 from hub.children.slot import ChildKey
+from hub.launch.plan import LaunchPlan
+from hub.specs import ServerSpec
 from hub.system.cache_files import CacheFiles, UnfitEntryError
-from hub.values import ServerName
 
 MAX_KEPT: Final = 512
 """How many catalogs are kept in memory."""
@@ -22,7 +23,7 @@ MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
 """Bytes of their files that these may have together."""
 
 
-def entry_name(key: ChildKey) -> str:
+def entry_name(spec: ServerSpec, key: ChildKey) -> str:
     """Return the name of the file for a child's catalog: equal for children that list the same.
 
     Neither roots nor values of variables can be read from it. Sessions share an entry.
@@ -32,13 +33,14 @@ def entry_name(key: ChildKey) -> str:
     roots = [[root.uri, root.path, root.name, root.is_file] for root in key.roots.roots]
     asks = key.asks.decode()
     return _named(
-        ["child", key.server, key.fingerprint, launch, roots, key.principal, asks, key.unknown]
+        ["child", spec.name, spec.catalog_id, launch, roots, key.principal, asks, key.unknown]
     )
 
 
-def server_entry_name(server: ServerName, fingerprint: str, rootless: str, principal: str) -> str:
-    """Return the name of the file for what a server says of itself whatever the roots."""
-    return _named(["server", server, fingerprint, rootless, principal])
+def server_entry_name(spec: ServerSpec, plan: LaunchPlan | None, principal: str) -> str:
+    """Return the name of the file for what a server says of itself, whatever the roots."""
+    rootless = None if plan is None else plan.rootless
+    return _named(["server", spec.name, spec.catalog_id, rootless, principal])
 
 
 def _named(parts: list[object]) -> str:

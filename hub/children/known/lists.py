@@ -58,20 +58,20 @@ class KnownLists:
         slot.known = None
         if self._cache is None:
             return
-        found = self._cache.find(entry_name(slot.key))
+        found = self._cache.find(entry_name(slot.spec, slot.key))
         if found is None:
             return
         if found.listing is None:
             slot.is_late = True
             return
-        server = self._cache.find(_server_of(slot.key))
+        server = self._cache.find(_server_of(slot))
         if server is None or server.info == found.info:
             slot.known = found
 
     def note_late(self, slot: ChildSlot) -> None:
         """Record that a list has waited for a child in vain: the next hub's lists do not wait."""
         if self._cache is not None and self.shown(slot) is None:
-            self._cache.keep(entry_name(slot.key), KnownCatalog(None))
+            self._cache.keep(entry_name(slot.spec, slot.key), KnownCatalog(None))
 
     def remember(self, key: ChildKey, ready: Ready) -> None:
         """Remember in this process what a child of `key` lists and says."""
@@ -94,10 +94,10 @@ class KnownLists:
         self.remember(slot.key, ready)
         # A child that goes on with other roots may list otherwise once it is launched for them.
         if self._cache is not None and slot.launched == slot.key.plan:
-            self._cache.keep(entry_name(slot.key), known)
+            self._cache.keep(entry_name(slot.spec, slot.key), known)
             said = known.instructions if is_for_all(known.instructions, slot.key.roots) else ""
             whole = replace(known, listing=Listing(), instructions=said)
-            self._cache.keep(_server_of(slot.key), whole)
+            self._cache.keep(_server_of(slot), whole)
         slot.known = known
         found = [Outdated(slot, _changed(before, ready.listing))]
         found += self._others(slot, known, slots)
@@ -107,15 +107,15 @@ class KnownLists:
         self, slot: ChildSlot, known: KnownCatalog, slots: Iterable[ChildSlot]
     ) -> Iterator[Outdated]:
         """Yield the slots of children that have not run, and are shown as the cache knew them."""
-        server = _server_of(slot.key)
+        entry, server = entry_name(slot.spec, slot.key), _server_of(slot)
         for other in slots:
             was = other.known
             if other is slot or was is None or self.last(other) is not None:
                 continue
-            if replace(other.key, session=slot.key.session) == slot.key:
+            if entry_name(other.spec, other.key) == entry:
                 other.known = known
                 yield Outdated(other, _changed(was.listing, known.listing))
-            elif was.info != known.info and _server_of(other.key) == server:
+            elif was.info != known.info and _server_of(other) == server:
                 other.known = None
                 yield Outdated(other, tuple(LIST_CHANGED))
 
@@ -138,9 +138,8 @@ class KnownLists:
             del self._instructions[key]
 
 
-def _server_of(key: ChildKey) -> str:
-    rootless = "" if key.plan is None else key.plan.rootless
-    return server_entry_name(key.server, key.fingerprint, rootless, key.principal)
+def _server_of(slot: ChildSlot) -> str:
+    return server_entry_name(slot.spec, slot.key.plan, slot.key.principal)
 
 
 def _known(ready: Ready) -> KnownCatalog:

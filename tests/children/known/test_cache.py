@@ -17,7 +17,7 @@ from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY
 from hub.system.cache_files import CacheFiles
-from hub.values import ServerName, SessionKey
+from hub.values import SessionKey
 from tests.kit.fakes import ECHO, READ
 from tests.kit.rigs import launched, roots_at
 from tests.kit.trees import files_in
@@ -117,7 +117,7 @@ async def test_caches_that_write_at_once_leave_a_whole_entry(tmp_path: Path) -> 
 def test_an_entry_is_for_all_that_a_listing_may_depend_on(tmp_path: Path) -> None:
     session = SessionKey("s")
     user = ClientOfKey(session, session, "alice", {})
-    spec = launched("a", "${TOKEN}", share="auto", fingerprint="f")
+    spec = launched("a", "${TOKEN}", share="auto", catalog_id="f")
     assert isinstance(spec.target, LaunchTemplate)
     template = spec.target
     here = roots_at(tmp_path)
@@ -129,11 +129,9 @@ def test_an_entry_is_for_all_that_a_listing_may_depend_on(tmp_path: Path) -> Non
         here,
         ClientOfKey(SessionKey("z"), SessionKey("z"), "alice", {}),
     )
-    assert entry_name(base) == entry_name(same)
+    assert entry_name(spec, base) == entry_name(spec, same)
     others = [
         replace(base, principal="bob"),
-        replace(base, server=ServerName("b")),
-        replace(base, fingerprint="g"),
         replace(base, roots=EMPTY),
         replace(base, asks=b'{"sampling":{}}'),
         replace(base, unknown=True),
@@ -141,8 +139,9 @@ def test_an_entry_is_for_all_that_a_listing_may_depend_on(tmp_path: Path) -> Non
         replace(base, plan=plan(template, EMPTY, {"TOKEN": "t"})),
         replace(base, plan=None),
     ]
-    names = {entry_name(key) for key in (base, *others)}
-    assert len(names) == len(others) + 1
+    names = {entry_name(spec, key) for key in (base, *others)}
+    names |= {entry_name(launched(name, catalog_id=id_), base) for name, id_ in ("ag", "bf")}
+    assert len(names) == len(others) + 3
     assert all(len(name) == 64 and name.isalnum() for name in names)
 
 
@@ -155,5 +154,7 @@ def test_a_servers_own_entry_is_the_same_for_all_roots_and_other_values_have_ano
     plans = [plan(template, roots, {"T": "x"}) for roots in (EMPTY, roots_at(tmp_path))]
     assert plans[0].rootless == plans[1].rootless != ""
     assert plan(template, EMPTY, {"T": "y"}).rootless != plans[0].rootless
-    one, two = (server_entry_name(ServerName("a"), "f", "r", who) for who in ("alice", "bob"))
+    spec = launched("a")
+    one, two = (server_entry_name(spec, plans[0], who) for who in ("alice", "bob"))
     assert one != two
+    assert one == server_entry_name(spec, plans[1], "alice")
