@@ -74,6 +74,8 @@ def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
 
 LIST_GRACE = 1.0
 """Seconds that a list waits for slow children at most, once the list of one child is known."""
+LIST_PAUSE = 0.4
+"""The part of that after which a list goes out if no other child has answered in the meantime."""
 CALL_GRACE = 5.0
 """The same for a call whose name any server may own: it waits to find its server."""
 KEPT = 64
@@ -219,7 +221,7 @@ class Listings:
                     [slot for slot in slots.values() if known(slot) is not None],
                     needs_one=only is not None or len(awaited) == len(slots),
                     grace=self._grace if is_list else CALL_GRACE,
-                    pause=self._grace / 2 if is_list else math.inf,
+                    pause=self._grace * LIST_PAUSE if is_list else math.inf,
                 )
             )
         listings: dict[ServerName, Listing] = {}
