@@ -12,7 +12,8 @@ class KnownCatalog(Struct, frozen=True):
     """The last known catalog of a server. It is shown, and never used to judge a call.
 
     `info` is the `serverInfo`, with name and version. `listing` None: a list has waited for the
-    server in vain, and it has not answered since.
+    server in vain, and it has not answered since. `edition` is another one after each start at
+    which the server was found changed.
     """
 
     listing: Listing | None
@@ -21,3 +22,4 @@ class KnownCatalog(Struct, frozen=True):
     info: JsonObject = field(default_factory=dict[str, "Json"])
     capabilities: JsonObject = field(default_factory=dict[str, "Json"])
     instructions: str = ""
+    edition: str = ""

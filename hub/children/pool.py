@@ -319,9 +319,10 @@ class ChildPool:
 
         Clients of other slots that were shown otherwise are told here.
         """
-        slot.answered_at = self._clock()
+        is_start = not slot.answered_at
+        slot.answered_at = slot.answered_at or self._clock()
         own: Collection[str] = ()
-        for outdated in self.known.learn(slot, ready, self._slots.values()):
+        for outdated in self.known.learn(slot, ready, self._slots.values(), is_start=is_start):
             if outdated.slot is slot:
                 own = outdated.methods
             else:
@@ -387,7 +388,7 @@ class ChildPool:
                 f"server {name!r} is not running: {fallen.state.reason}; {slot.health.outlook}"
             )
         self._make_room(slot)
-        slot.started_at = self._clock()
+        slot.started_at, slot.answered_at = self._clock(), 0.0
         launched = slot.launched = slot.key.plan
         child = slot.child = Child(
             self._answers(slot),

@@ -47,7 +47,7 @@ class ChildSlot(Struct, eq=False):
     changes still runs as it was launched. `is_kept`: calls with this key still use this slot.
     `unlisted` is the reason last logged for a failed listing. `is_late`: a list has waited for the
     child in vain, so no other list does. `known` is what the cache has of the child: it is shown
-    until the child has listed. `answered_at` is when the child was ready.
+    until the child has listed. `answered_at` is when the last child was ready; 0 if it was not.
     """
 
     key: ChildKey

@@ -405,6 +405,7 @@ async def _connect(config: HubConfig, setting: Setting) -> int:
     servers: Sequence[ServerSpec] = ()
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
+        services.children.known.renews = True  # whoever checks wants to see what is there now
         servers = list(services.servers.values())
         session = Session(services, tasks, principal="stdio")
         async with anyio.create_task_group() as starting:

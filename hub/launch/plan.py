@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import ntpath
 import posixpath
@@ -20,7 +19,7 @@ from hub.launch.filesystem_servers import (
 )
 from hub.launch.stateless_servers import keeps_nothing
 from hub.launch.templates import Lookup, Template, TemplateError
-from hub.roots.roots import EMPTY, RootSet
+from hub.roots.roots import RootSet
 
 ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]
 """The key `roots.args`: whether roots are added to an argv without placeholders for roots."""
@@ -45,7 +44,6 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     `env` is added to the inherited environment. `cwd` None means a private empty directory that is
     made at launch. `shown` is `argv` for printing: environment variables are not filled in.
-    `rootless` is a digest of the plan without roots: equal for all roots. It is not compared.
     """
 
     argv: tuple[str, ...]
@@ -53,7 +51,6 @@ class LaunchPlan(Struct, frozen=True, eq=False):
     cwd: str | None
     roots: RootSet
     shown: tuple[str, ...]
-    rootless: str = ""
 
     def __repr__(self) -> str:
         return f"LaunchPlan({self.shown!r})"
@@ -100,17 +97,7 @@ def plan(
         cwd=_cwd(template, roots, environment.get),
         roots=roots,
         shown=_argv(template, roots, environment, _as_written, directories),
-        rootless=_rootless(template, environment, directories),
     )
-
-
-def _rootless(
-    template: LaunchTemplate, environment: Mapping[str, str], directories: Collection[str]
-) -> str:
-    argv = _argv(template, EMPTY, environment, environment.get, directories)
-    env = _env(template, EMPTY, environment.get)
-    parts = [argv, env, _cwd(template, EMPTY, environment.get)]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def known_filesystem_server(template: LaunchTemplate) -> bool:

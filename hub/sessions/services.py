@@ -12,11 +12,9 @@ from hub.audit.log_file import AuditSink
 from hub.catalog.instructions import merged
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
-from hub.children.known.cache import server_entry_name
 from hub.children.pool import ChildPool
-from hub.errors import ConfigError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.roots.effective import NOT_ASKED, EffectiveRoots, OperatorRoots
+from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
@@ -146,19 +144,8 @@ class Services(Struct, eq=False):
     def instructions(self, principal: str) -> str | None:
         """Return the merged instructions of the servers, as far as they are known; else None."""
         said = self.children.known.instructions_of
-        texts = {
-            name: said(spec, principal, entry=self._entry_of(spec, principal))
-            for name, spec in self.servers.items()
-        }
+        texts = {name: said(spec, principal) for name, spec in self.servers.items()}
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
-
-    def _entry_of(self, spec: ServerSpec, principal: str) -> str | None:
-        """Return the name of a server's entry in the cache; None if it has no launch plan."""
-        try:
-            made = self.plans.of(spec, NOT_ASKED)
-        except ConfigError:
-            return None
-        return server_entry_name(spec, made, "" if spec.share == "all" else principal)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as its roots are known, before any call.

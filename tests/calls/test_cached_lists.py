@@ -171,8 +171,9 @@ async def test_clients_of_other_children_of_the_server_hear_of_a_change(tmp_path
         assert len(fake.links) == 1
 
 
-async def test_another_version_of_a_server_outdates_what_it_listed_for_other_roots(
-    tmp_path: Path,
+@pytest.mark.parametrize("version", ["1", "2"])
+async def test_a_server_that_has_changed_outdates_what_it_listed_for_other_roots(
+    tmp_path: Path, version: str
 ) -> None:
     plant(tmp_path, "one/", "two/")
     cache, spec = tmp_path / "cache", launched("a")
@@ -182,7 +183,7 @@ async def test_another_version_of_a_server_outdates_what_it_listed_for_other_roo
     newer = FakeChild(READ)
     greeting = newer.answers["initialize"]
     assert isinstance(greeting, dict)
-    newer.answers["initialize"] = {**greeting, "serverInfo": {"name": "fake", "version": "2"}}
+    newer.answers["initialize"] = {**greeting, "serverInfo": {"name": "fake", "version": version}}
     async with rig({"a": spec}, {"a": newer}, cache=cache) as at:
         one, two = at.client(tmp_path / "one"), at.client(tmp_path / "two")
         assert await listed(at, one) == await listed(at, two) == [GET_ROOTS, "echo"]
@@ -375,3 +376,15 @@ async def test_a_broken_file_means_that_the_server_is_started(tmp_path: Path) ->
         assert await listed(at, at.client()) == [GET_ROOTS, "read"]
     async with rig({"a": remote("a")}, {"a": FakeChild()}, cache=tmp_path) as at:
         assert await listed(at, at.client()) == [GET_ROOTS, "read"]
+
+
+async def test_a_check_outdates_all_that_is_kept_of_a_server(tmp_path: Path) -> None:
+    plant(tmp_path, "one/", "two/")
+    cache, spec = tmp_path / "cache", launched("a")
+    async with rig({"a": spec}, {"a": FakeChild(ECHO)}, cache=cache) as at:
+        await listed(at, at.client(tmp_path / "one"))
+    async with rig({"a": spec}, {"a": FakeChild(READ)}, cache=cache) as at:
+        at.services.children.known.renews = True
+        await listed(at, at.client(tmp_path / "two"))
+    async with rig({"a": spec}, {"a": FakeChild(READ)}, cache=cache) as at:
+        assert await listed(at, at.client(tmp_path / "one")) == [GET_ROOTS, "read"]

@@ -13,7 +13,6 @@ from anyio import to_thread
 from hub.catalog.known import KnownCatalog
 from hub.children.known.entries import decoded_entry, encoded_entry
 from hub.children.slot import ChildKey
-from hub.launch.plan import LaunchPlan
 from hub.specs import ServerSpec
 from hub.system.cache_files import CacheFiles, UnfitEntryError
 
@@ -37,10 +36,9 @@ def entry_name(spec: ServerSpec, key: ChildKey) -> str:
     )
 
 
-def server_entry_name(spec: ServerSpec, plan: LaunchPlan | None, principal: str) -> str:
+def server_entry_name(spec: ServerSpec, principal: str) -> str:
     """Return the name of the file for what a server says of itself, whatever the roots."""
-    rootless = None if plan is None else plan.rootless
-    return _named(["server", spec.name, spec.catalog_id, rootless, principal])
+    return _named(["server", spec.name, spec.catalog_id, principal])
 
 
 def _named(parts: list[object]) -> str:

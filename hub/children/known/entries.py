@@ -14,7 +14,7 @@ from hub.values import Json, JsonObject
 
 _FORMAT: Final = b"roots-hub catalog 1"
 _LISTS: Final = ("tools", "resources", "templates", "prompts")
-_TEXTS: Final = ("era", "version", "instructions")
+_TEXTS: Final = ("era", "version", "instructions", "edition")
 _OBJECTS: Final = ("info", "capabilities")
 
 
@@ -53,6 +53,7 @@ def decoded_entry(name: str, content: bytes) -> KnownCatalog:
         info=_object(found, "info"),
         capabilities=_object(found, "capabilities"),
         instructions=_text(found, "instructions"),
+        edition=_text(found, "edition"),
     )
 
 

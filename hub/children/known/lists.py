@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -36,12 +37,14 @@ class Outdated(NamedTuple):
 class KnownLists:
     """The last listings of this process's children by key, at most `max_listings`; and the cache.
 
-    Without a `cache`, nothing is known of children that have not run in this process.
+    Without a `cache`, nothing is known of children that have not run in this process. With
+    `renews`, all that the cache has of a server is outdated once the server starts.
     """
 
     def __init__(self, cache: CatalogCache | None, max_listings: int) -> None:
         self._cache = cache
         self._max_listings = max_listings
+        self.renews = False
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
         self._instructions: dict[tuple[ServerName, str, str], str] = {}
 
@@ -54,7 +57,7 @@ class KnownLists:
         return self.last(slot) or (None if slot.known is None else slot.known.listing)
 
     def recall(self, slot: ChildSlot) -> None:
-        """Set what the cache has of a slot's child; nothing if the server has another version."""
+        """Set what the cache has of a slot's child; nothing if the server has changed since."""
         slot.known = None
         if self._cache is None:
             return
@@ -65,7 +68,7 @@ class KnownLists:
             slot.is_late = True
             return
         server = self._cache.find(_server_of(slot))
-        if server is None or server.info == found.info:
+        if server is None or server.edition == found.edition:
             slot.known = found
 
     def note_late(self, slot: ChildSlot) -> None:
@@ -84,13 +87,17 @@ class KnownLists:
         while len(self._last_known) > self._max_listings:
             self._last_known.popitem(last=False)
 
-    def learn(self, slot: ChildSlot, ready: Ready, slots: Iterable[ChildSlot]) -> list[Outdated]:
+    def learn(
+        self, slot: ChildSlot, ready: Ready, slots: Iterable[ChildSlot], *, is_start: bool
+    ) -> list[Outdated]:
         """Take what a child lists, from now on; return the slots whose clients were shown others.
 
         `slots` are all of the pool. The slot of the child itself comes first, if it is outdated.
+        `is_start`: the child has just started; later its lists may change without the server.
         """
         before = self._last_known.get(slot.key) or (slot.known and slot.known.listing)
-        known = _known(ready)
+        changed = _changed(before, ready.listing)
+        known = _known(ready, self._edition(slot, ready, has_changed=is_start and bool(changed)))
         self.remember(slot.key, ready)
         # A child that goes on with other roots may list otherwise once it is launched for them.
         if self._cache is not None and slot.launched == slot.key.plan:
@@ -99,9 +106,16 @@ class KnownLists:
             whole = replace(known, listing=Listing(), instructions=said)
             self._cache.keep(_server_of(slot), whole)
         slot.known = known
-        found = [Outdated(slot, _changed(before, ready.listing))]
-        found += self._others(slot, known, slots)
+        found = [Outdated(slot, changed), *self._others(slot, known, slots)]
         return [one for one in found if one.methods]
+
+    def _edition(self, slot: ChildSlot, ready: Ready, *, has_changed: bool) -> str:
+        """Return the edition of a server; a new one if the server is another than it was."""
+        before = None if self._cache is None else self._cache.find(_server_of(slot))
+        if before is None:
+            return ""
+        is_same = before.info == ready.handshake.info and not (has_changed or self.renews)
+        return before.edition if is_same else secrets.token_hex(8)
 
     def _others(
         self, slot: ChildSlot, known: KnownCatalog, slots: Iterable[ChildSlot]
@@ -115,21 +129,22 @@ class KnownLists:
             if entry_name(other.spec, other.key) == entry:
                 other.known = known
                 yield Outdated(other, _changed(was.listing, known.listing))
-            elif was.info != known.info and _server_of(other) == server:
+            elif was.edition != known.edition and _server_of(other) == server:
                 other.known = None
                 yield Outdated(other, tuple(LIST_CHANGED))
 
-    def instructions_of(self, spec: ServerSpec, principal: str, *, entry: str | None = None) -> str:
+    def instructions_of(self, spec: ServerSpec, principal: str) -> str:
         """Return the last instructions of a server for a principal's clients, or an empty string.
 
-        Instructions that name a root which the child was told of are not among them. `entry` is the
-        server's in the cache, which is asked if no child has run in this process.
+        Instructions that name a root which the child was told of are not among them. The cache is
+        asked if no child has run in this process.
         """
         for whose in (principal, ""):
             said = self._instructions.get((spec.name, spec.fingerprint, whose))
             if said is not None:
                 return said
-        found = None if self._cache is None or entry is None else self._cache.find(entry)
+        whose = "" if spec.share == "all" else principal
+        found = None if self._cache is None else self._cache.find(server_entry_name(spec, whose))
         return "" if found is None else found.instructions
 
     def forget(self, servers: Collection[ServerName]) -> None:
@@ -139,13 +154,19 @@ class KnownLists:
 
 
 def _server_of(slot: ChildSlot) -> str:
-    return server_entry_name(slot.spec, slot.key.plan, slot.key.principal)
+    return server_entry_name(slot.spec, slot.key.principal)
 
 
-def _known(ready: Ready) -> KnownCatalog:
+def _known(ready: Ready, edition: str) -> KnownCatalog:
     said = ready.handshake
     return KnownCatalog(
-        ready.listing, said.era, said.version, said.info, said.capabilities, said.instructions
+        listing=ready.listing,
+        era=said.era,
+        version=said.version,
+        info=said.info,
+        capabilities=said.capabilities,
+        instructions=said.instructions,
+        edition=edition,
     )
 
 

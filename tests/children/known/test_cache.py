@@ -14,7 +14,6 @@ from hub.children.known import cache as cache_module
 from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ClientOfKey, key_of
 from hub.launch.plan import LaunchTemplate, plan
-from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY
 from hub.system.cache_files import CacheFiles
 from hub.values import SessionKey
@@ -145,16 +144,7 @@ def test_an_entry_is_for_all_that_a_listing_may_depend_on(tmp_path: Path) -> Non
     assert all(len(name) == 64 and name.isalnum() for name in names)
 
 
-def test_a_servers_own_entry_is_the_same_for_all_roots_and_other_values_have_another(
-    tmp_path: Path,
-) -> None:
-    template = LaunchTemplate(
-        "a", parse_template("server"), (parse_template("${T}"), parse_template("${root}"))
-    )
-    plans = [plan(template, roots, {"T": "x"}) for roots in (EMPTY, roots_at(tmp_path))]
-    assert plans[0].rootless == plans[1].rootless != ""
-    assert plan(template, EMPTY, {"T": "y"}).rootless != plans[0].rootless
+def test_a_servers_own_entry_is_each_principals() -> None:
     spec = launched("a")
-    one, two = (server_entry_name(spec, plans[0], who) for who in ("alice", "bob"))
-    assert one != two
-    assert one == server_entry_name(spec, plans[1], "alice")
+    names = {server_entry_name(spec, whose) for whose in ("alice", "bob")}
+    assert len({*names, server_entry_name(launched("a", catalog_id="f"), "alice")}) == 3
