@@ -87,13 +87,12 @@ log = structlog.stdlib.get_logger(__name__)
 class _Wait(Struct, eq=False):
     """How long a list waits for the children of `slots`; those of `known` can be listed.
 
-    `needs_one`: one of `slots` has to answer first, however long that takes. From then on they have
-    `grace` seconds in all, and `pause` seconds after the last answer.
+    If there are none of these, one of `slots` has to answer first, however long that takes. From
+    then on they have `grace` seconds in all, and `pause` seconds after the last answer.
     """
 
     slots: Sequence[ChildSlot]
     known: Sequence[ChildSlot]
-    needs_one: bool
     grace: float
     pause: float
     _answered: anyio.Event = field(default_factory=anyio.Event)
@@ -112,13 +111,13 @@ class _Wait(Struct, eq=False):
             is_over = scope.cancelled_caught
 
     def _deadline(self) -> float:
-        """Return when the wait ends, by the answers so far; infinite as long as `needs_one`."""
+        """Return when the wait ends, by the answers so far; infinite if one has to come first."""
         begun = max(slot.started_at for slot in self.slots)
-        ready = [slot for slot in (*self.slots, *self.known) if slot.listing is not None]
+        ready = [*self.known, *(slot for slot in self.slots if slot.listing is not None)]
         answers = [slot.answered_at for slot in ready if slot.answered_at >= begun]
         # What started together is counted from the first answer: all of it may be slow.
         is_known = any(slot.answered_at < begun for slot in self.known)
-        first = begun if is_known else min(answers, default=math.inf if self.needs_one else begun)
+        first = begun if is_known else min(answers, default=math.inf)
         return min(first + self.grace, max(answers, default=math.inf) + self.pause)
 
 
@@ -201,29 +200,23 @@ class Listings:
     ) -> Catalog:
         """Return the catalog of `session` for these effective roots.
 
-        A child that does not answer in time, or is gone, has its last known listing for the same
-        roots; one that has not run yet the listing in the cache, unless the catalog is `for_call`.
-        With `only`, other servers are not waited for; without, no child that a list has waited for
-        in vain.
+        A child that is gone has its last known listing for the same roots; one that has not run
+        yet the listing in the cache, unless the catalog is `for_call`. With `only`, other servers
+        are not waited for; without, no list waits for a child that one has waited for in vain.
         """
         slots, children = self._slots(session, effective), self._services.children
         known = children.last_known if for_call else children.known.shown
+        listed = [slot for slot in slots.values() if known(slot) is not None]
         awaited = [
             slot
             for name, slot in slots.items()
             if known(slot) is None and (only is None or name in only)
         ]
-        if awaited:
-            is_list = only is None and not for_call
-            await self._wait_for(
-                _Wait(
-                    self._without_late(awaited) if is_list else awaited,
-                    [slot for slot in slots.values() if known(slot) is not None],
-                    needs_one=only is not None or len(awaited) == len(slots),
-                    grace=self._grace if is_list else CALL_GRACE,
-                    pause=self._grace * LIST_PAUSE if is_list else math.inf,
-                )
-            )
+        if only is None and not for_call:
+            awaited, grace = self._without_late(awaited), self._grace
+            await self._wait_for(_Wait(awaited, listed, grace, grace * LIST_PAUSE))
+        else:
+            await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             slot = slots.get(name)
