@@ -235,7 +235,8 @@ def test_check_connect_renews_what_is_kept(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)  # noqa: PLW1510, S603 - our own command
         return done.stdout
 
-    check("--connect")
+    assert "known from an earlier start" not in check("--connect")
+    assert "a: known from an earlier start" in check()
     kept = {name: (servers.catalogs / name).read_bytes() for name in files_in(servers.catalogs)}
     servers.offers("a", "two")
     check("--connect")

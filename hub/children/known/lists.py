@@ -143,9 +143,16 @@ class KnownLists:
             said = self._instructions.get((spec.name, spec.fingerprint, whose))
             if said is not None:
                 return said
-        whose = "" if spec.share == "all" else principal
-        found = None if self._cache is None else self._cache.find(server_entry_name(spec, whose))
+        found = self._server(spec, principal)
         return "" if found is None else found.instructions
+
+    def has_run_before(self, spec: ServerSpec, principal: str) -> bool:
+        """Return whether the cache has what a server said to a principal's clients."""
+        return self._server(spec, principal) is not None
+
+    def _server(self, spec: ServerSpec, principal: str) -> KnownCatalog | None:
+        whose = "" if spec.share == "all" else principal
+        return None if self._cache is None else self._cache.find(server_entry_name(spec, whose))
 
     def forget(self, servers: Collection[ServerName]) -> None:
         """Forget the instructions of servers that were changed or removed."""
