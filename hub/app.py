@@ -26,12 +26,13 @@ from hub.calls.modern_calls import ModernCalls
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
+from hub.children.known.cache import CatalogCache
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
 from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.own_files import own_files
+from hub.config.own_files import catalog_directory, own_files
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.trust import trust_record
@@ -56,6 +57,7 @@ from hub.sessions.services import (
     Services,
 )
 from hub.specs import ServerSpec
+from hub.system.cache_files import CacheFiles
 from hub.system.disk import OsDisk
 from hub.system.log import is_logged
 from hub.system.machine import Machine
@@ -365,6 +367,7 @@ async def _children(
             flavour=machine.flavour,
             max_children=MAX_CHILDREN,
             clock=machine.clock,
+            cache=CatalogCache(CacheFiles(catalog_directory(machine))),
         )
         async with children.running():
             try:
