@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import anyio
 import structlog
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -43,7 +45,7 @@ from hub.jsonrpc.peer import Outlet
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
-from hub.sessions.config_file import ConfigFile, ConfigState
+from hub.sessions.config_file import ConfigFile
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
 from hub.sessions.services import (
@@ -71,7 +73,7 @@ _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
+    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: one
     client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
     log goes beside stderr.
     """
@@ -164,8 +166,8 @@ class Hub:
         self._audits = audits
         self._tasks = tasks
         self._prepare = prepare
+        self._files: dict[str | None, ConfigFile] = {}
         self._followers: list[Callable[[HubConfig], None]] = []
-        self.config_file = ConfigFile()
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
         """Call `take` with each config that the hub takes over; it raises as `take` here does."""
@@ -209,11 +211,30 @@ class Hub:
             preface=made.preface,
             max_result=made.max_result,
             has_config=not setting.ceiling,
-            config_file=self.config_file,
+            config_file=self._file_of(setting),
         )
         return View(config, setting, machine, services)
 
-    def take(self, view: View, config: HubConfig) -> None:
+    def _file_of(self, setting: Setting) -> ConfigFile:
+        """Return what is known of a view's config file: all views of one file share that."""
+        source = None if setting.watched is None else setting.watched.source
+        return self._files.setdefault(source, ConfigFile(source))
+
+    def watch(self, view: View) -> ConfigWatch:
+        """Return the watch that takes over the changes of a view's config file."""
+        machine, services = view.machine, view.services
+
+        def places() -> Iterable[WritablePlace]:
+            granted = services.config_file.granted
+            own, roots = services.servers.values(), services.operator.roots()
+            return writable_places(own, roots, granted, machine.environment)
+
+        lookup = PathLookup(machine.links, machine.flavour, machine.directory)
+        writable_by = WritableBy(services.config_file, lookup, places, trust_record(machine))
+        take = partial(self.take, view)
+        return ConfigWatch(view.setting.watched, view.config, take, writable_by)
+
+    async def take(self, view: View, config: HubConfig) -> None:
         """Serve a view's clients by a changed config from now on.
 
         Servers that did not change keep their children. Calls that were not sent yet are judged by
@@ -221,13 +242,16 @@ class Hub:
 
         Raises: ConfigError, StartError; then nothing has changed.
         """
-        made, audit = _configured(config, view.setting, view.machine), self._audits.of(config)
+        made = await to_thread.run_sync(_configured, config, view.setting, view.machine)
+        audit = self._audits.of(config)
         for take in self._followers:
             take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
         view.config, view.services.audit = config, audit
         view.services.take(made)
+        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and config.roots.fallback:
+            log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)
 
 
 def _launched_otherwise(
@@ -270,32 +294,9 @@ async def running_hub(
     machine, shutdown = _machine(environment), shutdown or Shutdown()
     configured = _configured(config, setting, machine)
     async with open_hub(machine, shutdown, open_child) as hub:
-        if setting.watched is not None:
-            hub.config_file.state = ConfigState(setting.watched.source)
         hub.own = hub.view(config, setting, machine, configured)
-        async with watching(_config_watch(hub), shutdown.asked_to_reload):
+        async with watching(hub.watch(hub.own), shutdown.asked_to_reload):
             yield hub
-
-
-def _config_watch(hub: Hub) -> ConfigWatch:
-    """Return what takes over the changes of the config file of a hub's own view."""
-    own, machine = hub.own, hub.own.machine
-
-    async def take(config: HubConfig) -> None:
-        before = own.config.roots.fallback
-        hub.take(own, config)
-        source = own.services.operator.roots().fallback_source
-        if source in {"--root", "HUB_ROOTS"} and config.roots.fallback != before:
-            log.warning("roots.fallback has no effect", before_it=source)
-
-    def places() -> Iterable[WritablePlace]:
-        services, granted = own.services, hub.config_file.granted
-        roots = services.operator.roots()
-        return writable_places(services.servers.values(), roots, granted, machine.environment)
-
-    lookup = PathLookup(machine.links, machine.flavour, machine.directory)
-    writable_by = WritableBy(hub.config_file, lookup, places, trust_record(machine))
-    return ConfigWatch(own.setting.watched, own.config, take, writable_by)
 
 
 def _configured(config: HubConfig, setting: Setting, machine: Machine) -> Configured:
