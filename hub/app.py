@@ -73,7 +73,7 @@ _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: one
+    `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
     client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
     log goes beside stderr.
     """
