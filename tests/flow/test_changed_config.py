@@ -77,6 +77,18 @@ async def test_a_removed_server_is_gone_and_its_child_ends() -> None:
         assert len(hub.children) == 2, "an unchanged server keeps its child"
 
 
+async def test_the_last_server_may_go_and_another_may_come() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        await client.call("read_file")
+        await take(hub, servers={})
+        await client.until(lambda: told(client) > 0)
+        assert await tools_of(client) == ["get-roots"]
+        await take(hub, servers={"files": FILES})
+        await client.until(lambda: told(client) > 1)
+        assert "isError" not in await client.call("read_file")
+
+
 async def test_a_changed_server_is_replaced_and_its_call_finishes_at_the_old_child() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
