@@ -23,6 +23,7 @@ from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.rounds.modern_routes import Headers
+from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
 from hub.children.pool import ChildPool, Opener, opener
@@ -131,12 +132,14 @@ def _home(machine: Machine) -> str | None:
 
 
 def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what children may inherit at most: all but the hub's own token and settings."""
-    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
+    """Return what children may inherit at most: all but the hub's own secrets and settings."""
+    listen = config.listen
+    own = [*listen.keys, *([] if listen.token is None else [listen.token])]
+    secrets = {one.get_secret_value() for one in own}
     return {
         key: value
         for key, value in environment.items()
-        if key not in _OWN_VARIABLES and value != token
+        if key not in _OWN_VARIABLES and value not in secrets
     }
 
 
@@ -301,10 +304,10 @@ def _audit_file(config: HubConfig) -> AbstractContextManager[AuditSink]:
 class ConnectionBuilder:
     """Opens the client connections of one hub; implements `ConnectionFactory`."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, seals: StateSealer | None = None) -> None:
         self._services = services
         self._relay = Relay(services)
-        self._rounds = ModernCalls(self._relay, services)
+        self._rounds = ModernCalls(self._relay, services, seals)
         self._clients = count(1)
 
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
@@ -322,6 +325,6 @@ class ConnectionBuilder:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 
-def connection_builder(services: Services) -> ConnectionBuilder:
-    """Return the `ConnectionFactory` of a hub."""
-    return ConnectionBuilder(services)
+def connection_builder(services: Services, seals: StateSealer | None = None) -> ConnectionBuilder:
+    """Return the `ConnectionFactory` of a hub; `seals` is for states that outlive the process."""
+    return ConnectionBuilder(services, seals)

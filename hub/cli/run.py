@@ -30,6 +30,7 @@ from hub.cli.terminal_questions import trusted_digest
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in
+from hub.config.own_files import record_key
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
 from hub.errors import StartError
@@ -178,6 +179,7 @@ async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
 async def _serve_http(
     config: HubConfig, setting: Setting, address: str, what: Callable[[OperatorRoots], Served]
 ) -> None:
+    from hub.server.http.adoption.surviving_state import surviving_state  # noqa: PLC0415 - as below
     from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
@@ -189,22 +191,39 @@ async def _serve_http(
     )
     gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
     listener = _listener(host, port)
+    bound = listener.getsockname()
+    kept = surviving_state(
+        this_machine(os.environ),
+        keys=[key.get_secret_value() for key in config.listen.keys],
+        replica=config.listen.replica,
+        adopts=config.listen.adopt,
+        serves=f"{_served_config(setting)} {bound[0]} {bound[1]}",
+    )
     async with (
         ended_by_signals() as shutdown,
         running_hub(config, setting, shutdown=shutdown) as services,
     ):
-        url = _url(host, listener.getsockname()[1], config.listen.path)
+        url = _url(host, bound[1], config.listen.path)
         await serve_http(
-            connection_builder(services),
+            connection_builder(services, kept.seals),
             gatekeeper,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=Proxies(config.listen.trusted_proxies),
+            ids=kept.ids,
+            drain=config.drain,
             ready=partial(_announce, url, token, what(services.operator.roots())),
             shutdown=shutdown,
         )
     ignore_ending_signals()
+
+
+def _served_config(setting: Setting) -> str:
+    """Return which config is served, or the folders, as text."""
+    if setting.config_path is not None:
+        return record_key(setting.config_path)
+    return "\n".join([os.getcwd(), *setting.ceiling])  # noqa: PTH109 - as text
 
 
 def _address(text: str, config: HubConfig) -> tuple[str, int]:

@@ -390,7 +390,7 @@ async def test_a_handshake_opens_a_session_of_its_own() -> None:
             assert answer.json["result"]["serverInfo"]["name"] == "roots-hub"
         for key in keys:
             assert key.isascii()
-            assert len(key) == 32
+            assert 100 < len(key) < 1000
             assert (await site.post(told(), key)).body == b""
             listed = await site.post(asked("tools/list"), key)
             names = [tool["name"] for tool in listed.json["result"]["tools"]]
