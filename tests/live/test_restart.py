@@ -8,7 +8,8 @@ import signal
 import socket
 import stat
 import subprocess
-from collections.abc import Callable, Generator, Iterator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,24 +17,25 @@ from typing import Any
 import httpx2
 import pytest
 
+from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
+from tests.conftest import PROJECT
+from tests.live.file_readers import LegacyReader, ModernReader
 from tests.live.programs import (
     ROOTS_HUB,
     SOON,
     Program,
     Shared,
     call,
+    config_file,
     connected,
     environment,
     program,
 )
-from tests.live.test_http_endpoint import HEADERS, INITIALIZE, PING, post
+from tests.live.test_http_endpoint import HEADERS, PING, post
+from tests.live.test_parked_calls import CHILD, ScriptedCaller, question
 
+OUTSIDE = "outside the allowed roots"
 SESSIONS = int(os.environ.get("RESTART_SESSIONS", "100"))
-INITIALIZED: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-WITH_ROOTS: dict[str, Any] = {
-    **INITIALIZE,
-    "params": {**INITIALIZE["params"], "capabilities": {"roots": {"listChanged": True}}},
-}
 
 
 class Place:
@@ -60,67 +62,20 @@ def place(tree: Path, tmp_path: Path) -> Place:
     return Place(tree, tmp_path / "state")
 
 
-def events(answer: httpx2.Response) -> Iterator[Any]:
-    for line in answer.iter_lines():
-        if line.startswith("data: ") and len(line) > len("data: "):
-            yield json.loads(line.removeprefix("data: "))
-
-
-class Legacy:
-    """A client of the handshake era that does not know what a 404 means."""
-
-    def __init__(self, url: str, root: Path) -> None:
-        self.url, self.root = url, root
-        self.http = httpx2.Client(timeout=SOON)
-        self.asked = 0
-        self.statuses: list[int] = []
-        began = self.post(WITH_ROOTS)
-        self.key = began.headers["mcp-session-id"]
-        self.post(INITIALIZED)
-
-    def post(self, message: Any) -> httpx2.Response:
-        own = {"mcp-session-id": self.key} if hasattr(self, "key") else {}
-        answer = self.http.post(self.url, json=message, headers={**HEADERS, **own})
-        self.statuses.append(answer.status_code)
-        return answer
-
-    def read(self, path: Path) -> str:
-        """Call the file server; answer the hub when it asks for the roots within the call."""
-        params = {"name": "read_file", "arguments": {"path": str(path)}}
-        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
-        headers = {**HEADERS, "mcp-session-id": self.key}
-        with self.http.stream("POST", self.url, json=message, headers=headers) as answer:
-            self.statuses.append(answer.status_code)
-            if answer.headers["content-type"] == "application/json":
-                return self._text(json.loads(answer.read()))
-            for event in events(answer):
-                if event.get("method") == "roots/list":
-                    self.asked += 1
-                    roots = {"roots": [{"uri": self.root.as_uri()}]}
-                    self.post({"jsonrpc": "2.0", "id": event["id"], "result": roots})
-                elif "method" not in event:
-                    return self._text(event)
-        raise AssertionError("no answer")
-
-    @staticmethod
-    def _text(answer: Any) -> str:
-        return str(answer["result"]["content"][0]["text"])
-
-
 @pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.timeout(180)
 def test_no_idle_session_is_lost_by_a_restart(place: Place, ended_by: signal.Signals) -> None:
     project = place.tree / "project"
     with place.hub() as hub:
-        clients = [Legacy(place.url, project) for _ in range(SESSIONS)]
-        assert "outside" in clients[0].read(place.tree / "private/secret.txt")
+        clients = [LegacyReader(place.url, project) for _ in range(SESSIONS)]
+        assert OUTSIDE in clients[0].read(place.tree / "private/secret.txt")
         hub.process.send_signal(ended_by)
         hub.process.wait(SOON)
     with place.hub():
         for client in clients:
             client.asked = 0
-            assert client.read(project / "a.txt")
-            assert "outside" in client.read(place.tree / "private/secret.txt")
+            assert client.read(project / "a.txt") == "project/a.txt"
+            assert OUTSIDE in client.read(place.tree / "private/secret.txt")
             assert client.asked == 1
     assert {status for client in clients for status in client.statuses} == {200, 202}
     for client in clients:
@@ -129,7 +84,7 @@ def test_no_idle_session_is_lost_by_a_restart(place: Place, ended_by: signal.Sig
 
 def test_what_was_deleted_or_forged_is_not_there_after_a_restart(place: Place) -> None:
     with place.hub():
-        first, second = (Legacy(place.url, place.tree / "project") for _ in range(2))
+        first, second = (LegacyReader(place.url, place.tree / "project") for _ in range(2))
         gone = httpx2.delete(place.url, headers={**HEADERS, "mcp-session-id": first.key})
         assert gone.status_code == 200
     (name,) = [path for path in place.state.rglob("*") if path.name.startswith("http-ended-")]
@@ -151,6 +106,7 @@ async def test_the_python_sdks_client_goes_on(place: Place) -> None:
     with place.hub() as hub:
         async with connected(place.url, roots) as client:
             before = await call(client, "read_file", path=notes)
+            assert before == "project/a.txt"
             hub.end()
             with place.hub():
                 assert await call(client, "read_file", path=notes) == before
@@ -193,18 +149,59 @@ def test_the_typescript_sdks_client_goes_on(
             finally:
                 client.kill()
     assert after["said"] == before["said"]
-    assert not after["said"].startswith("failed")
+    assert after["said"] == "project/a.txt"
     assert (before["asked"], after["asked"]) == (1, 2)
 
 
 def test_a_state_directory_that_cannot_be_written_is_told_once(place: Place) -> None:
     place.state.write_text("a file, not a directory")
     with place.hub() as hub:
-        client = Legacy(place.url, place.tree / "project")
-        assert client.read(place.tree / "project/a.txt")
+        client = LegacyReader(place.url, place.tree / "project")
+        assert client.read(place.tree / "project/a.txt") == "project/a.txt"
         hub.end()
         said = hub.errors.read_text()
     assert said.count("HTTP sessions end with this process") == 1
     with place.hub():
         assert post(place.url, PING, mcp_session_id=client.key).status_code == 404
     client.http.close()
+
+
+def test_a_modern_clients_consent_counts_in_the_next_process_and_once(
+    place: Place, tmp_path: Path
+) -> None:
+    project, outside = place.tree / "project", place.tree / "docs/b.md"
+    argv = ["-P", "-m", "hub.file_server.server", str(place.tree)]
+    env = {"PYTHONPATH": str(PROJECT)}
+    files = {"command": sys.executable, "args": argv, "env": env, "roots": {"args": "none"}}
+    config = config_file(tmp_path, {"files": files}, guard={"on_refused": "ask"})
+    place = Place(place.tree, place.state, "--config", config)
+    client = ModernReader(place.url, project)
+    roots = client.answer(ROOTS_KEY)
+    with place.hub():
+        asked = client.post(outside, {"inputResponses": {ROOTS_KEY: roots}})
+        assert CONSENT_KEY in asked["inputRequests"]
+    answers = {ROOTS_KEY: roots, CONSENT_KEY: client.answer(CONSENT_KEY)}
+    retry = {"inputResponses": answers, "requestState": asked["requestState"]}
+    with place.hub() as hub:
+        assert client.post(outside, retry)["content"][0]["text"] == "docs/b.md"
+        hub.process.kill()
+    with place.hub():
+        assert "it was used before" in client.post(outside, retry)["content"][0]["text"]
+    client.http.close()
+
+
+def test_a_call_that_waited_in_the_process_before_is_not_made_again(
+    place: Place, tmp_path: Path
+) -> None:
+    log = tmp_path / "child.log"
+    asking = {"command": CHILD[0], "args": CHILD[1:], "env": {"ASKING_LOG": str(log)}}
+    config = config_file(tmp_path, {"asking": asking})
+    place = Place(place.tree, place.state, "--config", config)
+    caller = ScriptedCaller(place.url, place.tree, "project")
+    with place.hub():
+        key, state = question(caller.round())
+    noted = log.read_text()
+    with place.hub():
+        late = caller.round({key: {"action": "accept", "content": {"n": 1}}}, state)
+    assert "runs in another process of the hub" in late["error"]["message"]
+    assert log.read_text() == noted
