@@ -10,6 +10,7 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
@@ -28,7 +29,7 @@ from hub.cli.options import (
 from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal_questions import trusted_digest
 from hub.config.load import config_from_command, config_source, load_config
-from hub.config.models import HubConfig
+from hub.config.models import HubConfig, Listen
 from hub.config.operator_roots import roots_in
 from hub.config.own_files import record_key
 from hub.config.trust import FOUND, trust_record
@@ -37,6 +38,9 @@ from hub.errors import StartError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+
+if TYPE_CHECKING:
+    from hub.server.http.adoption.surviving_state import SurvivingState
 
 LAST_PORT = 65535
 """The highest TCP port number."""
@@ -179,7 +183,6 @@ async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
 async def _serve_http(
     config: HubConfig, setting: Setting, address: str, what: Callable[[OperatorRoots], Served]
 ) -> None:
-    from hub.server.http.adoption.surviving_state import surviving_state  # noqa: PLC0415 - as below
     from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
@@ -192,13 +195,7 @@ async def _serve_http(
     gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
     listener = _listener(host, port)
     bound = listener.getsockname()
-    kept = surviving_state(
-        this_machine(os.environ),
-        keys=[key.get_secret_value() for key in config.listen.keys],
-        replica=config.listen.replica,
-        adopts=config.listen.adopt,
-        serves=f"{_served_config(setting)} {bound[0]} {bound[1]}",
-    )
+    kept = _surviving_state(config.listen, f"{_served_config(setting)} {bound[0]} {bound[1]}")
     async with (
         ended_by_signals() as shutdown,
         running_hub(config, setting, shutdown=shutdown) as services,
@@ -217,6 +214,18 @@ async def _serve_http(
             shutdown=shutdown,
         )
     ignore_ending_signals()
+
+
+def _surviving_state(listen: Listen, serves: str) -> SurvivingState:
+    from hub.server.http.adoption.surviving_state import surviving_state  # noqa: PLC0415 - not needed for stdio
+
+    return surviving_state(
+        this_machine(os.environ),
+        keys=[key.get_secret_value() for key in listen.keys],
+        replica=listen.replica,
+        adopts=listen.adopt,
+        serves=serves,
+    )
 
 
 def _served_config(setting: Setting) -> str:

@@ -98,9 +98,8 @@ class HttpServer:
         self.bodies = BodyLimit()
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
-        self._modern_posts = ModernPosts(
-            open_connection, gatekeeper.principal, self._limits.underway
-        )
+        principal = gatekeeper.principal
+        self._modern_posts = ModernPosts(open_connection, principal, self._limits.underway)
         self.is_draining = False
         self._needs_token = gatekeeper.needs_token
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
@@ -115,7 +114,7 @@ class HttpServer:
         )
         self._sessions = LegacySessions(
             open_connection,
-            gatekeeper.principal,
+            principal,
             ids or SessionIds.of_this_process(),
             clock=clock,
             most=self._limits.sessions,

@@ -121,15 +121,15 @@ async def test_an_answer_to_the_process_before_is_no_answer_to_this_one() -> Non
 
 async def test_what_was_ended_is_not_adopted(tmp_path: Path) -> None:
     hub = Processes(tmp_path / "ended")
-    async with web(ids=hub.ids(), limits=HttpLimits(session_idle=60)) as site:
+    async with web(ids=hub.ids(), limits=HttpLimits(session_idle=0.06)) as site:
         deleted, idle = await site.session(), await site.session()
         assert (await site.use("DELETE", deleted)).status == 200
-        site.clock.now += 61
-        site.app._sessions.expire(60)
+        site.clock.now += 1
+        await site.until_closed(2)
         kept = await site.session()
         for key in (deleted, idle):
             assert (await site.post(asked("ping"), key)).status == 404
-    async with web(ids=hub.ids(), limits=HttpLimits(session_idle=60)) as site:
+    async with web(ids=hub.ids()) as site:
         for key in (deleted, idle):
             assert (await site.post(asked("ping"), key)).status == 404
         assert (await site.post(asked("ping"), kept)).status == 200
