@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,19 +12,20 @@ from structlog.testing import capture_logs
 from hub.app import this_machine
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.request_state import CallState
-from hub.server.http.adoption.session_ids import LASTS
+from hub.server.http.adoption.session_ids import LASTS, SessionIds
 from hub.server.http.adoption.surviving_state import SurvivingState, surviving_state
 from hub.system.machine import Machine
 from tests.kit.fakes import FakeClock
 from tests.server.http.adoption.test_session_ids import CLIENT
 
 KEY, OTHER = "k" * 40, "o" * 40
+NOW = time.time()
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     environment: Mapping[str, str] = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    return replace(this_machine(environment), wall_clock=FakeClock(1_800_000_000))
+    return replace(this_machine(environment), wall_clock=FakeClock(NOW))
 
 
 def process(machine: Machine, *keys: str, serves: str = "here 127.0.0.1 1") -> SurvivingState:
@@ -39,7 +41,7 @@ def test_a_hub_without_keys_keeps_one_of_its_own(machine: Machine) -> None:
 
 
 def test_keys_are_alike_on_every_machine_and_may_be_changed(tmp_path: Path) -> None:
-    ids = []
+    ids: list[SessionIds] = []
     for number, keys in enumerate(((KEY,), (OTHER, KEY), (OTHER,))):
         environment = {"XDG_STATE_HOME": str(tmp_path / str(number))}
         ids.append(process(this_machine(environment), *keys, serves=str(number)).ids)
@@ -97,6 +99,6 @@ def test_records_of_hubs_that_are_long_gone_are_removed(machine: Machine, tmp_pa
     for path in (old, fresh, other):
         path.write_text("")
     for path, age in ((old, LASTS + 1), (fresh, LASTS - 1), (other, 10 * LASTS)):
-        os.utime(path, times=(1_800_000_000 - age, 1_800_000_000 - age))
+        os.utime(path, times=(NOW - age, NOW - age))
     process(machine)
     assert [path.exists() for path in (old, fresh, other)] == [False, True, True]
