@@ -54,6 +54,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "servers": _ENTRIES,
                 "recentRefusals": _ENTRIES,
                 "whyNoRoots": {"type": ["string", "null"]},
+                "config": {"type": ["object", "null"], "additionalProperties": True},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
         },
@@ -100,11 +101,12 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
         ],
         "recentRefusals": list[Json](session.refusals.recent),
         "whyNoRoots": session.why_no_roots(effective) or None,
+        "config": session.services.config_file.state.shown(),
     }
 
 
 def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> JsonObject:
-    slot = next((slot for slot in session.slots if slot.spec is spec), None)
+    slot = next((slot for slot in session.slots if slot.spec.name == spec.name), None)
     state = slot.child.state if slot is not None and slot.child is not None else None
     plan = slot.plan if slot is not None else None
     return {

@@ -41,6 +41,7 @@ from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signal
 
 if TYPE_CHECKING:
     from hub.server.http.adoption.surviving_state import SurvivingState
+    from hub.server.http.bounds.forwarded import Proxies
 
 LAST_PORT = 65535
 """The highest TCP port number."""
@@ -164,13 +165,13 @@ async def _serve_stdio(
 
     async with (
         ended_by_signals() as shutdown,
-        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as services,
+        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as hub,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
         if tell is not None:
-            tell(services.operator.roots())
-        await serve_stdio(connection_builder(services))
+            tell(hub.services.operator.roots())
+        await serve_stdio(connection_builder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
@@ -187,33 +188,46 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    token = (
-        config.listen.token.get_secret_value()
-        if config.listen.token is not None
-        else os.environ.get("HUB_TOKEN")
-    )
+    token = _token(config)
     gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
+    proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port)
     bound = listener.getsockname()
     kept = _surviving_state(config.listen, f"{_served_config(setting)} {bound[0]} {bound[1]}")
     async with (
         ended_by_signals() as shutdown,
-        running_hub(config, setting, shutdown=shutdown) as services,
+        running_hub(config, setting, shutdown=shutdown) as hub,
     ):
+        hub.follow(partial(_follow, gatekeeper, proxies))
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
-            connection_builder(services, kept.seals),
+            connection_builder(hub.services, kept.seals),
             gatekeeper,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
-            proxies=Proxies(config.listen.trusted_proxies),
+            proxies=proxies,
             ids=kept.ids,
             drain=config.drain,
-            ready=partial(_announce, url, token, what(services.operator.roots())),
+            ready=partial(_announce, url, token, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
     ignore_ending_signals()
+
+
+def _token(config: HubConfig) -> str | None:
+    own = config.listen.token
+    return os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
+
+
+def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> None:
+    """Let in by a changed config from now on.
+
+    Raises: ConfigError if others could reach the hub without a token.
+    """
+    listen = config.listen
+    gatekeeper.follow(_token(config), listen.origins, listen.names)
+    proxies.follow(listen.trusted_proxies)
 
 
 def _surviving_state(listen: Listen, serves: str) -> SurvivingState:

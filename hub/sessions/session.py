@@ -58,6 +58,7 @@ class Session:
         self.unasked = False
         self.headers: Sequence[tuple[str, str]] | None = None
         self._root_hints: dict[ServerName, str | None] = {}
+        self._served = services.servers
         self._is_closed = False
         self._tasks = tasks
         self._session_children = SessionChildren(services, self.key, self._client_of_key)
@@ -134,10 +135,14 @@ class Session:
 
     def _roots_changed(self) -> None:
         known = self.known_effective()
+        self.services.config_file.grant(known.roots)
         log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
         self._tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
+        if self._served is not self.services.servers:
+            self._served = self.services.servers
+            self._tasks.start_soon(self._take_servers)
         # A client whose answer is still due gets the new roots together with that answer.
         if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
             self._roots_changed()
@@ -149,6 +154,7 @@ class Session:
         effective = effective_roots(
             await self.roots.current(outlet), self.services.operator.roots()
         )
+        self.services.config_file.grant(effective.roots)
         self._warn(effective)
         return effective
 
@@ -245,10 +251,10 @@ class Session:
         """
         if self._is_closed:
             return
-        effective = self.known_effective()
+        effective, servers = self.known_effective(), self.services.servers
         self._tasks.start_soon(self._notify_if_hints_changed, effective)
-        for slot in list(self._session_children.held.values()):
-            following = self.slot_for(slot.spec, effective)
+        for slot in [slot for slot in self.slots if slot.spec.name in servers]:
+            following = self.slot_for(servers[slot.spec.name], effective)
             if following is not slot:
                 if slot.listing is not None:
                     self._tasks.start_soon(self._start, following)
@@ -259,6 +265,16 @@ class Session:
             self._renew_at(slot.spec)
         await self._start_eager()
 
+    async def _take_servers(self) -> None:
+        """Apply changed servers: the children of those that are gone end, and the client lists."""
+        if self._is_closed:
+            return
+        for name in [name for name in self._session_children.held if name not in self._served]:
+            self._session_children.drop(name)
+        spec = next(iter(self._served.values()))
+        for method in LIST_CHANGED:
+            await self.told(spec, Notification(method, {}))
+
     async def _start_eager(self) -> None:
         # A modern request is over before an eager child is ready.
         if not (self._is_closed or self.client is None or self.client.is_modern):
@@ -266,6 +282,7 @@ class Session:
 
     async def start_early(self) -> None:
         """Start the children of `starts_early`; return once they are ready or have failed."""
+        self.services.config_file.grant(self.known_effective().roots)
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
