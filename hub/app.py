@@ -24,6 +24,7 @@ from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.rounds.modern_routes import Headers
+from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
 from hub.children.known.cache import CatalogCache
@@ -411,10 +412,10 @@ def _audit_file(file: str | None) -> AbstractContextManager[AuditSink]:
 class ConnectionBuilder:
     """Opens the client connections of one hub; implements `ConnectionFactory`."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, seals: StateSealer | None = None) -> None:
         self._services = services
         self._relay = Relay(services)
-        self._rounds = ModernCalls(self._relay, services)
+        self._rounds = ModernCalls(self._relay, services, seals)
         self._clients = count(1)
 
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
@@ -432,6 +433,6 @@ class ConnectionBuilder:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 
-def connection_builder(services: Services) -> ConnectionBuilder:
-    """Return the `ConnectionFactory` of a hub."""
-    return ConnectionBuilder(services)
+def connection_builder(services: Services, seals: StateSealer | None = None) -> ConnectionBuilder:
+    """Return the `ConnectionFactory` of a hub; `seals` is for states that outlive the process."""
+    return ConnectionBuilder(services, seals)

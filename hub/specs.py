@@ -125,7 +125,7 @@ class ServerSpec(Struct, frozen=True):
     era: EraChoice = "auto"
     start_timeout: float = 30.0
     timeout: float = 300.0
-    concurrency: int = 16
+    concurrency: int = 64
     idle_stop: float = 600.0
 
     @property

@@ -22,9 +22,13 @@ _SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})
 
 
 def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what servers may inherit at most: all but the hub's own token and settings."""
-    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
-    return {key: value for key, value in environment.items() if key not in _OWN and value != token}
+    """Return what servers may inherit at most: all but the hub's own secrets and settings."""
+    listen = config.listen
+    own = [*listen.keys, *([] if listen.token is None else [listen.token])]
+    secrets = {one.get_secret_value() for one in own}
+    return {
+        key: value for key, value in environment.items() if key not in _OWN and value not in secrets
+    }
 
 
 def inherited_by(server: Server, config: HubConfig, place: PathContext) -> dict[str, str]:

@@ -174,6 +174,11 @@ class Modern:
             self._listening.discard(listening)
             session.close()
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether a `subscriptions/listen` stream is open."""
+        return bool(self._listening)
+
     def end_listening(self) -> None:
         """End the `subscriptions/listen` streams, which would otherwise never end."""
         for listening in self._listening:
