@@ -71,10 +71,7 @@ def why_not_these_streams() -> str | None:
 
 
 def _is_unix_stream(number: int) -> bool:
-    try:
-        same = _socket.socket(fileno=os.dup(number))
-    except OSError:
-        return False
+    same = _socket.socket(fileno=os.dup(number))
     try:
         return same.family == _socket.AF_UNIX and same.type == _socket.SOCK_STREAM
     finally:

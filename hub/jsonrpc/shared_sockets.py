@@ -11,6 +11,7 @@ import asyncio  # noqa: TID251 - its transports carry lines without worker threa
 import fcntl
 import os
 import socket
+import stat
 from typing import Final
 
 _CHUNK: Final = 256 * 1024
@@ -176,9 +177,7 @@ class SharedSocketWriter(asyncio.WriteTransport):
 
 def is_socket(descriptor: int) -> bool:
     """Return whether a descriptor is a stream socket of this machine's."""
-    try:
-        same = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         return False
-    with same:
+    with socket.socket(fileno=os.dup(descriptor)) as same:
         return same.family == socket.AF_UNIX and same.type == socket.SOCK_STREAM

@@ -238,7 +238,7 @@ class AttachServer:
         self._had_client = True
         self._move()
         try:
-            streams.hold(client.descriptors)
+            streams.take(*client.descriptors)
             if not self._takes_clients:
                 raise NotServedError("this hub serves its own clients only", alone=True)
             factory = self._connections(client)
@@ -272,8 +272,7 @@ class AttachServer:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_after, lifeline, tasks)
-                lines = await streams.lines(client.descriptors[0])
-                outlet = await streams.outlet(client.descriptors[1])
+                lines, outlet = await streams.lines(), await streams.outlet()
                 await serve_lines(factory, lines, outlet)
                 tasks.cancel_scope.cancel()
         except Exception:
