@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -61,20 +61,24 @@ from hub.values import JsonObject, ServerName, SessionKey
 log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
+MAX_CHILDREN = 64
+"""The limit on running children, until a config says another."""
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 
 
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: the
-    hub serves one client, over stdio. `log_file` is where the log goes beside stderr.
+    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: one
+    client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
+    log goes beside stderr.
     """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
     watched: Watched | None = None
     is_for_one: bool = False
+    is_shared: bool = False
     log_file: str | None = None
 
     @property
@@ -145,16 +149,24 @@ class View(Struct, eq=False):
 class Hub:
     """A running hub: what all its clients share, and its views of the config.
 
-    `own` is the view for this process's environment, if clients are served by it.
+    `own` is the view for this process's environment, if clients are served by it. `prepare` is
+    called before the first view that launches servers.
     """
 
     own: View
 
-    def __init__(self, children: ChildPool, audit: AuditSink, tasks: TaskGroup) -> None:
+    def __init__(
+        self, children: ChildPool, audits: AuditLogs, tasks: TaskGroup, prepare: Callable[[], None]
+    ) -> None:
         self._children = children
-        self._audit = audit
+        self._audits = audits
         self._tasks = tasks
-        self._views: list[View] = []
+        self._prepare = prepare
+        self._followers: list[Callable[[HubConfig], None]] = []
+
+    def follow(self, take: Callable[[HubConfig], None]) -> None:
+        """Call `take` with each config that the hub takes over; it raises as `take` here does."""
+        self._followers.append(take)
 
     @property
     def services(self) -> Services:
@@ -168,11 +180,14 @@ class Hub:
         machine: Machine,
         configured: Configured | None = None,
     ) -> View:
-        """Return a new view, which `take` changes until `drop`.
+        """Return a new view; `take` changes it.
 
         Raises: ConfigError, StartError.
         """
         made = configured or _configured(config, setting, machine)
+        if any(isinstance(one, StdioServer) for one in config.servers.values()):
+            self._prepare()
+        self._children.limit(config.max_children, config.max_children_per_session)
         services = Services(
             info=INFO,
             servers=made.servers,
@@ -182,22 +197,17 @@ class Hub:
             operator=Operator(made.roots, made.servers, machine),
             machine=machine,
             settings=made.settings,
-            audit=self._audit,
+            audit=self._audits.of(config),
             tasks=self._tasks,
             plans=LaunchPlanCache(machine.environment, machine.directory),
             expose=made.expose,
             is_for_one=setting.is_for_one,
+            is_shared=setting.is_shared,
             preface=made.preface,
             max_result=made.max_result,
             has_config=not setting.ceiling,
         )
-        found = View(config, setting, machine, services)
-        self._views.append(found)
-        return found
-
-    def drop(self, view: View) -> None:
-        """Forget a view whose client is gone."""
-        self._views.remove(view)
+        return View(config, setting, machine, services)
 
     def take(self, view: View, config: HubConfig) -> None:
         """Serve a view's clients by a changed config from now on.
@@ -207,10 +217,12 @@ class Hub:
 
         Raises: ConfigError, StartError; then nothing has changed.
         """
-        made = _configured(config, view.setting, view.machine)
+        made, audit = _configured(config, view.setting, view.machine), self._audits.of(config)
+        for take in self._followers:
+            take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
-        view.config = config
+        view.config, view.services.audit = config, audit
         view.services.take(made)
 
 
@@ -227,6 +239,18 @@ def _launched_otherwise(
 
 
 @asynccontextmanager
+async def open_hub(
+    machine: Machine, shutdown: Shutdown, open_child: Opener | None = None
+) -> AsyncGenerator[Hub]:
+    """Build a hub without a view; its children end within little more than a second after it."""
+    async with _children(machine, shutdown, open_child) as (children, prepare):
+        with ExitStack() as files:
+            audits = AuditLogs(files)
+            async with _tasks() as tasks:
+                yield Hub(children, audits, tasks, prepare)
+
+
+@asynccontextmanager
 async def running_hub(
     config: HubConfig,
     setting: Setting,
@@ -235,17 +259,13 @@ async def running_hub(
     open_child: Opener | None = None,
     shutdown: Shutdown | None = None,
 ) -> AsyncGenerator[Hub]:
-    """Build a hub; when the context ends, its children are ended within little more than a second.
+    """Build a hub with its own view of `config`, which changes with the config file.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine, shutdown = _machine(environment), shutdown or Shutdown()
     configured = _configured(config, setting, machine)
-    async with (
-        _children(config, machine, open_child, shutdown) as children,
-        _audit_and_tasks(config) as (audit, tasks),
-    ):
-        hub = Hub(children, audit, tasks)
+    async with open_hub(machine, shutdown, open_child) as hub:
         hub.own = hub.view(config, setting, machine, configured)
         place = place_of(machine, config, setting.config_path, setting.log_file)
         given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
@@ -296,62 +316,66 @@ def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
 
 
 @asynccontextmanager
-async def _audit_and_tasks(config: HubConfig) -> AsyncGenerator[tuple[AuditSink, TaskGroup]]:
-    """Own the audit log, and the tasks that outlive the requests that started them.
-
-    The tasks are cancelled with the context.
-    """
-    with _audit(config) as audit:
-        async with anyio.create_task_group() as tasks:
-            if inherits_orphans():
-                tasks.start_soon(reap_orphans)
-            try:
-                yield audit, tasks
-            finally:
-                tasks.cancel_scope.cancel()
+async def _tasks() -> AsyncGenerator[TaskGroup]:
+    """Own the tasks that outlive the requests that started them; they are cancelled at the end."""
+    async with anyio.create_task_group() as tasks:
+        if inherits_orphans():
+            tasks.start_soon(reap_orphans)
+        try:
+            yield tasks
+        finally:
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def _children(
-    config: HubConfig, machine: Machine, open_child: Opener | None, shutdown: Shutdown
-) -> AsyncGenerator[ChildPool]:
+    machine: Machine, shutdown: Shutdown, open_child: Opener | None
+) -> AsyncGenerator[tuple[ChildPool, Callable[[], None]]]:
+    """Own the children, and what starts their processes, which can be prepared."""
     async with keeping(shutdown) as supervisor:
-        if open_child is None and any(
-            isinstance(one, StdioServer) for one in config.servers.values()
-        ):
-            supervisor.prepare()
         children = ChildPool(
             open_child=open_child or opener(machine.kernel, supervisor),
             info=INFO,
             flavour=machine.flavour,
-            max_children=config.max_children,
-            max_per_session=config.max_children_per_session,
+            max_children=MAX_CHILDREN,
             clock=machine.clock,
         )
         async with children.running():
             try:
-                yield children
+                yield children, supervisor.prepare if open_child is None else lambda: None
             finally:
                 shutdown.begin()
 
 
-@contextmanager
-def _audit(config: HubConfig) -> Generator[AuditSink]:
-    with _audit_file(config) as sink:
-        yield LoggedAudit(sink) if is_logged("debug") else sink
+class AuditLogs:
+    """The open audit logs, by file: views with one file share its log. `files` closes them."""
+
+    def __init__(self, files: ExitStack) -> None:
+        self._files = files
+        self._open: dict[str | None, AuditSink] = {}
+
+    def of(self, config: HubConfig) -> AuditSink:
+        """Return the audit log of a config.
+
+        Raises: StartError if its file cannot be written.
+        """
+        file = None if config.audit is None else config.audit.file
+        if file not in self._open:
+            sink = self._files.enter_context(_audit_file(file))
+            self._open[file] = LoggedAudit(sink) if is_logged("debug") else sink
+        return self._open[file]
 
 
-def _audit_file(config: HubConfig) -> AbstractContextManager[AuditSink]:
-    if config.audit is None:
+def _audit_file(file: str | None) -> AbstractContextManager[AuditSink]:
+    if file is None:
         return nullcontext(NoAudit())
-    path = Path(config.audit.file)
     try:
-        return audit_log(path)
+        return audit_log(Path(file))
     except UnfitFileError as exc:
-        raise StartError(f"audit.file {path}: {exc.strerror}", exc.fix) from exc
+        raise StartError(f"audit.file {file}: {exc.strerror}", exc.fix) from exc
     except OSError as exc:
         raise StartError(
-            f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write."
+            f"audit.file {file}: {exc.strerror}", "Name a file that the hub may write."
         ) from exc
 
 

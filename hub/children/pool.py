@@ -51,17 +51,25 @@ class Listeners:
     """The open notification streams, with the principal of each."""
 
     def __init__(self) -> None:
-        self._open: dict[SessionKey, tuple[str, Listener]] = {}
+        self._open: dict[SessionKey, tuple[str, SessionKey, Listener]] = {}
 
     @contextmanager
-    def listening(self, session: SessionKey, principal: str, listener: Listener) -> Generator[None]:
+    def listening(
+        self,
+        session: SessionKey,
+        principal: str,
+        listener: Listener,
+        party: SessionKey | None = None,
+    ) -> Generator[None]:
         """Notify `listener` of the principal's children while the context lasts.
+
+        `party` is the client, if it is not the session alone.
 
         Raises: ChildError if too many streams are open.
         """
         if len(self._open) >= MAX_LISTENERS:
             raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
-        self._open[session] = (principal, listener)
+        self._open[session] = (principal, party or session, listener)
         try:
             yield
         finally:
@@ -72,12 +80,15 @@ class Listeners:
         for listener in self.of(principal).values():
             listener.missed(server)
 
-    def of(self, principal: str) -> Mapping[SessionKey, Listener]:
-        """Return the listeners for a child of `principal`; all if that is empty (`share: all`)."""
+    def of(self, principal: str, owner: SessionKey | None = None) -> Mapping[SessionKey, Listener]:
+        """Return the listeners for a child of `principal`; all if that is empty (`share: all`).
+
+        `owner` is the client that the child belongs to; None if clients share it.
+        """
         return {
             session: listener
-            for session, (whose, listener) in self._open.items()
-            if not principal or whose == principal
+            for session, (whose, party, listener) in self._open.items()
+            if (not principal or whose == principal) and owner in {None, party}
         }
 
 
@@ -193,7 +204,7 @@ class ChildPool:
         self._callers: set[ServerName] = set()
         self.listeners = Listeners()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
-        self._instructions: dict[tuple[ServerName, str], str] = {}
+        self._instructions: dict[tuple[ServerName, str, str], str] = {}
         self._open = open_child
         self._info = info
         self._flavour = flavour
@@ -302,20 +313,28 @@ class ChildPool:
 
     def _learn(self, key: ChildKey, instructions: str) -> None:
         if is_for_all(instructions, key.roots):
-            self._instructions[key.server, key.principal] = instructions
+            self._instructions[key.server, key.fingerprint, key.principal] = instructions
 
-    def instructions_of(self, server: ServerName, principal: str) -> str:
+    def instructions_of(self, spec: ServerSpec, principal: str) -> str:
         """Return the server's last `instructions` for a principal's clients, or an empty string.
 
         Instructions that name a root which the child was told of are not among them.
         """
-        own = self._instructions.get((server, principal))
-        return own if own is not None else self._instructions.get((server, ""), "")
+        known = self._instructions
+        own = known.get((spec.name, spec.fingerprint, principal))
+        return own if own is not None else known.get((spec.name, spec.fingerprint, ""), "")
 
-    def running_of(self, server: ServerName, principal: str) -> list[Child]:
-        """Return the running or starting children of a server that this principal may use."""
-        slots = (p for p in self._slots.values() if p.key.server == server and p.is_running)
-        return [p.child for p in slots if p.child and p.key.principal in {principal, ""}]
+    def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
+        """Return the running or starting children of a server that this client may use."""
+        return [
+            slot.child
+            for key, slot in self._slots.items()
+            if (key.server, key.fingerprint) == (spec.name, spec.fingerprint)
+            and key.principal in {principal, ""}
+            and key.session in {None, party}
+            and slot.child is not None
+            and slot.is_running
+        ]
 
     def has_asked_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has sent `roots/list`."""
@@ -397,7 +416,10 @@ class ChildPool:
             slot.key.roots,
             self._flavour,
             unknown=slot.key.unknown,
-            notifier=lambda: {**self.listeners.of(slot.key.principal), **slot.users},
+            notifier=lambda: {
+                **self.listeners.of(slot.key.principal, slot.key.session),
+                **slot.users,
+            },
             wanted_roots=lambda: self._callers.add(slot.spec.name),
         )
 

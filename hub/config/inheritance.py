@@ -10,6 +10,8 @@ from typing import Final
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.launch.environments import inherited
+from hub.launch.plan import plan
+from hub.roots.roots import EMPTY
 
 _OWN: Final = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
 """Names of the hub's own variables."""
@@ -28,13 +30,17 @@ def inherited_by(server: Server, config: HubConfig, place: PathContext) -> dict[
     return inherited(offered(config, place.environment), server.environment, place.flavour)
 
 
-def fingerprint_of(server: Server, inherits: Mapping[str, str]) -> str:
-    """Return a digest of what a running child depends on, beside its launch plan.
+def fingerprint_of(
+    name: str, server: Server, inherits: Mapping[str, str], environment: Mapping[str, str]
+) -> str:
+    """Return a digest of what a running child depends on, but for its roots.
 
     Two configs, or two clients' environments, that give a server the same may share its children.
     """
     depends_on: list[object] = [server.era, server.roots.answer]
     if isinstance(server, StdioServer):
+        launched = plan(server.template(name), EMPTY, environment)
+        depends_on += [launched.argv, launched.env, launched.cwd]
         depends_on += [sorted(inherits.items()), server.confine.model_dump()]
     else:
         headers = {name: value.get_secret_value() for name, value in server.headers.items()}

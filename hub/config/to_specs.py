@@ -78,7 +78,7 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         confine=_confine(server),
         environment=server.environment if isinstance(server, StdioServer) else "default",
         inherits=inherits,
-        fingerprint=fingerprint_of(server, inherits),
+        fingerprint=fingerprint_of(name, server, inherits, place.environment),
         share=_share(name, server),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,

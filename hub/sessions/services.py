@@ -143,7 +143,10 @@ class Services(Struct, eq=False):
 
     def instructions(self, principal: str) -> str | None:
         """Return the merged instructions of the servers, as far as they are known; else None."""
-        texts = {name: self.children.instructions_of(name, principal) for name in self.servers}
+        texts = {
+            name: self.children.instructions_of(spec, principal)
+            for name, spec in self.servers.items()
+        }
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:

@@ -174,3 +174,21 @@ async def test_many_changes_fail_no_call_and_leave_nothing() -> None:
             assert "isError" not in await client.call("files__read_file")
         assert len(hub.children) == 1
         assert {slot.spec.name for slot in client.connection.session.slots} <= {"files", "s199"}
+
+
+async def test_who_lets_clients_in_is_asked_first_and_may_refuse_the_change() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        heard: list[str] = []
+
+        def follow(config: HubConfig) -> None:
+            heard.append(config.names)
+            if config.names == "always":
+                raise ConfigError("listen: nobody is let in", "Set a token.")
+
+        hub.running.follow(follow)
+        with pytest.raises(ConfigError):
+            take(hub, names="always")
+        assert await tools_of(client) == ["get-roots", "read_file"]
+        take(hub, names="never")
+        assert heard == ["always", "never"]
