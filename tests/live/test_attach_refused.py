@@ -102,7 +102,7 @@ def test_a_confined_server_reads_no_secret_and_does_not_attach(tmp_path: Path) -
             assert (place / f"{name}.key").stat().st_mode & 0o777 == 0o600
             script = project / "looking.py"
             script.write_text(LOOKING.format(place=str(place), names=[name]))
-            said = client.call("runner__run", argv=[sys.executable, str(script)])
+            said = client.call("runner__run", argv=["python3", str(script)])
             assert said.count("PermissionError") >= 2, said
             assert "greeted:" in said
             assert "greeted: b'j" not in said

@@ -29,12 +29,21 @@ with lean():
     from collections.abc import Callable, Mapping, Sequence
     from functools import partial
     from pathlib import Path
+    from typing import TypeAlias
 
     import structlog
     from msgspec import Struct
+    from msgspec.structs import replace
 
     from hub import __version__
-    from hub.app import ConnectionBuilder, Hub, Setting, connection_builder, running_hub
+    from hub.app import (
+        ConnectionBuilder,
+        Hub,
+        Setting,
+        connection_builder,
+        running_hub,
+        this_machine,
+    )
     from hub.attach.inquiry import ask
     from hub.attach.lifeline import NotAttachedError
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
@@ -55,6 +64,9 @@ with lean():
 
 log = structlog.stdlib.get_logger(__name__)
 
+Load: TypeAlias = Callable[[Mapping[str, str]], HubConfig]
+"""Returns the config as it is with the variables of an environment."""
+
 
 class AskedToReload(Struct, frozen=True):
     """The answer to `reload` of a hub that says in its log what it took over."""
@@ -68,18 +80,31 @@ class AskedToReload(Struct, frozen=True):
         return {}
 
 
-class OneView:
-    """Serves all clients by the hub's own view of the config; implements `SharedHub`."""
+class ViewOfEach:
+    """Gives each client a view of the config with its environment; implements `SharedHub`."""
 
-    def __init__(self, hub: Hub, shutdown: Shutdown, log_file: str) -> None:
-        self._builder = connection_builder(hub.services)
+    def __init__(
+        self, hub: Hub, load: Load, shutdown: Shutdown, log_file: str, watched: Watched | None
+    ) -> None:
+        self._hub = hub
+        self._load = load
         self._shutdown = shutdown
         self._log_file = log_file
+        self._watched = watched
 
     def connections(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
     ) -> ConnectionBuilder:
-        return self._builder
+        config = self._load(environment)
+        setting = Setting(
+            given=given,
+            watched=self._watched,
+            is_for_one=True,
+            is_shared=True,
+            log_file=self._log_file,
+        )
+        machine = replace(this_machine(environment), directory=directory)
+        return connection_builder(self._hub.view(config, setting, machine).services)
 
     async def reload(self) -> AskedToReload:
         self._shutdown.ask_to_reload()
@@ -138,18 +163,30 @@ def _chosen(options: Namespace, log_file: str) -> tuple[HubConfig, Setting]:
 
     Raises: ConfigError.
     """
-    environment = dict(os.environ)
+    watched = None
+    if options.config is not None:
+        watched = Watched.now(options.config, _context(options, os.environ))
+    return _loaded(options, os.environ), Setting(watched=watched, log_file=log_file)
+
+
+def _context(options: Namespace, environment: Mapping[str, str]) -> LoadContext:
+    file = options.config
+    directory = Path.cwd() if file is None else Path(file).parent
+    return LoadContext(directory, str(Path.home()), dict(environment), None)
+
+
+def _loaded(options: Namespace, environment: Mapping[str, str]) -> HubConfig:
+    """Return the config as it is with the variables of an environment.
+
+    Raises: ConfigError.
+    """
+    context = _context(options, environment)
     if options.config is None:
-        context = LoadContext(Path.cwd(), str(Path.home()), environment, None)
-        config = config_from_command(options.command, context, environment="all")
-        return config, Setting(log_file=log_file)
-    file = Path(options.config)
-    context = LoadContext(file.parent, str(Path.home()), environment, None)
-    watched = Watched.now(options.config, context)
+        return config_from_command(options.command, context, environment="all")
     loaded = load_config(options.config, context)
     for warning in loaded.warnings:
         log.warning(warning)
-    return loaded.config, Setting(watched=watched, log_file=log_file)
+    return loaded.config
 
 
 async def _serve(
@@ -162,7 +199,8 @@ async def _serve(
         ended_by_signals(reloads=True) as shutdown,
         running_hub(config, setting, shutdown=shutdown) as hub,
     ):
-        served = OneView(hub, shutdown, setting.log_file or "")
+        log_file = setting.log_file or ""
+        served = ViewOfEach(hub, partial(_loaded, options), shutdown, log_file, setting.watched)
         server = AttachServer(served, place, facts, shutdown, linger=lambda: hub.own.config.linger)
         log.info("serving attached clients", serves=serves, version=__version__)
         await server.serve(partial(_began, place))

@@ -69,7 +69,10 @@ class Greeting(Struct, frozen=True):
 def must_be_a_client(connection: socket.socket) -> int:
     """Return the process id of the peer.
 
-    Raises: NotAdmittedError if it is another user's process, or one of the hub's own servers.
+    Raises:
+        NotAdmittedError: it is another user's process.
+        NotServedError: it is one of the hub's own servers, or was started by one. Were it served
+            alone instead, it would start all servers again, and these would attach again.
     """
     try:
         pid, user = peer_of(connection)
@@ -78,7 +81,10 @@ def must_be_a_client(connection: socket.socket) -> int:
     if user != os.geteuid():
         raise NotAdmittedError(f"it is a process of the user with the id {user}")
     if is_descendant(pid):
-        raise NotAdmittedError(f"process {pid} was started by one of this hub's own servers")
+        raise NotServedError(
+            f"process {pid} was started by one of this hub's own servers\n"
+            "Give that server a config without this hub in it."
+        )
     return pid
 
 

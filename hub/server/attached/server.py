@@ -38,6 +38,8 @@ FIRST_CLIENT: Final = 10.0
 _CONFIG_CODE: Final = 3
 _NONE_FREE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _REST: Final = 0.05
+_LAST_LOOK: Final = 1.0
+_CHUNK: Final = 65536
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -221,10 +223,7 @@ class AttachServer:
             except NotAdmittedError as exc:
                 log.warning("nobody was served", why=str(exc))
             except NotServedError as exc:
-                log.info("a client was not served", why=str(exc))
-                refusal = {"why": str(exc), "alone": exc.alone, "code": exc.code}
-                with suppress(OSError):
-                    connection.send(json_frame(REFUSED, refusal))
+                await _turn_down(connection, exc)
             except Exception:
                 log.exception("a client was not served")
 
@@ -317,6 +316,23 @@ class AttachServer:
 async def _cancel_after(lifeline: LifelineEnd, tasks: TaskGroup) -> None:
     await lifeline.ended()
     tasks.cancel_scope.cancel()
+
+
+async def _turn_down(connection: socket.socket, why: NotServedError) -> None:
+    """Tell a client why it is not served, and wait a little until it has read that.
+
+    Its hello may still be on the way: closed with unread data, the connection would only break.
+    """
+    log.warning("a client was not served", why=str(why))
+    refusal = {"why": str(why), "alone": why.alone, "code": why.code}
+    with suppress(OSError), anyio.move_on_after(_LAST_LOOK):
+        connection.send(json_frame(REFUSED, refusal))
+        connection.shutdown(socket.SHUT_WR)
+        while True:
+            await anyio.wait_readable(connection)
+            with suppress(BlockingIOError):
+                if not connection.recv(_CHUNK):
+                    return
 
 
 async def _send(connection: socket.socket, content: JsonObject) -> None:
