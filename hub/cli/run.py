@@ -18,7 +18,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.app import Setting, connection_builder, running_hub, this_machine
-from hub.cli.hubs.attach import Wanted, attached_to
+from hub.cli.hubs.attach import AttachOptions, attached_to
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -76,6 +76,11 @@ def register(subparsers: Subparsers) -> None:
         help="serve many clients over HTTP",
     )
     run.set_defaults(perform=serve_config)
+    _register_attach(subparsers)
+    _register_wrap(subparsers)
+
+
+def _register_attach(subparsers: Subparsers) -> None:
     attach = subparsers.add_parser(
         "attach",
         help="serve a client through your shared hub, which is started if need be",
@@ -89,6 +94,9 @@ def register(subparsers: Subparsers) -> None:
         "--alone", action="store_true", help="serve this client in this process, as `run --stdio`"
     )
     attach.set_defaults(perform=_attach, http=None, no_config=False)
+
+
+def _register_wrap(subparsers: Subparsers) -> None:
     wrap = subparsers.add_parser(
         "wrap",
         help="put the hub before one server: roots-hub wrap -- COMMAND ARGS...",
@@ -118,13 +126,13 @@ def serve_config(options: Namespace) -> int:
 
 
 def _attach(options: Namespace) -> int:
-    wanted = Wanted()
+    wanted = AttachOptions()
     wanted.config, wanted.roots, wanted.is_alone = options.config, options.root, options.alone
     code = _attached_to(wanted, options.why_alone)
     return serve_config(options) if code is None else code
 
 
-def _attached_to(wanted: Wanted, why: str | None) -> int | None:
+def _attached_to(wanted: AttachOptions, why: str | None) -> int | None:
     """Have a shared hub serve the client, and return the exit code; None if this process must.
 
     `why`: why none does, if that was tried already.
@@ -176,7 +184,7 @@ def _wrap(options: Namespace) -> int:
             f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
         )
     if options.shared:
-        wanted = Wanted([options.command, *options.args])
+        wanted = AttachOptions([options.command, *options.args])
         wanted.roots = options.root
         code = _attached_to(wanted, options.why_alone)
         if code is not None:

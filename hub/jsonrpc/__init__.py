@@ -12,6 +12,6 @@ side of a connection), `Outlet` (where messages are sent), `Lines` (reads a pipe
 Reading order:
 - `exact_json`, `messages`, `encoding`, `raw_objects`: from bytes to messages and back.
 - `outgoing`, `incoming`, `peer`: pending requests of both directions, and the peer.
-- `lines`, `write_batches`, `pipes`, `shared_sockets`, `send_queue`: transport over pipes.
+- `lines`, `write_batches`, `pipes`, `send_queue`: transport over pipes.
 - `loop_share`, `child_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
 """

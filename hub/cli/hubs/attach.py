@@ -16,7 +16,7 @@ OPTIONS = {"--config": "config", "--root": "roots"}
 NO_CONFIG = "no config file is named by --config or HUB_CONFIG"
 
 
-class Wanted:
+class AttachOptions:
     """What the command line asks for: a config, or a command in its place."""
 
     def __init__(self, command: list[str] | None = None) -> None:
@@ -36,10 +36,10 @@ def attached(given: Sequence[str]) -> int | str | None:
     return None if wanted is None else attached_to(wanted)
 
 
-def wanted_by(given: Sequence[str]) -> Wanted | None:
+def wanted_by(given: Sequence[str]) -> AttachOptions | None:
     """Return what the command line asks for; None if the whole parser must read it."""
     rest = list(given[1:])
-    wanted = Wanted()
+    wanted = AttachOptions()
     is_shared = given[0] == "attach"
     while rest:
         name, equals, value = rest.pop(0).partition("=")
@@ -58,25 +58,26 @@ def wanted_by(given: Sequence[str]) -> Wanted | None:
     return wanted if is_shared and is_complete else None
 
 
-def _set(wanted: Wanted, name: str, value: str) -> None:
+def _set(wanted: AttachOptions, name: str, value: str) -> None:
     if name == "config":
         wanted.config = value
     else:
         wanted.roots.append(value)
 
 
-def attached_to(wanted: Wanted) -> int | str:
+def attached_to(wanted: AttachOptions) -> int | str:
     """Have the user's hub serve this client; return the exit code, or why there is none."""
     if wanted.is_alone:
         return "--alone"
     if sys.platform == "win32":
         return "there are no Unix sockets here"
     from hub.attach.lifeline import NotAttachedError, RefusedError, why_not_these_streams
+    from hub.attach.runtime_directory import UnsafeDirectoryError
 
     try:
         why = why_not_these_streams()
         return why or _attach(wanted)
-    except (NotAttachedError, OSError) as exc:
+    except (NotAttachedError, UnsafeDirectoryError, OSError) as exc:
         return str(exc)
     except RefusedError as exc:
         sys.stderr.write(f"roots-hub: {exc}\n")
@@ -85,42 +86,24 @@ def attached_to(wanted: Wanted) -> int | str:
         return 130
 
 
-def _attach(wanted: Wanted) -> int | str:
+def _attach(wanted: AttachOptions) -> int | str:
     """Attach, or return why not.
 
     Raises: NotAttachedError, RefusedError, OSError.
     """
     from hub.attach.lifeline import attach
-    from hub.attach.runtime_directory import (
-        HubPlace,
-        RuntimeDirectory,
-        UnsafeDirectoryError,
-        hub_name,
-        of_command,
-        of_config,
-    )
+    from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, hub_name
     from hub.attach.start import reached
 
     directory = os.getcwd()
-    if wanted.command is not None:
-        identity, serves = of_command(wanted.command), ["--command", *wanted.command]
-    else:
-        config = wanted.config or os.environ.get("HUB_CONFIG")
-        if not config or config.lstrip().startswith("{"):
-            return NO_CONFIG
-        config, identity = of_config(config, directory)
-        if not os.path.isfile(config):
-            return f"there is no file {config}"
-        serves = ["--config", config]
-    try:
-        runtime = RuntimeDirectory.opened(os.environ)
-    except UnsafeDirectoryError as exc:
-        return str(exc)
+    served = _served(wanted, directory)
+    if isinstance(served, str):
+        return served
+    identity, serves = served
+    runtime = RuntimeDirectory.opened(os.environ)
     place = HubPlace(runtime, hub_name(identity, __version__))
-    arguments = [
-        *("-P", os.path.join(os.path.dirname(os.path.abspath(__file__)), "shared_hub.py")),
-        *("--directory", runtime.path, "--name", place.name, *serves),
-    ]
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shared_hub.py")
+    arguments = ["-P", program, "--directory", runtime.path, "--name", place.name, *serves]
     return attach(
         place,
         __version__,
@@ -129,6 +112,19 @@ def _attach(wanted: Wanted) -> int | str:
         environment=dict(os.environ),
         roots=wanted.roots,
     )
+
+
+def _served(wanted: AttachOptions, directory: str) -> tuple[str, list[str]] | str:
+    """Return what tells the hub from others, and its options; or why no hub can be shared."""
+    from hub.attach.runtime_directory import of_command, of_config
+
+    if wanted.command is not None:
+        return of_command(wanted.command), ["--command", *wanted.command]
+    config = wanted.config or os.environ.get("HUB_CONFIG")
+    if not config or config.lstrip().startswith("{"):
+        return NO_CONFIG
+    config, identity = of_config(config, directory)
+    return (identity, ["--config", config]) if os.path.isfile(config) else f"there is no {config}"
 
 
 def hub_environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ Main types: `SharedHub` (what is served), `AttachServer` (the socket, until the 
 
 Read in this order:
 - `admission`: who connects, and what a hello must say; `descent`: processes of the hub's own;
-- `client_streams`: a client's descriptors; `lifeline_end`: log and exit code for its process;
+- `client_streams`, `shared_sockets`: a client's descriptors;
+- `lifeline_end`: log and exit code for the client's process;
 - `server`: accept, serve, answer inquiries, end.
 """

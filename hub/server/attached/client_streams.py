@@ -15,13 +15,13 @@ from contextlib import suppress
 from hub.children.process.spawn import End
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import Flow, PipeOutlet
-from hub.jsonrpc.shared_sockets import (
+from hub.server.attached.admission import NotServedError
+from hub.server.attached.shared_sockets import (
     SharedSocket,
     SharedSocketReader,
     SharedSocketWriter,
     is_socket,
 )
-from hub.server.attached.admission import NotServedError
 
 
 class ClientStreams:

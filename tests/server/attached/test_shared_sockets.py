@@ -13,7 +13,7 @@ from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.pipes import Flow, PipeOutlet
-from hub.jsonrpc.shared_sockets import (
+from hub.server.attached.shared_sockets import (
     SharedSocket,
     SharedSocketReader,
     SharedSocketWriter,
