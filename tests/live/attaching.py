@@ -13,8 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from tests.live.programs import ROOTS_HUB, SOON, environment
 
+as_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root looks into the hub's process: it is hidden from others",
+)
 RUNNING_CHILD = {
     "command": sys.executable,
     "args": [str(Path(__file__).with_name("running_child.py"))],

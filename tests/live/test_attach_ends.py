@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.attaching import attached, hubs, run, shared_hubs, until
+from tests.live.attaching import as_root, attached, hubs, run, shared_hubs, until
 from tests.live.programs import MARK, RECORDER, SOON, alive, config_file
 
 # ruff: noqa: T201 - how long each round took is what a run with many rounds is for
@@ -150,6 +150,7 @@ def test_a_hub_of_another_version_goes_once_it_has_no_clients(config: str, tmp_p
             assert newer.end() == 0
 
 
+@as_root
 def test_nothing_of_the_first_client_stays_with_the_hub(config: str, tmp_path: Path) -> None:
     own = {"TERM_SESSION_ID": "one", "SHLVL": "7", "A_TOKEN": "secret", "LANG": "C.UTF-8"}
     with attached("--config", config, cwd=tmp_path, env=own) as client:

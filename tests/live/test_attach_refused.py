@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Generator
@@ -14,7 +15,7 @@ import pytest
 from hub.attach.frames import REFUSED, FrameReader, hello, parsed
 from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock
-from tests.live.attaching import RUNNING_CHILD, attached, hubs, run, until
+from tests.live.attaching import RUNNING_CHILD, as_root, attached, hubs, run, shared_hubs, until
 from tests.live.programs import ROOTS_HUB, SOON, config_file
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc")
@@ -165,6 +166,7 @@ def test_only_who_knows_the_secret_and_speaks_the_format_is_answered(
     assert secret not in log
 
 
+@as_root
 def test_a_hub_without_free_descriptors_turns_clients_away_and_goes_on(
     config: str, tmp_path: Path
 ) -> None:
@@ -192,4 +194,22 @@ def test_a_hub_without_free_descriptors_turns_clients_away_and_goes_on(
             assert other.end() == 0
             assert "alone" not in other.errors()
         assert json.dumps(hubs(config, tmp_path))
+        assert client.end() == 0
+
+
+def test_a_hub_that_hangs_is_not_waited_for(config: str, tmp_path: Path) -> None:
+    with attached("--config", config, cwd=tmp_path) as client:
+        client.open()
+        (hub,) = shared_hubs(config)
+        os.kill(hub, signal.SIGSTOP)
+        try:
+            with attached("--config", config, cwd=tmp_path) as other:
+                # All of it waits in the pipe, and none of it is lost.
+                other.open()
+                assert other.tools()
+                assert other.end() == 0
+                assert "the hub does not answer: timed out" in other.errors()
+        finally:
+            os.kill(hub, signal.SIGCONT)
+        assert client.tools()
         assert client.end() == 0

@@ -32,6 +32,7 @@ class HubLog:
         self.path = path
         self._largest = largest
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._has_stderr = False
         self._file = self._opened()
 
     def write(self, text: str) -> None:
@@ -44,6 +45,8 @@ class HubLog:
             self.path.replace(self.path.with_suffix(".log.1"))
             self._file.close()
             self._file = self._opened()
+            if self._has_stderr:
+                self.take_stderr()
 
     def _opened(self) -> FileIO:
         file = open_to_add(self.path)
@@ -52,4 +55,9 @@ class HubLog:
 
     def take_stderr(self) -> None:
         """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
+        self._has_stderr = True
         os.dup2(self._file.fileno(), 2)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
