@@ -100,19 +100,22 @@ def attached(
     env: Mapping[str, str] | None = None,
 ) -> Generator[AttachedClient]:
     """Run a command that attaches, on pipes or on sockets; it is killed at the end."""
-    ours, theirs = _sockets() if on_sockets else ((), (subprocess.PIPE, subprocess.PIPE))
+    pairs = _sockets() if on_sockets else None
     process = subprocess.Popen(  # noqa: S603 - ours
         [*command, *arguments],
         cwd=cwd,
         env=environment(**(env or {})),
-        stdin=theirs[0],
-        stdout=theirs[1],
+        stdin=subprocess.PIPE if pairs is None else pairs[1][0],
+        stdout=subprocess.PIPE if pairs is None else pairs[1][1],
         stderr=subprocess.PIPE,
     )
-    for one in theirs if on_sockets else ():
-        os.close(one)
-    stdin = os.fdopen(ours[0], "wb") if on_sockets else process.stdin
-    stdout = os.fdopen(ours[1], "rb") if on_sockets else process.stdout
+    if pairs is None:
+        stdin, stdout = process.stdin, process.stdout
+    else:
+        ours, theirs = pairs
+        stdin, stdout = os.fdopen(ours[0], "wb"), os.fdopen(ours[1], "rb")
+        for one in theirs:
+            os.close(one)
     assert stdin is not None
     assert stdout is not None
     try:

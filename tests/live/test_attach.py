@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.attaching import attached, hubs, run, shared_hubs, until
+from tests.live.attaching import AttachedClient, attached, hubs, run, shared_hubs, until
 from tests.live.programs import (
     RECORDER,
     ROOTS_HUB,
@@ -75,8 +75,8 @@ def test_clients_that_come_at_once_find_one_hub(config: str, tmp_path: Path) -> 
     for _ in range(RACES):
         with ExitStack() as stack, ThreadPoolExecutor(AT_ONCE) as pool:
             starts = [attached("--config", config, cwd=tmp_path) for _ in range(AT_ONCE)]
-            clients = list(pool.map(stack.enter_context, starts))
-            list(pool.map(lambda client: client.open(), clients))
+            clients: list[AttachedClient] = list(pool.map(stack.enter_context, starts))
+            list(pool.map(AttachedClient.open, clients))
             assert len(shared_hubs(config)) == 1
             (hub,) = hubs(config, tmp_path)
             assert len(hub["clients"]) == AT_ONCE

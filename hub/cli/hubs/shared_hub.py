@@ -32,7 +32,6 @@ with lean():
     from typing import TypeAlias
 
     import structlog
-    from msgspec import Struct
     from msgspec.structs import replace
 
     from hub import __version__
@@ -41,7 +40,7 @@ with lean():
         Hub,
         Setting,
         connection_builder,
-        running_hub,
+        open_hub,
         this_machine,
     )
     from hub.attach.inquiry import ask
@@ -53,13 +52,14 @@ with lean():
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
-    from hub.config.watch import Watched
+    from hub.config.reload.report import ReloadReport
+    from hub.config.watch import ConfigWatch, Watched, watching
     from hub.errors import HubError, leaves
     from hub.server.attached.lifeline_end import RelayedLog
     from hub.server.attached.server import AttachServer, HubFacts
     from hub.system.log import ThreadedLog, configure_logs
     from hub.system.memory import resident
-    from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+    from hub.system.shutdown import ended_by_signals, ignore_ending_signals
     from hub.values import JsonObject
 
 log = structlog.stdlib.get_logger(__name__)
@@ -68,47 +68,25 @@ Load: TypeAlias = Callable[[Mapping[str, str]], HubConfig]
 """Returns the config as it is with the variables of an environment."""
 
 
-class AskedToReload(Struct, frozen=True):
-    """The answer to `reload` of a hub that says in its log what it took over."""
-
-    log: str
-
-    def lines(self) -> Sequence[str]:
-        return (f"asked to take its config over; what came of it is in {self.log}",)
-
-    def to_json(self) -> JsonObject:
-        return {}
-
-
 class ViewOfEach:
     """Gives each client a view of the config with its environment; implements `SharedHub`."""
 
-    def __init__(
-        self, hub: Hub, load: Load, shutdown: Shutdown, log_file: str, watched: Watched | None
-    ) -> None:
+    def __init__(self, hub: Hub, watch: ConfigWatch, setting: Setting, load: Load) -> None:
         self._hub = hub
+        self._watch = watch
+        self._setting = setting
         self._load = load
-        self._shutdown = shutdown
-        self._log_file = log_file
-        self._watched = watched
 
     def connections(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
     ) -> ConnectionBuilder:
         config = self._load(environment)
-        setting = Setting(
-            given=given,
-            watched=self._watched,
-            is_for_one=True,
-            is_shared=True,
-            log_file=self._log_file,
-        )
+        setting = replace(self._setting, given=given, is_for_one=True, is_shared=True)
         machine = replace(this_machine(environment), directory=directory)
         return connection_builder(self._hub.view(config, setting, machine).services)
 
-    async def reload(self) -> AskedToReload:
-        self._shutdown.ask_to_reload()
-        return AskedToReload(self._log_file)
+    async def reload(self) -> ReloadReport:
+        return await self._watch.take_over(confirmed=True)
 
     def status(self) -> JsonObject:
         return {"sessions": [], "children": []}
@@ -194,16 +172,19 @@ async def _serve(
 ) -> None:
     serves = options.config or shlex.join(options.command)
     facts = HubFacts(__version__, serves, setting.log_file, time.monotonic(), resident)
+    machine = this_machine(dict(os.environ))
     # No client's terminal is this process's, so a SIGHUP asks to reload.
     async with (
         ended_by_signals(reloads=True) as shutdown,
-        running_hub(config, setting, shutdown=shutdown) as hub,
+        open_hub(machine, shutdown) as hub,
     ):
-        log_file = setting.log_file or ""
-        served = ViewOfEach(hub, partial(_loaded, options), shutdown, log_file, setting.watched)
+        hub.own = hub.view(config, setting, machine)
+        watch = hub.watch(hub.own)
+        served = ViewOfEach(hub, watch, setting, partial(_loaded, options))
         server = AttachServer(served, place, facts, shutdown, linger=lambda: hub.own.config.linger)
-        log.info("serving attached clients", serves=serves, version=__version__)
-        await server.serve(partial(_began, place))
+        async with watching(watch, shutdown.asked_to_reload):
+            log.info("serving attached clients", serves=serves, version=__version__)
+            await server.serve(partial(_began, place))
         os.close(lock)  # another hub may start while this one ends its servers
     ignore_ending_signals()
 

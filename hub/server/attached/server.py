@@ -45,14 +45,13 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class TakenOver(Protocol):
-    """What a hub took over of its changed config, or why not."""
+    """What a hub took over of its changed config. `error`: nothing, and why."""
+
+    @property
+    def error(self) -> str | None: ...
 
     def lines(self) -> Sequence[str]:
         """Return it for people."""
-        ...
-
-    def to_json(self) -> JsonObject:
-        """Return it for programs."""
         ...
 
 
@@ -296,7 +295,8 @@ class AttachServer:
             await _send(connection, self._status())
         elif kind == "reload":
             report = await self._hub.reload()
-            await _send(connection, {**report.to_json(), "lines": list(report.lines())})
+            lines: list[Json] = [*report.lines()]
+            await _send(connection, {"ok": report.error is None, "lines": lines})
         elif kind == "retire":
             self._is_retired = True
             self._move()
