@@ -8,6 +8,7 @@ MUTATION ?= hub/guard hub/roots --sample 200
 CONFORMANCE ?=
 CLIENTS ?=
 ORPHAN_ROUNDS ?= 20
+ATTACH_ROUNDS ?= 100
 BENCH_ROUNDS ?=
 TESTERS ?= 3
 
@@ -28,7 +29,7 @@ WHOLE_PROGRAMS := live test_packaging.py test_readme.py
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
+.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,6 +42,7 @@ help:
 	@echo 'make replicas  two hubs behind a real nginx, as docs/scale.md sets them up: which calls succeed (needs nginx)'
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
+	@echo 'make attach   10 first clients at once, and a killed hub and client, ATTACH_ROUNDS=$(ATTACH_ROUNDS) times (15 minutes): one hub each time'
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make mutation  small mistakes in the guard and the roots that no test notices (MUTATION="hub/paths --sample 50" narrows)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
@@ -127,6 +129,10 @@ $(CONFINED)/.stamp: tests/live/confined-servers.json
 
 orphans: $(VENV)/dev.stamp
 	ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) $(BIN)/python -m pytest -rP tests/live/test_orphans.py $(PYTEST)
+
+attach: $(VENV)/dev.stamp
+	ATTACH_ROUNDS=$(ATTACH_ROUNDS) $(BIN)/python -m pytest -rP tests/live/test_attach.py tests/live/test_attach_ends.py \
+	  -k "at_once or killed" $(PYTEST)
 
 fuzz: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.fuzz $(FUZZ_SECONDS)

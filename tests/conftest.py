@@ -15,6 +15,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from hub.cli.main import main
 from tests.kit.hubs import FakeClient
 from tests.kit.loops import FAST, Backend
 
@@ -34,11 +35,15 @@ def anyio_backend() -> Backend:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """Let no hub of a test write to the directories of the user who runs the tests."""
+    """Let no hub of a test use the directories of the user who runs the tests, or outlive them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        runtime = tmp_path_factory.mktemp("runtime")
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         yield
+        if (runtime / "roots-hub").is_dir():
+            main(["stop", "--all"])
 
 
 @pytest.fixture(autouse=True)

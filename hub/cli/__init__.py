@@ -4,12 +4,13 @@ Exit codes are chosen here. Nothing but `hub.__main__` imports this package. No 
 here: a subcommand loads the config and asks `app`, `config`, `guard` or `confinement`.
 
 Each module has a function `register` that adds its subcommands to the parser and sets `perform`
-for each: a function from the parsed options to the exit code. `main` imports only one module.
+for each: a function from the parsed options to the exit code. `command_line` imports only one.
 
 Read in this order:
-- `main`: the parser, error messages and exit codes;
+- `main`: the entry point; `command_line`: the parser, error messages and exit codes;
 - `options`: what the subcommands share (`--config`, `--root`, the event loop);
-- `run` (`run`, `wrap`) with `terminal_questions` and `served`; `explain`;
+- `hubs`: clients that attach to a shared hub, which is a process of its own;
+- `run` (`run`, `attach`, `wrap`) with `terminal_questions` and `served`; `explain`;
 - `check` (`check`, `plan`, `schema`) with `problems`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
 - `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`).

@@ -1,4 +1,4 @@
-"""Shared by the subcommands: `--config` and `--root`, loading the config, running the loop."""
+"""Shared by the subcommands: `--config`, `--root`, `--log-file`; loading the config; the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from hub.config.load import config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
-from hub.errors import ConfigError
+from hub.errors import ConfigError, StartError
+from hub.system.log import ThreadedLog
 from hub.system.memory import keep_for_large_messages
 from hub.system.this_process import hide_from_others
 
@@ -92,6 +93,28 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
         here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
         raise ConfigError("no config", here or "Name one by --config or HUB_CONFIG.")
     return found
+
+
+def log_to_file(path: Path) -> ThreadedLog:
+    """Return what adds the lines of the log to a file; a missing file is created with mode 0600.
+
+    Raises: StartError if it cannot be opened, or is not safe to write to.
+    """
+    from hub.audit.open_file import UnfitFileError, open_to_add  # noqa: PLC0415 - seldom needed
+
+    try:
+        file = open_to_add(path)
+    except UnfitFileError as exc:
+        raise StartError(f"--log-file {path}: {exc.strerror}", exc.fix) from exc
+    except OSError as exc:
+        raise StartError(
+            f"--log-file {path}: {exc.strerror}", "Name a file that the hub may write."
+        ) from exc
+
+    def write(text: str) -> None:
+        file.write(text.encode("utf-8", "replace"))
+
+    return ThreadedLog(write)
 
 
 def log_file_of(options: Namespace) -> str | None:

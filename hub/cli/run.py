@@ -1,4 +1,4 @@
-"""`roots-hub run` and `roots-hub wrap`: serve clients."""
+"""`roots-hub run`, `wrap`, and `attach` where no shared hub serves the client: serve clients."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.app import Setting, connection_builder, running_hub, this_machine
+from hub.cli.hubs.attach import AttachOptions, attached_to
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -50,7 +51,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 def register(subparsers: Subparsers) -> None:
-    """Add the subcommands `run` and `wrap`."""
+    """Add the subcommands `run`, `attach` and `wrap`."""
     run = subparsers.add_parser(
         "run",
         help="serve a config, or files of this directory",
@@ -76,19 +77,46 @@ def register(subparsers: Subparsers) -> None:
         type=_host_and_port,
         help="serve many clients over HTTP",
     )
-    run.set_defaults(perform=_run)
+    run.set_defaults(perform=serve_config)
+    _register_attach(subparsers)
+    _register_wrap(subparsers)
+
+
+def _register_attach(subparsers: Subparsers) -> None:
+    attach = subparsers.add_parser(
+        "attach",
+        help="serve a client through your shared hub, which is started if need be",
+        description="For a client's config, in place of `run --stdio`: all sessions with a config "
+        "share one hub, and with it the servers that may be shared. The hub ends when it has had "
+        "no client for `linger` seconds (300).",
+    )
+    add_config_option(attach)
+    add_root_option(attach)
+    attach.add_argument(
+        "--alone", action="store_true", help="serve this client in this process, as `run --stdio`"
+    )
+    attach.set_defaults(perform=_attach, http=None, no_config=False)
+
+
+def _register_wrap(subparsers: Subparsers) -> None:
     wrap = subparsers.add_parser(
         "wrap",
         help="put the hub before one server: roots-hub wrap -- COMMAND ARGS...",
         description="Launch one server and serve it on stdin and stdout under its own tool names.",
     )
     add_root_option(wrap)
+    wrap.add_argument(
+        "--shared",
+        action="store_true",
+        help="let all sessions with this command line share one hub, as `attach` does",
+    )
     wrap.add_argument("command", metavar="COMMAND", help="the server's command")
     wrap.add_argument("args", metavar="ARGS", nargs="*", help="its arguments, after --")
     wrap.set_defaults(perform=_wrap)
 
 
-def _run(options: Namespace) -> int:
+def serve_config(options: Namespace) -> int:
+    """Serve a config, or files of this directory; return the exit code."""
     config, setting, source = _chosen(options)
     setting = replace(setting, log_file=log_file_of(options))
     what = partial(served, config, source=source, is_embedded=bool(setting.ceiling))
@@ -97,6 +125,25 @@ def _run(options: Namespace) -> int:
     else:
         run_loop(_serve_http, config, setting, options.http, what)
     return 0
+
+
+def _attach(options: Namespace) -> int:
+    wanted = AttachOptions()
+    wanted.config, wanted.roots, wanted.is_alone = options.config, options.root, options.alone
+    code = _attached_to(wanted, options.why_alone)
+    return serve_config(options) if code is None else code
+
+
+def _attached_to(wanted: AttachOptions, why: str | None) -> int | None:
+    """Have a shared hub serve the client, and return the exit code; None if this process must.
+
+    `why`: why none does, if that was tried already.
+    """
+    outcome = attached_to(wanted) if why is None else why
+    if isinstance(outcome, int):
+        return outcome
+    log.info("no shared hub: this process serves the client alone", why=outcome)
+    return None
 
 
 def _tell(
@@ -138,6 +185,12 @@ def _wrap(options: Namespace) -> int:
         raise StartError(
             f"wrap: there is no command {options.command!r}", "Install it, or write its whole path."
         )
+    if options.shared:
+        wanted = AttachOptions([options.command, *options.args])
+        wanted.roots = options.root
+        code = _attached_to(wanted, options.why_alone)
+        if code is not None:
+            return code
     # `wrap` replaces a client's own launch of the server, so the server inherits all variables.
     argv = [options.command, *options.args]
     config = config_from_command(argv, load_context(), environment="all")

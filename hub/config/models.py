@@ -294,6 +294,7 @@ class HubConfig(Part):
     names: NamesMode = "auto"
     expose: Expose = "tools"
     instructions: str | None = None
+    linger: SecondsOrZero = 300
     max_children: Count = 64
     max_children_per_session: Count | None = None
     drain: SecondsOrZero = 5

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hub.attach.runtime_directory import runtime_paths
 from hub.audit.log_file import put_aside
 from hub.config.own_inodes import OwnInodes
 from hub.guard.own_files import OwnFiles, OwnPlace
@@ -41,14 +42,16 @@ def own_files(
 
 
 def own_directories(machine: Machine) -> tuple[str, ...]:
-    """Return the hub's private directories: its state and its runtime directory (sockets)."""
+    """Return the hub's private directories: its state, and where its runtime directory can be.
+
+    The runtime directory has the sockets of shared hubs and the secrets for attaching.
+    """
     environment = machine.environment
     if machine.flavour is Flavour.WINDOWS:
         base = environment.get("LOCALAPPDATA")
         return (f"{base}\\{NAME}",) if base else ()
     state = _below(environment, "XDG_STATE_HOME", ".local/state")
-    runtime = environment.get("XDG_RUNTIME_DIR", "")
-    return (*state, f"{runtime}/{NAME}") if runtime.startswith("/") else state
+    return (*state, *runtime_paths(environment))
 
 
 def catalog_directory(machine: Machine) -> Path | None:

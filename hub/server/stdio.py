@@ -40,6 +40,20 @@ async def serve_stdio(
     """
     outlet = await open_outlet(stdout or sys.stdout.buffer)
     lines = await open_lines(stdin or sys.stdin.buffer)
+    await serve_lines(
+        open_connection, lines, outlet, last_answers=last_answers, hurried_answers=hurried_answers
+    )
+
+
+async def serve_lines(
+    open_connection: ConnectionFactory,
+    lines: Lines,
+    outlet: PipeOutlet | FileOutlet,
+    *,
+    last_answers: float = LAST_ANSWERS,
+    hurried_answers: float = HURRIED_ANSWERS,
+) -> None:
+    """Serve the client that writes `lines` and reads `outlet`, as `serve_stdio` does."""
     async with anyio.create_task_group() as tasks:
         connection = open_connection(outlet, tasks, "stdio")
         calls = _Calls(connection, outlet)

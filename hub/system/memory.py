@@ -8,7 +8,9 @@ kernel must then clear each page again, which takes longer than all other work o
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from pathlib import Path
 from typing import Final
 
 KEPT: Final = 8 * 1024 * 1024
@@ -37,3 +39,12 @@ def give_back() -> bool:
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     return trim is not None and bool(trim(0))
+
+
+def resident(pid: int | None = None) -> int | None:
+    """Return how many bytes of a process (default: this one) are in memory; None if not known."""
+    try:
+        pages = Path(f"/proc/{pid or os.getpid()}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None

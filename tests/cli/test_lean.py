@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.main import hidden, lean
+from hub.cli.command_line import hidden, lean
 from tests.kit.trees import plant
 
 NAME = "seldom"

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from hub.cli import check as inspect
-from hub.cli import main as module
-from hub.cli.main import main, parser
+from hub.cli import command_line as module
+from hub.cli.command_line import parser
+from hub.cli.main import main
 from hub.errors import ChildError, ConfigError, HubError, RouteError, StartError
 from tests.kit.trees import plant
 
@@ -373,7 +374,7 @@ def loaded_of(names: tuple[str, ...], code: str) -> list[str]:
 def test_a_command_loads_what_it_needs_and_no_more() -> None:
     slow = ("cryptography", "httpx2", "jsonschema", "mcp", "mcp_types", "pathspec", "uvicorn")
     others = ("hub.cli.explain", "hub.cli.check", "hub.cli.roots", "yaml")
-    code = "from hub.cli import main; main.parser('wrap'); import hub.server.stdio"
+    code = "from hub.cli import command_line; command_line.parser('wrap'); import hub.server.stdio"
     assert loaded_of((*slow, *others), code) == []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import PROJECT
 from tests.live.programs import ROOTS_HUB, SOON, config_file, environment, http_hub, outside
 
 
@@ -51,17 +52,19 @@ class Inspector:
         return json.loads(done.stdout)
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["run", "attach", "http"])
 def inspect(
     request: pytest.FixtureRequest, tmp_path: Path, npm_program: Callable[[str], str]
 ) -> Inspector:
-    """Speak to the hub over each transport."""
+    """Speak to the hub over each transport, and to a shared one."""
     entry: dict[str, Any] = (
         {"type": "streamable-http", "url": request.getfixturevalue("url")}
         if request.param == "http"
         else {
             "command": ROOTS_HUB,
-            "args": ["run", "--config", request.getfixturevalue("config")],
+            "args": [request.param, "--config", request.getfixturevalue("config")],
+            # The Inspector passes next to nothing on; what is tested is this tree.
+            "env": {"PYTHONPATH": str(PROJECT)},
         }
     )
     return Inspector(npm_program("mcp-inspector"), tmp_path, entry)

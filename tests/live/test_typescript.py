@@ -54,7 +54,7 @@ def client(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["run", "attach", "http"])
 def test_a_typescript_client_uses_all_that_a_hub_offers(  # noqa: PLR0913, PLR0917 - each is a fixture
     node: str,
     client: tuple[str, str],
@@ -70,7 +70,7 @@ def test_a_typescript_client_uses_all_that_a_hub_offers(  # noqa: PLR0913, PLR09
     asked: dict[str, Any] = {
         "line": line,
         "era": era,
-        "target": url if transport == "http" else [ROOTS_HUB, "run", "--config", config],
+        "target": url if transport == "http" else [ROOTS_HUB, transport, "--config", config],
         "env": environment(),
         "roots": [{"uri": project.as_uri(), "name": "project"}],
         "outside": str(secret),

@@ -234,6 +234,7 @@ ORDERS: Final[dict[str, Order]] = {
     "names": _kept(_SHOWN),
     "expose": _kept(_SHOWN),
     "instructions": _kept(_TEXT),
+    "linger": _at_most(_HIGHER),
     "max_children": _at_most(_HIGHER),
     "max_children_per_session": _at_most(_HIGHER),
     "drain": _at_most(_HIGHER),

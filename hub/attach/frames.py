@@ -1,0 +1,105 @@
+"""What an attached process and its hub send each other over their socket.
+
+The client sends a hello (four bytes of length, then JSON), with stdin and stdout passed along. The
+hub answers with frames: a letter, four bytes of length, and that many bytes. Once the client has
+`ACKNOWLEDGED` it sends `GO`, and only then the hub reads from stdin. So a client that has waited
+too long closes the connection, and knows that nothing of its input was taken.
+"""
+
+from __future__ import annotations
+
+import json
+
+PROTOCOL = 1
+"""The version of this file's format. `Kind`s other than `attach` never change."""
+ACKNOWLEDGED, REFUSED, LOG, END, ANSWER = b"a", b"r", b"l", b"e", b"j"
+"""The kinds of frames: the client is served; it is not (JSON: why); a line of the log; the session
+is over (one byte: the exit code); the answer to an inquiry (JSON)."""
+GO = b"g"
+MAX_HELLO = 4 * 1024 * 1024
+"""Bytes of a hello; the kernel limits argv and environment together to 2 MB by default."""
+MAX_FRAME = 16 * 1024 * 1024
+_LENGTH = 4
+HEAD = 1 + _LENGTH
+EX_TEMPFAIL = 75
+"""The exit code of an attached process whose hub has crashed: a temporary failure."""
+
+
+class FrameError(Exception):
+    """The other side sent something else than these formats."""
+
+
+def hello(kind: str, secret: str, version: str, **more: object) -> bytes:
+    """Return the hello that asks for `kind`: attach, status, reload, stop or retire."""
+    said = {"protocol": PROTOCOL, "kind": kind, "secret": secret, "version": version, **more}
+    text = json.dumps(said).encode()
+    return len(text).to_bytes(_LENGTH, "big") + text
+
+
+def frame(kind: bytes, content: bytes = b"") -> bytes:
+    """Return one frame."""
+    return kind + len(content).to_bytes(_LENGTH, "big") + content
+
+
+def json_frame(kind: bytes, content: object) -> bytes:
+    """Return a frame with JSON in it."""
+    return frame(kind, json.dumps(content).encode())
+
+
+def hello_length(begun: bytes | bytearray) -> int | None:
+    """Return how long the whole hello is with its length; None while that has not come.
+
+    Raises: FrameError if that is too long.
+    """
+    if len(begun) < _LENGTH:
+        return None
+    length = int.from_bytes(begun[:_LENGTH], "big")
+    if length > MAX_HELLO:
+        raise FrameError(f"a hello of {length} bytes")
+    return _LENGTH + length
+
+
+def parsed_hello(whole: bytes | bytearray) -> dict[str, object]:
+    """Return what a hello says.
+
+    Raises: FrameError if it is no JSON object.
+    """
+    return parsed(bytes(whole[_LENGTH:]))
+
+
+def parsed(content: bytes) -> dict[str, object]:
+    """Return the JSON object in `content`.
+
+    Raises: FrameError if it is none.
+    """
+    try:
+        found: dict[str, object] = json.loads(content)
+    except (ValueError, RecursionError) as exc:
+        raise FrameError("no JSON") from exc
+    if found.__class__ is not dict:
+        raise FrameError("no JSON object")
+    return found
+
+
+class FrameReader:
+    """Cuts received bytes into frames."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def feed(self, received: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the frames that are complete now: kind and content.
+
+        Raises: FrameError if one is too long.
+        """
+        self._begun += received
+        found: list[tuple[bytes, bytes]] = []
+        while len(self._begun) >= HEAD:
+            length = int.from_bytes(self._begun[1:HEAD], "big")
+            if length > MAX_FRAME:
+                raise FrameError(f"a frame of {length} bytes")
+            if len(self._begun) < HEAD + length:
+                break
+            found.append((self._begun[:1], self._begun[HEAD : HEAD + length]))
+            self._begun = self._begun[HEAD + length :]
+        return found

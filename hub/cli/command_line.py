@@ -1,0 +1,203 @@
+"""The `roots-hub` command line: parser, error messages and exit codes.
+
+Exit codes: 0 fine, 1 failed running, 2 bad usage, 3 bad config, 130 interrupted. An error is two
+lines on stderr: what and where, then what to do.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from logging import Handler
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+from hub import __version__
+from hub.errors import ConfigError, HubError, StartError, UsageError, leaves
+from hub.legible import legible
+
+
+@contextmanager
+def lean() -> Generator[None]:
+    """Make imports inside the context faster: garbage collection is off.
+
+    Imported objects stay for ever, so they are frozen: later collections skip them.
+    """
+    gc.disable()
+    try:
+        # structlog imports rich for tracebacks with local variables, which the hub does not print.
+        with hidden("rich"):
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def hidden(name: str) -> Generator[None]:
+    """Make imports of the module `name` fail inside the context, unless loaded already."""
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    if name in modules:
+        yield
+        return
+    modules[name] = None
+    try:
+        yield
+    finally:
+        del modules[name]
+
+
+_NO_THREAD: Final = "can't start new thread"
+_EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
+"""The exit codes of errors; that of any other is 1."""
+_COMMANDS: Final = {
+    "run": ("run", "attach", "wrap"),
+    "check": ("check", "plan", "schema"),
+    "explain": ("explain",),
+    "tools": ("tools", "call"),
+    "roots": ("roots",),
+    "hubs.commands": ("status", "reload", "stop"),
+}
+"""The subcommands of each module of this package."""
+
+
+class _CommandParser(ArgumentParser):
+    """The parser of a subcommand: the options for the log may come after its name as well."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        _add_log_options(self, after=True)
+
+
+def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
+    """Add the options for the log; `after` a subcommand's name they have no defaults."""
+
+    def add(option: str, default: str | None, **more: Any) -> None:
+        parser.add_argument(option, default=SUPPRESS if after else default, **more)
+
+    add("--log-format", "text", choices=("text", "json"), help="format of the log")
+    levels = ("debug", "info", "warning", "error")
+    add("--log-level", None, choices=levels, help="lowest level that is logged")
+    add("--log-file", None, metavar="FILE", help="write the log to a file, too")
+
+
+def parser(command: str | None = None) -> ArgumentParser:
+    """Return the parser of the whole command line, or only of the module with `command`.
+
+    Importing one module instead of all makes the start faster.
+    """
+    top = ArgumentParser(
+        prog="roots-hub",
+        description="One MCP endpoint in front of many MCP servers; every path that a tool call "
+        "names stays inside the folders that the client shares.",
+    )
+    top.add_argument("--version", action="version", version=f"roots-hub {__version__}")
+    _add_log_options(top)
+    subparsers = top.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser
+    )
+    owners = [module for module, names in _COMMANDS.items() if command in names]
+    for module in owners or _COMMANDS:
+        import_module(f"hub.cli.{module}").register(subparsers)
+    return top
+
+
+def run_command(given: Sequence[str], why_alone: str | None = None) -> int:
+    """Run the command line, and return its exit code.
+
+    `why_alone`: why no shared hub serves the client, if that was tried already.
+    """
+    with lean():
+        from hub.system.log import configure_logs  # noqa: PLC0415 - slow to load, so inside `lean`
+
+        options = _parsed(given)
+        options.why_alone = why_alone
+    try:
+        file = _file_log(options.log_file)
+        level = options.log_level or getattr(options, "usual_log_level", "info")
+        configure_logs(options.log_format, level, file=file)
+    except (RuntimeError, HubError) as exc:
+        return _fail_for(exc)
+    return _perform(options)
+
+
+def _file_log(path: str | None) -> Handler | None:
+    """Return what writes the log to the file at `path`; None without a file."""
+    if path is None:
+        return None
+    from hub.cli.options import log_to_file  # noqa: PLC0415 - seldom needed
+
+    return log_to_file(Path(path))
+
+
+def _parsed(given: Sequence[str]) -> Namespace:
+    top = parser(given[0] if given else None)
+    options, left = top.parse_known_args(given)
+    if left:
+        top.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, left[0])}")
+    return options
+
+
+def _advice(options: Namespace, left: str) -> str:
+    """Return a hint for an unrecognised argument `left`; empty if none fits."""
+    if "config" in options and not left.startswith("-"):
+        return f" (a config is named by --config {left})"
+    if "command" in options:
+        return " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
+    return ""
+
+
+def _perform(options: Namespace) -> int:
+    try:
+        code: int = options.perform(options)
+    except HubError as exc:
+        return _fail(exc)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader closed the pipe. Without this, flushing stdout at exit would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (RuntimeError, OSError, BaseExceptionGroup) as exc:
+        return _fail_for(cast("BaseException", exc))
+    return code
+
+
+def _fail_for(error: BaseException) -> int:
+    """Print the first known cause in an error or exception group; return the exit code.
+
+    Raises: the error itself if no cause is known: a bug of the hub.
+    """
+    known = next(filter(None, map(_known, leaves(error))), None)
+    if known is None:
+        raise error
+    return _fail(known)
+
+
+def _known(error: BaseException) -> HubError | None:
+    # A BlockingIOError of a stream has `characters_written`; one of a failed fork has not.
+    is_fork = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
+    if is_fork or str(error) == _NO_THREAD:
+        return StartError(
+            "no process or thread can be started: the user has as many as the system allows",
+            "Raise the limit (`ulimit -u`, or pids.max of the container), or end some of them.",
+        )
+    return error if isinstance(error, HubError) else None
+
+
+def _fail(error: HubError) -> int:
+    text = str(error)
+    advice = (
+        "" if "\n" in text else "\n`roots-hub check --connect` shows which servers answer, and how."
+    )
+    print(f"roots-hub: {legible(text)}{advice}", file=sys.stderr)
+    from hub.system.log import note_in_file  # noqa: PLC0415 - as in `main`
+
+    note_in_file(f"{text}{advice}")
+    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)

@@ -1,0 +1,204 @@
+"""`roots-hub status`, `reload` and `stop`: ask the user's running hubs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from hub import __version__
+from hub.cli.options import Subparsers, add_config_option
+from hub.errors import StartError
+from hub.values import Json, JsonObject, object_or_empty
+
+if TYPE_CHECKING:
+    from hub.attach.runtime_directory import HubPlace
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommands `status`, `reload` and `stop`."""
+    status = subparsers.add_parser(
+        "status",
+        help="show running hubs, their clients and servers",
+        description="Show the hubs of this user, their clients and their running servers.",
+    )
+    add_config_option(status)
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.set_defaults(perform=_status)
+    reload = subparsers.add_parser(
+        "reload",
+        help="have a running hub take its changed config over",
+        description="Have a running hub take its changed config over, and print what it says.",
+    )
+    add_config_option(reload)
+    reload.set_defaults(perform=_reload)
+    stop = subparsers.add_parser(
+        "stop",
+        help="end a running hub with its servers",
+        description="End a running hub with its servers. Its clients see their server end.",
+    )
+    add_config_option(stop)
+    stop.add_argument("--all", action="store_true", help="end all hubs of this user")
+    stop.set_defaults(perform=_stop)
+
+
+class RunningHub:
+    """A hub that answers: its place, and what it said of itself."""
+
+    def __init__(self, place: HubPlace, said: JsonObject) -> None:
+        self._place = place
+        self.said = said
+
+    @property
+    def serves(self) -> str:
+        return str(self.said.get("serves"))
+
+    def ask(self, kind: str, *, until_end: bool = False) -> JsonObject:
+        """Return its answer; empty if it has ended meanwhile."""
+        return _asked(self._place, kind, until_end=until_end) or {}
+
+
+def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject | None:
+    """Return a hub's answer; None if it does not run.
+
+    Raises: StartError if it does not answer.
+    """
+    from hub.attach.inquiry import ask  # noqa: PLC0415 - not on Windows
+    from hub.attach.lifeline import NotAttachedError  # noqa: PLC0415 - as above
+
+    try:
+        return cast("JsonObject | None", ask(place, kind, __version__, until_end=until_end))
+    except (NotAttachedError, OSError) as exc:
+        raise StartError(
+            f"the hub {place.name} in {place.directory.path}: {exc}",
+            "Try again. If it hangs, end its process: `ps` shows it as shared_hub.py.",
+        ) from exc
+
+
+def _running(options: Namespace) -> list[RunningHub]:
+    """Return the hubs that run; with a config, only those that serve it.
+
+    Raises: StartError if one does not answer.
+    """
+    if sys.platform == "win32":
+        return []
+    from hub.attach.runtime_directory import (  # noqa: PLC0415 - not on Windows
+        HubPlace,
+        RuntimeDirectory,
+        UnsafeDirectoryError,
+        of_config,
+    )
+
+    try:
+        directory = RuntimeDirectory.opened(os.environ)
+    except UnsafeDirectoryError as exc:
+        raise StartError(f"no hub can be found: {exc}", "Make the directory yours alone.") from exc
+    wanted = None
+    if options.config is not None:
+        wanted = of_config(options.config, str(Path.cwd()))[0]
+    found: list[RunningHub] = []
+    for name in directory.names():
+        place = HubPlace(directory, name)
+        said = _asked(place, "status")
+        if said is not None and (wanted is None or wanted == said.get("serves")):
+            found.append(RunningHub(place, said))
+    return found
+
+
+def _one(options: Namespace) -> RunningHub:
+    found = _running(options)
+    if not found:
+        which = "" if options.config is None else f" for {options.config}"
+        raise StartError(f"no hub is running{which}", "`roots-hub attach` starts one.")
+    if len(found) > 1:
+        named = "\n".join(f"  --config {one.serves}" for one in found)
+        raise StartError(f"{len(found)} hubs are running", f"Name one of them:\n{named}")
+    return found[0]
+
+
+def _status(options: Namespace) -> int:
+    found = [one.said for one in _running(options)]
+    if options.json:
+        print(json.dumps({"hubs": found}, indent=2))
+    elif not found:
+        print("no hub is running")
+    else:
+        print("\n\n".join("\n".join(lines_of(one)) for one in found))
+    return 0
+
+
+def _reload(options: Namespace) -> int:
+    said = _one(options).ask("reload")
+    lines = said.get("lines")
+    print(*(lines if isinstance(lines, list) else ()), sep="\n")
+    return 0 if said.get("ok", True) else 1
+
+
+def _stop(options: Namespace) -> int:
+    found = _running(options) if options.all else [_one(options)]
+    for one in found:
+        one.ask("stop", until_end=True)
+        print(f"stopped: {one.serves} (process {one.said.get('pid')})")
+    return 0
+
+
+# The table
+
+
+def lines_of(said: JsonObject) -> list[str]:
+    """Return what a hub said of itself, for people."""
+    clients, children = _rows(said.get("clients")), _rows(said.get("children"))
+    lines = [
+        f"{said.get('serves')}",
+        f"  process {said.get('pid')}, roots-hub {said.get('version')}, up "
+        f"{_time(said.get('uptime'))}, {_size(said.get('memory'))}",
+        f"  log: {said.get('log') or 'its stderr'}",
+        f"  clients: {len(clients)}",
+        *(f"    process {one.get('pid')} in {one.get('directory')}" for one in clients),
+        f"  servers: {len(children)}",
+    ]
+    if children:
+        head = ("SERVER", "STATE", "PID", "USERS", "MEMORY", "UP", "ROOTS")
+        lines += _table([head, *(_child(one) for one in children)])
+    return lines
+
+
+def _rows(found: Json) -> list[JsonObject]:
+    return [object_or_empty(one) for one in found] if isinstance(found, list) else []
+
+
+def _child(one: JsonObject) -> tuple[str, ...]:
+    roots = one.get("roots")
+    named = ", ".join(map(str, roots)) if isinstance(roots, list) else ""
+    return (
+        *(str(one.get(key, "-")) for key in ("server", "state", "pid", "users")),
+        _size(one.get("memory")),
+        _time(one.get("uptime")),
+        named or "-",
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "    " + "  ".join(cells).rstrip()
+
+
+def _size(found: Json) -> str:
+    return f"{found / 1_000_000:.1f} MB" if isinstance(found, int | float) else "-"
+
+
+def _time(found: Json) -> str:
+    if not isinstance(found, int | float):
+        return "-"
+    for seconds, unit in _UNITS:
+        if found >= seconds:
+            return f"{found / seconds:.0f} {unit}"
+    return f"{found:.0f} s"

@@ -1,0 +1,63 @@
+"""The log of a shared hub: a file in the state directory, moved aside when it is large."""
+
+from __future__ import annotations
+
+import os
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from hub.audit.open_file import open_to_add
+
+LARGEST: Final = 4 * 1024 * 1024
+"""Bytes after which the log is moved aside; one such older file is kept."""
+
+
+def log_path(environment: dict[str, str], name: str) -> Path:
+    """Return the path of the log of the hub with this name."""
+    base = environment.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        base = f"{environment.get('HOME') or Path.home()}/.local/state"
+    return Path(base, "roots-hub", f"hub-{name}.log")
+
+
+class HubLog:
+    """Writes to the log file. What the process itself writes to stderr goes there as well."""
+
+    def __init__(self, path: Path, *, largest: int = LARGEST) -> None:
+        """Open the log.
+
+        Raises: OSError.
+        """
+        self.path = path
+        self._largest = largest
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._has_stderr = False
+        self._file = self._opened()
+
+    def write(self, text: str) -> None:
+        """Add a text.
+
+        Raises: OSError.
+        """
+        self._file.write(text.encode("utf-8", "replace"))
+        if self._file.tell() > self._largest:
+            self.path.replace(self.path.with_suffix(".log.1"))
+            self._file.close()
+            self._file = self._opened()
+            if self._has_stderr:
+                self.take_stderr()
+
+    def _opened(self) -> FileIO:
+        file = open_to_add(self.path)
+        file.seek(0, os.SEEK_END)
+        return file
+
+    def take_stderr(self) -> None:
+        """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
+        self._has_stderr = True
+        os.dup2(self._file.fileno(), 2)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,227 @@
+"""The program of a shared hub: started by `attach`, serves all that attach to it, ends by itself.
+
+Run as `python -P shared_hub.py --directory DIR --name NAME --config FILE` (or `--command COMMAND
+ARGS...`). On descriptor 3 it says that it is ready, or why it is not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":
+    # The package that this file belongs to, whatever else is called `hub`.
+    above = os.path.abspath(__file__)  # noqa: PTH100
+    for _ in range(4):
+        above = os.path.dirname(above)  # noqa: PTH120
+    sys.path.insert(0, above)
+    __import__("hub")  # found now, so not looked for again
+
+    del sys.path[0]
+
+from hub.cli.command_line import lean
+
+with lean():
+    import fcntl
+    import shlex
+    import time
+    from argparse import REMAINDER, ArgumentParser, Namespace
+    from collections.abc import Callable, Mapping, Sequence
+    from functools import partial
+    from pathlib import Path
+    from typing import TypeAlias
+
+    import structlog
+    from msgspec.structs import replace
+
+    from hub import __version__
+    from hub.app import (
+        ConnectionBuilder,
+        Hub,
+        Setting,
+        connection_builder,
+        open_hub,
+        this_machine,
+    )
+    from hub.attach.inquiry import ask
+    from hub.attach.lifeline import NotAttachedError
+    from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
+    from hub.attach.start import HELD, READY, READY_DESCRIPTOR
+    from hub.cli.hubs.hub_log import HubLog, log_path
+    from hub.cli.options import run_loop
+    from hub.config.fields import LoadContext
+    from hub.config.load import config_from_command, load_config
+    from hub.config.models import HubConfig
+    from hub.config.reload.report import ReloadReport
+    from hub.config.watch import ConfigWatch, Watched, watching
+    from hub.errors import HubError, leaves
+    from hub.server.attached.lifeline_end import RelayedLog
+    from hub.server.attached.server import AttachServer, HubFacts
+    from hub.system.log import ThreadedLog, configure_logs
+    from hub.system.memory import resident
+    from hub.system.shutdown import ended_by_signals, ignore_ending_signals
+    from hub.values import JsonObject
+
+log = structlog.stdlib.get_logger(__name__)
+
+Load: TypeAlias = Callable[[Mapping[str, str]], HubConfig]
+"""Returns the config as it is with the variables of an environment."""
+
+
+class ViewOfEach:
+    """Gives each client a view of the config with its environment; implements `SharedHub`."""
+
+    def __init__(self, hub: Hub, watch: ConfigWatch, setting: Setting, load: Load) -> None:
+        self._hub = hub
+        self._watch = watch
+        self._setting = setting
+        self._load = load
+
+    def connections(
+        self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
+    ) -> ConnectionBuilder:
+        config = self._load(environment)
+        setting = replace(self._setting, given=given, is_for_one=True, is_shared=True)
+        machine = replace(this_machine(environment), directory=directory)
+        return connection_builder(self._hub.view(config, setting, machine).services)
+
+    async def reload(self) -> ReloadReport:
+        return await self._watch.take_over(confirmed=True)
+
+    def status(self) -> JsonObject:
+        return {"sessions": [], "children": []}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the hub, unless another one holds its place already; return the exit code."""
+    os.set_inheritable(READY_DESCRIPTOR, False)
+    options = _parser().parse_args(arguments)
+    place = HubPlace(RuntimeDirectory.at(options.directory), options.name)
+    lock = place.open_lock("lock")
+    if not _is_held(lock):
+        _say(HELD)
+        return 0
+    try:
+        written = HubLog(log_path(dict(os.environ), place.name))
+        written.take_stderr()
+        configure_logs("text", "info", ThreadedLog(written.write), file=RelayedLog())
+        config, setting = _chosen(options, str(written.path))
+        run_loop(_serve, config, setting, options, place, lock)
+    except (HubError, OSError, BaseExceptionGroup) as exc:
+        known = [one for one in leaves(exc) if isinstance(one, HubError | OSError)]
+        if not known:
+            raise
+        _say(str(known[0]).encode("utf-8", "replace"))
+        log.error("the hub has not started", why=str(known[0]))  # noqa: TRY400 - no bug, so no traceback
+        return 1
+    return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="roots-hub (shared)")
+    parser.add_argument("--directory", required=True)
+    parser.add_argument("--name", required=True)
+    served = parser.add_mutually_exclusive_group(required=True)
+    served.add_argument("--config")
+    served.add_argument("--command", nargs=REMAINDER)
+    return parser
+
+
+def _is_held(lock: int) -> bool:
+    """Return whether this is the only hub of its name: it holds the lock as long as it serves."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _chosen(options: Namespace, log_file: str) -> tuple[HubConfig, Setting]:
+    """Return the config to serve, and its setting.
+
+    Raises: ConfigError.
+    """
+    watched = None
+    if options.config is not None:
+        watched = Watched.now(options.config, _context(options, os.environ))
+    return _loaded(options, os.environ), Setting(watched=watched, log_file=log_file)
+
+
+def _context(options: Namespace, environment: Mapping[str, str]) -> LoadContext:
+    file = options.config
+    directory = Path.cwd() if file is None else Path(file).parent
+    return LoadContext(directory, str(Path.home()), dict(environment), None)
+
+
+def _loaded(options: Namespace, environment: Mapping[str, str]) -> HubConfig:
+    """Return the config as it is with the variables of an environment.
+
+    Raises: ConfigError.
+    """
+    context = _context(options, environment)
+    if options.config is None:
+        return config_from_command(options.command, context, environment="all")
+    loaded = load_config(options.config, context)
+    for warning in loaded.warnings:
+        log.warning(warning)
+    return loaded.config
+
+
+async def _serve(
+    config: HubConfig, setting: Setting, options: Namespace, place: HubPlace, lock: int
+) -> None:
+    serves = options.config or shlex.join(options.command)
+    facts = HubFacts(__version__, serves, setting.log_file, time.monotonic(), resident)
+    machine = this_machine(dict(os.environ))
+    # No client's terminal is this process's, so a SIGHUP asks to reload.
+    async with (
+        ended_by_signals(reloads=True) as shutdown,
+        open_hub(machine, shutdown) as hub,
+    ):
+        hub.own = hub.view(config, setting, machine)
+        watch = hub.watch(hub.own)
+        served = ViewOfEach(hub, watch, setting, partial(_loaded, options))
+        server = AttachServer(served, place, facts, shutdown, linger=lambda: hub.own.config.linger)
+        async with watching(watch, shutdown.asked_to_reload):
+            log.info("serving attached clients", serves=serves, version=__version__)
+            await server.serve(partial(_began, place))
+        os.close(lock)  # another hub may start while this one ends its servers
+    ignore_ending_signals()
+
+
+def _began(place: HubPlace) -> None:
+    _say(READY)
+    others = [
+        name
+        for name in place.directory.names()
+        if name != place.name and same_identity(name, place.name)
+    ]
+    for name in others:
+        _in_background(partial(_retire, HubPlace(place.directory, name)))
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    from threading import Thread  # noqa: PLC0415 - seldom needed
+
+    Thread(target=work, daemon=True).start()
+
+
+def _retire(place: HubPlace) -> None:
+    """Let a hub of another version end once it has no clients."""
+    try:
+        ask(place, "retire", __version__)
+    except (NotAttachedError, OSError) as exc:
+        log.warning("the hub of another version goes on", why=str(exc))
+
+
+def _say(text: bytes) -> None:
+    """Tell the process that started this one; it waits for the end of the pipe."""
+    try:
+        os.write(READY_DESCRIPTOR, text)
+        os.close(READY_DESCRIPTOR)
+    except OSError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

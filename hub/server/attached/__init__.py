@@ -1,0 +1,15 @@
+"""The hub's side of attached clients: its socket, who may use it, and the clients' own descriptors.
+
+A client's process hands its stdin and stdout over (`attach` has its side), and stays as the
+lifeline. The hub then reads and writes these descriptors itself, as it does with its own under
+`run --stdio`. What one client sends, or does not read, must not reach or hold up another. Not on
+Windows.
+
+Main types: `SharedHub` (what is served), `AttachServer` (the socket, until the hub is not needed).
+
+Read in this order:
+- `admission`: who connects, and what a hello must say; `descent`: processes of the hub's own;
+- `client_streams`, `shared_sockets`: a client's descriptors;
+- `lifeline_end`: log and exit code for the client's process;
+- `server`: accept, serve, answer inquiries, end.
+"""

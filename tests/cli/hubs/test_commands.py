@@ -1,0 +1,46 @@
+"""What `status` shows."""
+
+from hub.cli.hubs.commands import lines_of
+from hub.values import JsonObject
+
+HUB: JsonObject = {
+    "serves": "/home/u/hub.yaml",
+    "pid": 10,
+    "version": "1.0",
+    "uptime": 7300.2,
+    "memory": 48_123_456,
+    "log": "/state/hub.log",
+    "clients": [{"pid": 11, "directory": "/home/u/a"}],
+    "children": [
+        {
+            "server": "files",
+            "state": "ready",
+            "pid": 12,
+            "users": 2,
+            "memory": 9_000_000,
+            "uptime": 61,
+            "roots": ["/home/u/a", "/home/u/b"],
+        },
+        {"server": "remote", "state": "idle", "users": 0, "roots": []},
+    ],
+}
+
+
+def test_a_hub_is_shown_with_its_clients_and_servers() -> None:
+    assert (
+        "\n".join(lines_of(HUB))
+        == """/home/u/hub.yaml
+  process 10, roots-hub 1.0, up 2 h, 48.1 MB
+  log: /state/hub.log
+  clients: 1
+    process 11 in /home/u/a
+  servers: 2
+    SERVER  STATE  PID  USERS  MEMORY  UP     ROOTS
+    files   ready  12   2      9.0 MB  1 min  /home/u/a, /home/u/b
+    remote  idle   -    0      -       -      -"""
+    )
+
+
+def test_what_a_hub_does_not_say_is_a_dash() -> None:
+    lines = lines_of({"serves": "x"})
+    assert lines[2:] == ["  log: its stderr", "  clients: 0", "  servers: 0"]

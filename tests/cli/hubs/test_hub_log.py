@@ -1,0 +1,37 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from hub.audit.open_file import UnfitFileError
+from hub.cli.hubs.hub_log import HubLog, log_path
+
+
+def test_it_is_in_the_state_directory() -> None:
+    assert log_path({"XDG_STATE_HOME": "/s"}, "x") == Path("/s/roots-hub/hub-x.log")
+    home = log_path({"HOME": "/h", "XDG_STATE_HOME": "relative"}, "x")
+    assert home == Path("/h/.local/state/roots-hub/hub-x.log")
+
+
+def test_a_large_log_is_moved_aside_once(tmp_path: Path) -> None:
+    path = tmp_path / "state/hub.log"
+    log = HubLog(path, largest=100)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    for number in range(30):
+        log.write(f"line {number:02} of the log\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    kept = path.with_suffix(".log.1").read_text() + path.read_text()
+    assert kept.endswith("line 29 of the log\n")
+    assert path.stat().st_size <= 120
+    assert sorted(os.listdir(path.parent)) == ["hub.log", "hub.log.1"]  # noqa: PTH208 - names
+    log.close()
+    again = HubLog(path, largest=100)
+    again.write("more\n")
+    again.close()
+    assert path.read_text().endswith("more\n")
+
+
+def test_a_link_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "hub.log").symlink_to(tmp_path / "other")
+    with pytest.raises(UnfitFileError):
+        HubLog(tmp_path / "hub.log")
