@@ -30,6 +30,7 @@ from hub.catalog.names import Names
 from hub.children.known.cache import CatalogCache
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
+from hub.children.slot import ChildSlot
 from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
@@ -62,8 +63,9 @@ from hub.system.cache_files import CacheFiles
 from hub.system.disk import OsDisk
 from hub.system.log import is_logged
 from hub.system.machine import Machine
+from hub.system.memory import resident
 from hub.system.shutdown import Shutdown
-from hub.values import JsonObject, ServerName, SessionKey
+from hub.values import Json, JsonObject, ServerName, SessionKey
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -77,15 +79,15 @@ class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
     `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
-    client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
-    log goes beside stderr.
+    client is served, over stdio. `shared_by`: others are served beside it, by a hub with this
+    machine. `log_file` is where the log goes beside stderr.
     """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
     watched: Watched | None = None
     is_for_one: bool = False
-    is_shared: bool = False
+    shared_by: Machine | None = None
     log_file: str | None = None
 
     @property
@@ -121,10 +123,12 @@ def place_of(
     config: HubConfig | None = None,
     source: Path | None = None,
     log_file: str | None = None,
+    *,
+    shared_by: Machine | None = None,
 ) -> PathContext:
     """Return the `PathContext` of `machine`; `source` is the file that `config` came from."""
     audit = config.audit.file if config is not None and config.audit is not None else None
-    own = own_files(machine, config=source, audit=audit, log=log_file)
+    own = own_files(machine, config=source, audit=audit, log=log_file, also=shared_by)
     unsafe = UnsafePaths(
         _home(machine),
         machine.flavour,
@@ -132,7 +136,13 @@ def place_of(
         lifted=config is not None and config.roots.allow_unsafe,
     )
     return PathContext(
-        machine.links, machine.flavour, unsafe, machine.directory, machine.environment, own
+        machine.links,
+        machine.flavour,
+        unsafe,
+        machine.directory,
+        machine.environment,
+        own,
+        is_shared=shared_by is not None,
     )
 
 
@@ -163,8 +173,14 @@ class Hub:
     own: View
 
     def __init__(
-        self, children: ChildPool, audits: AuditLogs, tasks: TaskGroup, prepare: Callable[[], None]
+        self,
+        machine: Machine,
+        children: ChildPool,
+        audits: AuditLogs,
+        tasks: TaskGroup,
+        prepare: Callable[[], None],
     ) -> None:
+        self._clock = machine.clock
         self._children = children
         self._audits = audits
         self._tasks = tasks
@@ -210,7 +226,7 @@ class Hub:
             plans=LaunchPlanCache(machine.environment, machine.directory),
             expose=made.expose,
             is_for_one=setting.is_for_one,
-            is_shared=setting.is_shared,
+            is_shared=setting.shared_by is not None,
             preface=made.preface,
             max_result=made.max_result,
             has_config=not setting.ceiling,
@@ -222,6 +238,10 @@ class Hub:
         """Return what is known of a view's config file: all views of one file share that."""
         source = None if setting.watched is None else setting.watched.source
         return self._files.setdefault(source, ConfigFile(source))
+
+    def children_now(self) -> list[Json]:
+        """Return the running children, for people: server, state, roots, users, process."""
+        return [_as_json(slot, self._clock()) for slot in self._children.running_slots()]
 
     def watch(self, view: View) -> ConfigWatch:
         """Return the watch that takes over the changes of a view's config file."""
@@ -258,6 +278,19 @@ class Hub:
             log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)
 
 
+def _as_json(slot: ChildSlot, now: float) -> JsonObject:
+    pid = None if slot.child is None else slot.child.pid
+    return {
+        "server": slot.spec.name,
+        "state": slot.state,
+        "pid": pid,
+        "users": len(slot.users),
+        "memory": None if pid is None else resident(pid),
+        "uptime": now - slot.started_at,
+        "roots": list(slot.key.roots.paths),
+    }
+
+
 def _launched_otherwise(
     old: Mapping[ServerName, ServerSpec], new: Mapping[ServerName, ServerSpec]
 ) -> list[ServerName]:
@@ -279,7 +312,7 @@ async def open_hub(
         with ExitStack() as files:
             audits = AuditLogs(files)
             async with _tasks() as tasks:
-                yield Hub(children, audits, tasks, prepare)
+                yield Hub(machine, children, audits, tasks, prepare)
 
 
 @asynccontextmanager
@@ -309,7 +342,9 @@ def _configured(config: HubConfig, setting: Setting, machine: Machine) -> Config
     Raises: ConfigError if no server is usable, or one must be confined and cannot be; StartError
         if a root of the command line cannot be used.
     """
-    place = place_of(machine, config, setting.config_path, setting.log_file)
+    place = place_of(
+        machine, config, setting.config_path, setting.log_file, shared_by=setting.shared_by
+    )
     usable = usable_servers(config, place)
     warn_of_left_out(usable.left_out)
     settle_confinement(usable.specs.values(), machine.kernel)

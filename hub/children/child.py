@@ -28,7 +28,7 @@ from hub.children.handshake import (
     shake_hands,
     with_envelope,
 )
-from hub.children.link import AnsweringLink, ChildConnection, WatchedLink
+from hub.children.link import AnsweringLink, ChildConnection, ProcessLink, WatchedLink
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
 from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
@@ -109,6 +109,7 @@ class Child:
         self._health = health or ChildHealth(answers.spec.name)
         self.hub, self._connect = hub, connect
         self.peer: Peer | None = None
+        self.pid: int | None = None
         self._started, self._stop = anyio.Event(), anyio.Event()
         self.is_stopping = False
         self._outdated: set[str] = set()
@@ -151,6 +152,8 @@ class Child:
             self.answers.opened(link.private_directory)
             if isinstance(link, WatchedLink):
                 self._conduct = link.conduct
+            if isinstance(link, ProcessLink):
+                self.pid = link.pid
             peer = self.peer = Peer(
                 link.outlet,
                 serve=partial(self._serve, tasks),

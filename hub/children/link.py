@@ -103,6 +103,7 @@ class ProcessLink:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.conduct = process.conduct
+        self.pid = process.pid
         self.outlet: Outlet = process.outlet
         self.private_directory = process.private_directory
 

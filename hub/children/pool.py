@@ -336,6 +336,10 @@ class ChildPool:
             for method in outdated.methods:
                 await user.told(slot.spec, Notification(method, {}))
 
+    def running_slots(self) -> list[ChildSlot]:
+        """Return the slots whose child is ready or starting."""
+        return [slot for slot in self._slots.values() if slot.is_running]
+
     def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
         """Return the running or starting children of a server that this client may use."""
         return [

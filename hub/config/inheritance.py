@@ -32,10 +32,18 @@ def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]
 
 
 def inherited_by(server: Server, config: HubConfig, place: PathContext) -> dict[str, str]:
-    """Return the variables that a server's process inherits; a server behind a URL has none."""
+    """Return the variables that a server's process inherits; a server behind a URL has none.
+
+    By default a server of a shared hub inherits no others than the user's sessions have in common.
+    """
     if not isinstance(server, StdioServer):
         return {}
-    return inherited(offered(config, place.environment), server.environment, place.flavour)
+    base = offered(config, place.environment)
+    if place.is_shared and server.environment == "default":
+        return stable(base, place.flavour)
+    if place.is_shared and server.environment == "minimal":
+        return inherited(stable(base, place.flavour), "minimal", place.flavour)
+    return inherited(base, server.environment, place.flavour)
 
 
 def deciding(server: Server, inherits: Mapping[str, str], flavour: Flavour) -> dict[str, str]:

@@ -78,7 +78,10 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class PathContext(Struct, frozen=True):
-    """The parts of this machine that parsing a root needs; `own` are the hub's own files."""
+    """The parts of this machine that parsing a root needs; `own` are the hub's own files.
+
+    `is_shared`: other clients, with environments of their own, are served by the same hub.
+    """
 
     links: LinkReader
     flavour: Flavour
@@ -86,6 +89,7 @@ class PathContext(Struct, frozen=True):
     directory: str
     environment: Mapping[str, str]
     own: OwnFiles | None = None
+    is_shared: bool = False
 
     def root(self, path: str, name: str | None = None) -> Root:
         """Return the root at `path`. A relative path starts at the working directory.

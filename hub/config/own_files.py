@@ -25,15 +25,18 @@ def own_files(
     config: Path | None = None,
     audit: str | None = None,
     log: str | None = None,
+    also: Machine | None = None,
 ) -> OwnFiles:
     """Return the hub's own files on this machine; `config` is the file it was started with.
 
-    Each file is included both as spelled and with its links resolved.
+    Each file is included both as spelled and with its links resolved. `also` is the machine with
+    the hub's own environment, where that of `machine` is a client's.
     """
     logs = () if audit is None else (audit, str(put_aside(Path(audit))))
     kept = [*([] if config is None else [str(config)]), *logs, *([] if log is None else [log])]
-    keys = own_directories(machine)
-    caches = _cache_directories(machine)
+    both = (machine,) if also is None else (machine, also)
+    keys = tuple(dict.fromkeys(path for one in both for path in own_directories(one)))
+    caches = tuple(dict.fromkeys(path for one in both for path in _cache_directories(one)))
     return OwnFiles(
         secret=(*_places(keys, machine, holds_keys=True), *_places(caches, machine)),
         kept=tuple(_places(kept, machine)),

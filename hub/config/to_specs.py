@@ -81,7 +81,7 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         inherits=inherits,
         fingerprint=fingerprint_of(name, server, inherits, place.environment),
         catalog_id=fingerprint_of(name, server, lists_by, place.environment),
-        share=_share(name, server),
+        share=_share(name, server, place),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,
         start_timeout=server.start_timeout,
@@ -98,8 +98,10 @@ def _target(name: ServerName, server: Server) -> Target:
     return RemoteTarget(server.url, headers, server.transport)
 
 
-def _share(name: ServerName, server: Server) -> Share:
+def _share(name: ServerName, server: Server, place: PathContext) -> Share:
     """Return who may share the server's children, with what is known of its command."""
+    if place.is_shared and isinstance(server, StdioServer) and server.environment == "all":
+        return "session"  # nobody else has the same environment
     if server.share == "auto" and isinstance(server, StdioServer):
         return "roots" if known_to_keep_nothing(server.template(name)) else "auto"
     return server.share

@@ -158,6 +158,11 @@ class Process:
         self._closing.append(spoken.close)
         await loop.connect_read_pipe(lambda: self.lines, running.stdout.taken(loop))
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process; None before its start."""
+        return None if self._running is None else self._running.popen.pid
+
     def _has_exited(self) -> None:
         """Record the exit, and soon end the output, which another process may still hold open."""
         self._exited.set()

@@ -26,23 +26,18 @@ with lean():
     import shlex
     import time
     from argparse import REMAINDER, ArgumentParser, Namespace
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from contextlib import asynccontextmanager
     from functools import partial
     from pathlib import Path
-    from typing import TypeAlias
 
+    import anyio
     import structlog
+    from anyio import to_thread
     from msgspec.structs import replace
 
     from hub import __version__
-    from hub.app import (
-        ConnectionBuilder,
-        Hub,
-        Setting,
-        connection_builder,
-        open_hub,
-        this_machine,
-    )
+    from hub.app import Hub, Setting, View, connection_builder, open_hub, this_machine
     from hub.attach.inquiry import ask
     from hub.attach.lifeline import NotAttachedError
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
@@ -57,39 +52,65 @@ with lean():
     from hub.errors import HubError, leaves
     from hub.server.attached.lifeline_end import RelayedLog
     from hub.server.attached.server import AttachServer, HubFacts
+    from hub.server.connection import ConnectionFactory
     from hub.system.log import ThreadedLog, configure_logs
+    from hub.system.machine import Machine
     from hub.system.memory import resident
-    from hub.system.shutdown import ended_by_signals, ignore_ending_signals
+    from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
     from hub.values import JsonObject
 
 log = structlog.stdlib.get_logger(__name__)
 
-Load: TypeAlias = Callable[[Mapping[str, str]], HubConfig]
-"""Returns the config as it is with the variables of an environment."""
-
 
 class ViewOfEach:
-    """Gives each client a view of the config with its environment; implements `SharedHub`."""
+    """Gives each client a view of the config with its environment; implements `SharedHub`.
 
-    def __init__(self, hub: Hub, watch: ConfigWatch, setting: Setting, load: Load) -> None:
+    `linger` is what the newest view says.
+    """
+
+    def __init__(self, hub: Hub, machine: Machine, setting: Setting, options: Namespace) -> None:
         self._hub = hub
-        self._watch = watch
+        self._machine = machine
         self._setting = setting
-        self._load = load
+        self._options = options
+        self._views: dict[View, ConfigWatch] = {}
+        self._config = HubConfig(version=1)
 
-    def connections(
+    def linger(self) -> float:
+        """Return for how many seconds the hub goes on without clients."""
+        newest = next(reversed(self._views), None)
+        if newest is not None:
+            self._config = newest.config
+        return self._config.linger
+
+    @asynccontextmanager
+    async def client(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
-    ) -> ConnectionBuilder:
-        config = self._load(environment)
-        setting = replace(self._setting, given=given, is_for_one=True, is_shared=True)
-        machine = replace(this_machine(environment), directory=directory)
-        return connection_builder(self._hub.view(config, setting, machine).services)
+    ) -> AsyncGenerator[ConnectionFactory]:
+        watched = _watched(self._options, environment)
+        config = await to_thread.run_sync(_loaded, self._options, environment)
+        setting = replace(
+            self._setting, watched=watched, given=given, is_for_one=True, shared_by=self._machine
+        )
+        machine = replace(self._machine, environment=environment, directory=directory)
+        view = self._hub.view(config, setting, machine)
+        watch = self._views[view] = self._hub.watch(view)
+        try:
+            async with watching(watch, anyio.sleep_forever):
+                yield connection_builder(view.services)
+        finally:
+            self.linger()
+            del self._views[view]
 
     async def reload(self) -> ReloadReport:
-        return await self._watch.take_over(confirmed=True)
+        """Take the config over for each client; report what went wrong, else what was new."""
+        reports = [await watch.take_over(confirmed=True) for watch in list(self._views.values())]
+        wrong = [one for one in reports if one.error is not None]
+        new = [one for one in reports if one.taken or one.restart]
+        return next(iter((*wrong, *new, *reports)), ReloadReport(self._options.config))
 
     def status(self) -> JsonObject:
-        return {"sessions": [], "children": []}
+        return {"children": self._hub.children_now()}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -105,8 +126,7 @@ def main(arguments: Sequence[str]) -> int:
         written = HubLog(log_path(dict(os.environ), place.name))
         written.take_stderr()
         configure_logs("text", "info", ThreadedLog(written.write), file=RelayedLog())
-        config, setting = _chosen(options, str(written.path))
-        run_loop(_serve, config, setting, options, place, lock)
+        run_loop(_serve, Setting(log_file=str(written.path)), options, place, lock)
     except (HubError, OSError, BaseExceptionGroup) as exc:
         known = [one for one in leaves(exc) if isinstance(one, HubError | OSError)]
         if not known:
@@ -136,15 +156,10 @@ def _is_held(lock: int) -> bool:
     return True
 
 
-def _chosen(options: Namespace, log_file: str) -> tuple[HubConfig, Setting]:
-    """Return the config to serve, and its setting.
-
-    Raises: ConfigError.
-    """
-    watched = None
-    if options.config is not None:
-        watched = Watched.now(options.config, _context(options, os.environ))
-    return _loaded(options, os.environ), Setting(watched=watched, log_file=log_file)
+def _watched(options: Namespace, environment: Mapping[str, str]) -> Watched | None:
+    if options.config is None:
+        return None
+    return Watched.now(options.config, _context(options, environment))
 
 
 def _context(options: Namespace, environment: Mapping[str, str]) -> LoadContext:
@@ -167,26 +182,30 @@ def _loaded(options: Namespace, environment: Mapping[str, str]) -> HubConfig:
     return loaded.config
 
 
-async def _serve(
-    config: HubConfig, setting: Setting, options: Namespace, place: HubPlace, lock: int
-) -> None:
+async def _serve(setting: Setting, options: Namespace, place: HubPlace, lock: int) -> None:
     serves = options.config or shlex.join(options.command)
     facts = HubFacts(__version__, serves, setting.log_file, time.monotonic(), resident)
-    machine = this_machine(dict(os.environ))
     # No client's terminal is this process's, so a SIGHUP asks to reload.
+    machine = this_machine(dict(os.environ))
     async with (
         ended_by_signals(reloads=True) as shutdown,
         open_hub(machine, shutdown) as hub,
+        anyio.create_task_group() as tasks,
     ):
-        hub.own = hub.view(config, setting, machine)
-        watch = hub.watch(hub.own)
-        served = ViewOfEach(hub, watch, setting, partial(_loaded, options))
-        server = AttachServer(served, place, facts, shutdown, linger=lambda: hub.own.config.linger)
-        async with watching(watch, shutdown.asked_to_reload):
-            log.info("serving attached clients", serves=serves, version=__version__)
-            await server.serve(partial(_began, place))
+        served = ViewOfEach(hub, machine, setting, options)
+        tasks.start_soon(_reload_when_asked, served, shutdown)
+        server = AttachServer(served, place, facts, shutdown, linger=served.linger)
+        log.info("serving attached clients", serves=serves, version=__version__)
+        await server.serve(partial(_began, place))
         os.close(lock)  # another hub may start while this one ends its servers
+        tasks.cancel_scope.cancel()
     ignore_ending_signals()
+
+
+async def _reload_when_asked(served: ViewOfEach, shutdown: Shutdown) -> None:
+    while True:
+        await shutdown.asked_to_reload()
+        await served.reload()
 
 
 def _began(place: HubPlace) -> None:

@@ -6,8 +6,8 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final, Protocol
 
 import anyio
@@ -58,10 +58,10 @@ class TakenOver(Protocol):
 class SharedHub(Protocol):
     """What the socket needs of a hub."""
 
-    def connections(
+    def client(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
-    ) -> ConnectionFactory:
-        """Return what opens connections for a client with this environment and directory.
+    ) -> AbstractAsyncContextManager[ConnectionFactory]:
+        """Return what opens the connection of a client with this environment and directory.
 
         Raises: ConfigError or StartError if it cannot be served with these.
         """
@@ -239,10 +239,10 @@ class AttachServer:
             streams.take(*client.descriptors)
             if not self._takes_clients:
                 raise NotServedError("this hub serves its own clients only", alone=True)
-            factory = self._connections(client)
-            lifeline = LifelineEnd(connection)
-            if await self._agreed(connection, lifeline):
-                await self._serve_until_end(factory, client, streams, lifeline)
+            async with self._served(client) as factory:
+                lifeline = LifelineEnd(connection)
+                if await self._agreed(connection, lifeline):
+                    await self._serve_until_end(factory, client, streams, lifeline)
         finally:
             del self._clients[number]
             self._move()
@@ -281,9 +281,16 @@ class AttachServer:
             log.info("detached", pid=client.pid)
             await lifeline.end(code)
 
-    def _connections(self, client: Greeting) -> ConnectionFactory:
+    @asynccontextmanager
+    async def _served(self, client: Greeting) -> AsyncGenerator[ConnectionFactory]:
+        """Own what opens the client's connection.
+
+        Raises: NotServedError.
+        """
         try:
-            return self._hub.connections(client.environment, client.directory, client.roots)
+            opened = self._hub.client(client.environment, client.directory, client.roots)
+            async with opened as factory:
+                yield factory
         except HubError as exc:
             code = _CONFIG_CODE if isinstance(exc, ConfigError) else 1
             raise NotServedError(str(exc), code=code) from exc
