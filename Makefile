@@ -29,7 +29,7 @@ WHOLE_PROGRAMS := live test_packaging.py test_readme.py
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance clients confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
+.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
 	@echo 'make clients  what works with which client: SDKs, FastMCP, Inspector, mcp-remote (8 minutes; CLIENTS="fastmcp" narrows)'
+	@echo 'make replicas  two hubs behind a real nginx, as docs/scale.md sets them up: which calls succeed (needs nginx)'
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'
 	@echo 'make attach   10 first clients at once, and a killed hub and client, ATTACH_ROUNDS=$(ATTACH_ROUNDS) times (15 minutes): one hub each time'
@@ -95,6 +96,9 @@ $(SUITES)/.stamp: tests/conformance/package.json tests/conformance/package-lock.
 
 clients: $(VENV)/dev.stamp $(CLIENTS_DIR)/npm.stamp $(addprefix $(CLIENTS_DIR)/,python-1.stamp python-2.stamp fastmcp.stamp)
 	$(BIN)/python -m tests.clients $(CLIENTS)
+
+replicas: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.replicas
 
 $(CLIENTS_DIR)/npm.stamp: tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc
 	mkdir -p $(CLIENTS_DIR)

@@ -38,11 +38,20 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[No
     """Let no hub of a test use the directories of the user who runs the tests, or outlive them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         runtime = tmp_path_factory.mktemp("runtime")
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         yield
         if (runtime / "roots-hub").is_dir():
             main(["stop", "--all"])
+
+
+@pytest.fixture(autouse=True)
+def cache_of_the_test(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let no test see the servers' lists that the hub of another test has kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="session")

@@ -32,16 +32,19 @@ from hub.values import JsonObject, SessionKey, object_or_empty
 class ModernCalls:
     """Serves the calls of all modern clients, one request at a time; implements `AskableCalls`."""
 
-    def __init__(self, relay: Relay, services: Services) -> None:
+    def __init__(self, relay: Relay, services: Services, seals: StateSealer | None = None) -> None:
         self.kept = KeptRoots(lambda: services.settings.reuse, self._now)
         self.tasks = services.tasks
         self._parked = ParkedCalls()
         self._relay = relay
         self._machine = services.machine
-        self._seals = StateSealer(self._now)
+        self._seals = seals or StateSealer(self._wall_clock)
 
     def _now(self) -> float:
         return self._machine.clock()
+
+    def _wall_clock(self) -> float:
+        return self._machine.wall_clock()
 
     def route_for(
         self, principal: str, caller: str | None, request: Request, headers: Headers | None = None
@@ -99,7 +102,8 @@ class ModernCalls:
         if call is None or call.dialogue is None:
             raise RpcError(
                 INVALID_PARAMS,
-                "requestState is not valid: its call has ended; make the call again without it",
+                "requestState is not valid: its call has ended, or runs in another process of the "
+                "hub; make the call again without it",
             )
         try:
             effective = await session.effective(asked.outlet)

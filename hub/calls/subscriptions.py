@@ -59,7 +59,9 @@ class Subscriptions:
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
         effective = await self._session.effective(asked.outlet)
-        catalog = await self._relay.listings.catalog(self._session, effective)
+        catalog = await self._relay.listings.catalog(self._session, effective, ())
+        if uri not in catalog.resource_routes:  # a server that is slow to start may have it
+            catalog = await self._relay.listings.catalog(self._session, effective, for_call=True)
         route = catalog.resource(uri)
         if route is None:
             raise RouteError(f"Unknown resource: {uri}")

@@ -30,8 +30,9 @@ from hub.cli.options import (
 from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal_questions import trusted_digest
 from hub.config.load import config_from_command, config_source, load_config
-from hub.config.models import HubConfig
+from hub.config.models import HubConfig, Listen
 from hub.config.operator_roots import roots_in
+from hub.config.own_files import record_key
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
 from hub.errors import StartError
@@ -40,6 +41,7 @@ from hub.server.http.access import AccessCheck
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
 if TYPE_CHECKING:
+    from hub.server.http.adoption.surviving_state import SurvivingState
     from hub.server.http.bounds.forwarded import Proxies
 
 LAST_PORT = 65535
@@ -243,19 +245,23 @@ async def _serve_http(
     gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port)
+    bound = listener.getsockname()
+    kept = _surviving_state(config.listen, f"{_served_config(setting)} {bound[0]} {bound[1]}")
     async with (
         ended_by_signals() as shutdown,
         running_hub(config, setting, shutdown=shutdown) as hub,
     ):
         hub.follow(partial(_follow, gatekeeper, proxies))
-        url = _url(host, listener.getsockname()[1], config.listen.path)
+        url = _url(host, bound[1], config.listen.path)
         await serve_http(
-            connection_builder(hub.services),
+            connection_builder(hub.services, kept.seals),
             gatekeeper,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=proxies,
+            ids=kept.ids,
+            drain=config.drain,
             ready=partial(_announce, url, token, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
@@ -275,6 +281,25 @@ def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> Non
     listen = config.listen
     gatekeeper.follow(_token(config), listen.origins, listen.names)
     proxies.follow(listen.trusted_proxies)
+
+
+def _surviving_state(listen: Listen, serves: str) -> SurvivingState:
+    from hub.server.http.adoption.surviving_state import surviving_state  # noqa: PLC0415 - not needed for stdio
+
+    return surviving_state(
+        this_machine(os.environ),
+        keys=[key.get_secret_value() for key in listen.keys],
+        replica=listen.replica,
+        adopts=listen.adopt,
+        serves=serves,
+    )
+
+
+def _served_config(setting: Setting) -> str:
+    """Return which config is served, or the folders, as text."""
+    if setting.config_path is not None:
+        return record_key(setting.config_path)
+    return "\n".join([os.getcwd(), *setting.ceiling])  # noqa: PTH109 - as text
 
 
 def _address(text: str, config: HubConfig) -> tuple[str, int]:

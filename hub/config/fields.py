@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, TypeAlias, cast
+from typing import Annotated, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -42,6 +42,11 @@ class LoadContext(Struct, frozen=True):
         return f"LoadContext({self.directory!r})"
 
 
+MIN_KEY: Final = 32
+"""Characters of a key at least: nobody may guess it from what it has sealed."""
+_REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
+
+
 class FieldError(ValueError):
     """A value that does not fit. The text says why, `fix` what to do.
 
@@ -72,6 +77,22 @@ def _secret(value: object, info: ValidationInfo) -> object:
     if not resolved:
         raise _empty(value)
     return resolved
+
+
+def _sealing_key(value: object, info: ValidationInfo) -> object:
+    text = _secret(value, info)
+    if isinstance(text, str) and len(text) < MIN_KEY:
+        fix = "Write 32 characters or more, as `openssl rand -hex 32` prints them."
+        is_outside = isinstance(value, str) and "${" in value
+        raise FieldError("is too short for a key", fix, is_outside=is_outside)
+    return text
+
+
+def _replica(text: str) -> str:
+    if not _REPLICA.fullmatch(text):
+        fix = "Write 1 to 32 lower-case letters, digits and -, as in a or eu-1."
+        raise FieldError("must be the short name of a replica", fix)
+    return text
 
 
 def _empty(written: str) -> FieldError:
@@ -237,6 +258,11 @@ Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 """The name of an environment variable."""
 
 Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]
+SealingKey: TypeAlias = Annotated[
+    SecretStr, BeforeValidator(_sealing_key, json_schema_input_type=str)
+]
+ReplicaName: TypeAlias = Annotated[str, AfterValidator(_replica)]
+"""What the ids of a replica's sessions begin with; a proxy tells replicas by it."""
 PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
 """Absolute after reading: `~` is the home directory, a relative path starts at the config file."""
 

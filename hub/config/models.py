@@ -38,7 +38,9 @@ from hub.config.fields import (
     PlaceText,
     Pointer,
     Port,
+    ReplicaName,
     ResultBytes,
+    SealingKey,
     Seconds,
     SecondsOrZero,
     Secret,
@@ -151,7 +153,7 @@ class _Server(Part):
     start: Literal["auto", "lazy", "eager"] = "auto"
     start_timeout: Seconds = 30
     timeout: Seconds = 300
-    concurrency: Count = 16
+    concurrency: Count = 64
     idle_stop: Seconds = 600
     era: Literal["auto", "legacy", "modern"] = "auto"
     describe_roots: Flag = False
@@ -223,6 +225,9 @@ class Listen(Part):
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
+    keys: tuple[SealingKey, ...] = ()
+    replica: ReplicaName | None = None
+    adopt: tuple[ReplicaName, ...] = ()
     poll_after: SecondsOrZero = 0
     names: tuple[HostName, ...] = ()
     origins: tuple[Origin, ...] = ()
@@ -292,6 +297,7 @@ class HubConfig(Part):
     linger: SecondsOrZero = 300
     max_children: Count = 64
     max_children_per_session: Count | None = None
+    drain: SecondsOrZero = 5
     audit: Audit | None = None
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])
     _left_out: tuple[LeftOut, ...] = PrivateAttr(default=())

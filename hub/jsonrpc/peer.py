@@ -7,9 +7,10 @@ equal ids of two clients do not collide. What the methods mean is decided elsewh
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self, runtime_checkable
 
 import anyio
 import structlog
@@ -43,6 +44,9 @@ from hub.values import Json, JsonObject
 
 CANCEL_GRACE = 2.0
 """Seconds that sending `notifications/cancelled` may take."""
+
+_FAR: Final = 2**52
+"""Ids begin below this after `Peer.skip_ids`: every JSON reader takes numbers of 53 bits."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -187,6 +191,10 @@ class Peer:
         self.backlog = InboundRequests()
         self._gone: str | None = None
         self._late: dict[RequestId, anyio.CancelScope] = {}
+
+    def skip_ids(self) -> None:
+        """Go on with ids that no earlier peer of the same other side has used, or nearly surely."""
+        self._ids = itertools.count(secrets.randbelow(_FAR) + 1)
 
     async def request(
         self,

@@ -70,9 +70,23 @@ class ClientConnection:
         """Store the HTTP headers of the only request; some repeat values of the request's body."""
         self._modern.headers = headers
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether a modern client holds a `subscriptions/listen` stream open."""
+        return self._modern.is_listening
+
     def end_listening(self) -> None:
         """End the `subscriptions/listen` streams that a modern client holds open."""
         self._modern.end_listening()
+
+    def adopt(self, client: Client) -> None:
+        """Go on with the session of a client that did its handshake with another process.
+
+        What the client still answers to that process must not count as an answer to this one.
+        """
+        self.peer.skip_ids()
+        self.session.greeted(client)
+        self.session.opened()
 
     def close(self) -> None:
         """Close the connection and its session; requests under way are cancelled."""
@@ -144,11 +158,9 @@ class ClientConnection:
             )
         if self.session.client is not None:
             raise RpcError(INVALID_REQUEST, "initialize was answered already")
-        wanted, capabilities = params.get("protocolVersion"), params.get("capabilities")
-        if not isinstance(wanted, str) or not isinstance(capabilities, dict):
+        client = client_of_handshake(params)
+        if client is None:
             raise RpcError(INVALID_PARAMS, 'initialize needs "protocolVersion" and "capabilities"')
-        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        client = Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
         self.session.greeted(client)
         if self._services.is_for_one and not client.declares("roots"):
             # Its children start now anyway; a short wait gets their instructions into this result.
@@ -157,7 +169,7 @@ class ClientConnection:
                 await self.session.start_early()
         told = self._services.instructions(self.session.principal)
         return {
-            "protocolVersion": version,
+            "protocolVersion": client.version,
             "capabilities": CAPABILITIES,
             "serverInfo": self._services.info,
             **({} if told is None else {"instructions": told}),
@@ -200,6 +212,15 @@ class ClientConnection:
             )
         await self.session.set_level(str(level))
         return {}
+
+
+def client_of_handshake(params: JsonObject) -> Client | None:
+    """Return the client that says this in `initialize`, with the agreed version; None if unfit."""
+    wanted, capabilities = params.get("protocolVersion"), params.get("capabilities")
+    if not isinstance(wanted, str) or not isinstance(capabilities, dict):
+        return None
+    version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
 
 
 class ConnectionFactory(Protocol):

@@ -54,7 +54,7 @@ CAPABILITIES: Final[JsonObject] = {
     "logging": {},
 }
 """The server capabilities that the hub declares, in both eras."""
-GREETING_GRACE: Final = 3.0
+GREETING_GRACE: Final = 1.0
 """Seconds that `initialize` and `server/discover` wait for children to start (single client)."""
 
 
@@ -173,6 +173,11 @@ class Modern:
         finally:
             self._listening.discard(listening)
             session.close()
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether a `subscriptions/listen` stream is open."""
+        return bool(self._listening)
 
     def end_listening(self) -> None:
         """End the `subscriptions/listen` streams, which would otherwise never end."""

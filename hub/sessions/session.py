@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
 import anyio
 import structlog
@@ -141,8 +141,8 @@ class Session:
 
     def _operator_changed(self) -> None:
         if self._served is not self.services.servers:
-            self._served = self.services.servers
-            self._tasks.start_soon(self._take_servers)
+            before, self._served = self._served, self.services.servers
+            self._tasks.start_soon(self._take_servers, before)
         # A client whose answer is still due gets the new roots together with that answer.
         if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
             self._roots_changed()
@@ -265,15 +265,15 @@ class Session:
             self._renew_at(slot.spec)
         await self._start_eager()
 
-    async def _take_servers(self) -> None:
+    async def _take_servers(self, before: Mapping[ServerName, ServerSpec]) -> None:
         """Apply changed servers: the children of those that are gone end, and the client lists."""
         if self._is_closed:
             return
         for name in [name for name in self._session_children.held if name not in self._served]:
             self._session_children.drop(name)
-        spec = next(iter(self._served.values()))
-        for method in LIST_CHANGED:
-            await self.told(spec, Notification(method, {}))
+        for spec in (*self._served.values(), *before.values())[:1]:  # all lists are the hub's
+            for method in LIST_CHANGED:
+                await self.told(spec, Notification(method, {}))
 
     async def _start_eager(self) -> None:
         # A modern request is over before an eager child is ready.
@@ -286,9 +286,12 @@ class Session:
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
-                    starting.start_soon(self._start, self.slot_for(spec, self.known_effective()))
+                    slot = self.slot_for(spec, self.known_effective())
                 except HubError as exc:
                     log.warning("no launch plan", server=spec.name, error=str(exc))
+                    continue
+                if spec.eager or self.services.children.known.shown(slot) is None:
+                    starting.start_soon(self._start, slot)
 
     async def _start(self, slot: ChildSlot) -> None:
         try:

@@ -5,12 +5,14 @@ event loop, but knows nothing of sessions, children or calls: no decision about 
 
 Main types: `Machine` (what decisions depend on, passed in so that tests can replace it), `OsDisk`
 and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being replaced atomically),
-`Shutdown` (how long waits may take when the hub ends), `FairWorker` (slow work in a thread).
+`Shutdown` (how long waits may take when the hub ends), `FairWorker` (slow work in a thread),
+`Sealer` (encrypted texts that clients carry).
 
 Read in this order:
 - `machine`, `disk`: what the guard asks the computer;
 - `atomic_file`: replace a file as a whole, and detect changes (`Look`); `state_file`: small
-  records that outlive the process;
+  records that outlive the process; `cache_files`: files that may be lost; `private_file`,
+  `sealing`, `remembered_ids`: secrets, what they seal, and which ids are used up;
 - `shutdown`, `worker`: signals, and work beside the event loop;
 - `log`: the hub's own log on stderr;
 - `memory`, `this_process`: settings of glibc's heap and of this process in the kernel.

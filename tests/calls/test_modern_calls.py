@@ -325,7 +325,7 @@ async def test_a_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     child = silent()
     async with scripted(child) as hub:
         now = [1000.0]
-        force_setattr(hub.services.machine, "clock", lambda: now[0])
+        force_setattr(hub.services.machine, "wall_clock", lambda: now[0])
         caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         key, _ = question(result)

@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.app import ConnectionBuilder
+from hub.calls.rounds.sealed_state import StateSealer
 from hub.cli import run as module
 from hub.errors import ConfigError, StartError
 from hub.launch.plan import LaunchTemplate
@@ -24,6 +25,7 @@ from hub.server import stdio
 from hub.server.connection import ConnectionFactory
 from hub.server.http import serve as serving
 from hub.server.http.access import AccessCheck, RequestHeaders
+from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services
 from hub.system.shutdown import Shutdown
@@ -40,16 +42,18 @@ class Served:
         self.path = ""
         self.poll_after = -1.0
         self.proxies = Proxies()
+        self.ids: SessionIds | None = None
+        self.drain = -1.0
         self.port = 0
         self.meanwhile: Callable[[], None] | None = None
         monkeypatch.setattr(module, "connection_builder", self._fronts)
         monkeypatch.setattr(stdio, "serve_stdio", self._stdio)
         monkeypatch.setattr(serving, "serve_http", self._http)
 
-    def _fronts(self, services: Services) -> ConnectionFactory:
+    def _fronts(self, services: Services, seals: StateSealer | None = None) -> ConnectionFactory:
         self.services.append(services)
 
-        return ConnectionBuilder(services)
+        return ConnectionBuilder(services, seals)
 
     async def _stdio(self, open_connection: ConnectionFactory) -> None:
         self.ways.append("stdio")
@@ -67,6 +71,8 @@ class Served:
         path: str,
         poll_after: float,
         proxies: Proxies,
+        ids: SessionIds,
+        drain: float,
         ready: Callable[[], None],
         shutdown: Shutdown,
     ) -> None:
@@ -74,6 +80,7 @@ class Served:
             self.ways.append("http")
             self.keeper, self.path, self.port = keeper, path, listener.getsockname()[1]
             self.poll_after, self.proxies = poll_after, proxies
+            self.ids, self.drain = ids, drain
             ready()
 
     @property
@@ -438,8 +445,9 @@ def test_children_of_a_served_config_inherit_no_token(
     top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HUB_TOKEN", "s3cret")
-    listen = {"port": 0, "token": "${HUB_TOKEN}"}
+    monkeypatch.setenv("SEALS", "s3cret-" * 8)
+    listen = {"port": 0, "token": "${HUB_TOKEN}", "keys": ["${SEALS}"]}
     assert run("run", "--config", config_at(top, listen=listen), "--http") == 0
     (spec,) = served.services[0].servers.values()
     assert spec.inherits
-    assert "s3cret" not in spec.inherits.values()
+    assert not {"s3cret", "s3cret-" * 8} & set(spec.inherits.values())

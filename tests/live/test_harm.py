@@ -75,7 +75,8 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     async with anyio.create_task_group() as tasks:
         made = HubConfig.model_validate(config)
         # The hub's own files, which are held even so, lie in no row's way.
-        environment = {**os.environ, "HOME": "/nobody/home", "XDG_STATE_HOME": "/nobody/state"}
+        own = {"XDG_STATE_HOME": "/nobody/state", "XDG_CACHE_HOME": "/proc/nobody"}
+        environment = {**os.environ, "HOME": "/nobody/home", **own}
         async with running_hub(made, Setting(), environment=environment) as hub:
             client = FakeClient(connection_builder(hub.services), tasks)
             await client.initialize({})

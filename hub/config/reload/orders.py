@@ -180,6 +180,9 @@ _LISTEN: Final = {
     "port": _kept(_CLIENTS),
     "path": _kept(_CLIENTS),
     "token": _kept(_CLIENTS),
+    "keys": _kept(_CLIENTS),
+    "replica": _kept(_CLIENTS),
+    "adopt": _fewer(_CLIENTS),
     "poll_after": _kept(_UNKNOWN),
     "names": _fewer(_CLIENTS),
     "origins": _fewer(_CLIENTS),
@@ -234,6 +237,7 @@ ORDERS: Final[dict[str, Order]] = {
     "linger": _at_most(_HIGHER),
     "max_children": _at_most(_HIGHER),
     "max_children_per_session": _at_most(_HIGHER),
+    "drain": _at_most(_HIGHER),
     **dict.fromkeys(("audit", "audit.file"), _kept("calls would be recorded elsewhere, or not")),
     # Their order counts in listings only.
     "servers": Order(lambda _old, new: new, ""),
@@ -242,7 +246,16 @@ ORDERS: Final[dict[str, Order]] = {
 }
 """The order of each key, by its pattern (`pattern_of`)."""
 
-NEEDS_RESTART: Final = ("listen.host", "listen.port", "listen.path", "listen.poll_after")
+NEEDS_RESTART: Final = (
+    "listen.host",
+    "listen.port",
+    "listen.path",
+    "listen.poll_after",
+    "listen.keys",
+    "listen.replica",
+    "listen.adopt",
+    "drain",
+)
 """Keys that a running hub does not take over, each with all below it."""
 
 

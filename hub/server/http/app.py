@@ -20,14 +20,14 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
-from hub.server.connection import ConnectionFactory
+from hub.server.connection import ConnectionFactory, client_of_handshake
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
+from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession
+from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.refusal_log import RefusalLog
-from hub.server.http.event_store import EventStore
-from hub.server.http.event_streams import NotificationStream
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy import HttpSession, SessionPost
 from hub.server.http.modern import (
@@ -51,8 +51,6 @@ from hub.server.http.responses import (
     readable,
     respond,
 )
-from hub.server.http.resumption import ResumableStreams
-from hub.server.http.sessions import Sessions
 from hub.server.http.welcome_page import PAGE_HEADERS, is_browser, page
 from hub.values import JsonObject
 
@@ -79,6 +77,8 @@ class HttpServer:
     """The ASGI application of the endpoint; `run` must have started before it serves.
 
     `acceptor` takes plain calls from connections that can do without the application.
+    `is_draining`: no session is opened any more. `ids` makes and opens the ids of sessions; without
+    it they end with the process.
     """
 
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
@@ -91,17 +91,16 @@ class HttpServer:
         limits: HttpLimits | None = None,
         poll_after: float = 0,
         proxies: Proxies | None = None,
+        ids: SessionIds | None = None,
     ) -> None:
         self.log = RefusalLog()
         self.proxies = proxies or Proxies()
         self.bodies = BodyLimit()
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
-        self._modern_posts = ModernPosts(
-            open_connection, gatekeeper.principal, self._limits.underway
-        )
-        self._open_connection = open_connection
-        self._principal = gatekeeper.principal
+        principal = gatekeeper.principal
+        self._modern_posts = ModernPosts(open_connection, principal, self._limits.underway)
+        self.is_draining = False
         self._needs_token = gatekeeper.needs_token
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._path = path
@@ -113,10 +112,14 @@ class HttpServer:
             bodies=self.bodies,
             no_room=self._no_room,
         )
-        self._clock = clock
-        self._poll_after = poll_after
-        self._events = EventStore(clock)
-        self._sessions = Sessions(clock, self._limits.sessions)
+        self._sessions = LegacySessions(
+            open_connection,
+            principal,
+            ids or SessionIds.of_this_process(),
+            clock=clock,
+            most=self._limits.sessions,
+            poll_after=poll_after,
+        )
         self._tasks: TaskGroup | None = None
 
     async def run(
@@ -133,6 +136,11 @@ class HttpServer:
             self.end_answers()
             self._sessions.forget()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress, other than streams of notifications."""
+        return self._modern_posts.is_busy or self._sessions.is_busy
+
     def end_streams(self) -> None:
         """End the notification streams of all clients, which would otherwise never end."""
         self._modern_posts.end_listening()
@@ -148,7 +156,6 @@ class HttpServer:
     async def _expire(self) -> None:
         while True:
             await anyio.sleep(self._limits.session_idle / 60)
-            self._events.expire()
             self._sessions.expire(self._limits.session_idle)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,7 +164,9 @@ class HttpServer:
             return
         headers = RequestHeaders(scope["headers"])
         if scope["path"] == "/health":
-            await respond(send, 200, {"status": "ok"})
+            healthy = not self.is_draining
+            told: JsonObject = {"status": "ok" if healthy else "ending"}
+            await respond(send, 200 if healthy else 503, told)
             return
         origin = self._gatekeeper.shared_with(headers)
         if origin is not None:
@@ -220,7 +229,7 @@ class HttpServer:
     ) -> None:
         """Serve a request that has passed the access checks."""
         if scope["method"] != "POST":
-            await self._other(str(scope["method"]), headers, receive, send)
+            await self._other(scope, headers, receive, send)
             return
         refusal = unreadable(headers)
         if refusal is not None:
@@ -233,18 +242,19 @@ class HttpServer:
             load.release()
 
     async def _other(
-        self, method: str, headers: RequestHeaders, receive: Receive, send: Send
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
     ) -> None:
         """Serve a request that is no POST."""
+        method = scope["method"]
         version = headers.get("mcp-protocol-version")
         if not _is_known(version):
             await respond(send, 400, _UNKNOWN_VERSION)
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
             await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
         elif method == "GET":
-            await self._get(headers, receive, send)
+            await self._get(scope, headers, receive, send)
         else:
-            await self._delete(headers, send)
+            await self._delete(scope, headers, send)
 
     # POST: one message
 
@@ -290,7 +300,7 @@ class HttpServer:
         if isinstance(message, Request) and message.method == "initialize" and key is None:
             await self._open(message, self._client(scope, headers), receive, send)
             return
-        session = await self._session(key, message, send)
+        session = await self._session(scope, headers, message, send)
         if session is None:
             return
         if isinstance(message, Request):
@@ -305,10 +315,19 @@ class HttpServer:
             await respond(send, 202, b"")
 
     async def _session(
-        self, key: str | None, message: Message | None, send: Send
+        self, scope: Scope, headers: RequestHeaders, message: Message | None, send: Send
     ) -> HttpSession | None:
-        """Return the session that a request names; without one, send an error and return None."""
-        session = self._sessions.find(key)
+        """Return the session that a request names, which may be one of an earlier process.
+
+        Without one, send an error and return None.
+        """
+        key, owner = headers.get("mcp-session-id"), self._client(scope, headers)
+        session: HttpSession | NoRoomForSession | None = self._sessions.find(key)
+        if session is None and key is not None:
+            session = await self._adopted(key, owner)
+        if isinstance(session, NoRoomForSession):
+            await self._refuse_session(owner, session.why, send)
+            return None
         if session is None:
             status, text = (
                 (400, "Mcp-Session-Id is missing")
@@ -322,21 +341,26 @@ class HttpServer:
             await respond(send, status, to_bytes(failure))
         return session
 
+    async def _adopted(self, key: str, owner: str) -> HttpSession | NoRoomForSession | None:
+        if self._tasks is None or self.is_draining:
+            return NoRoomForSession(ENDING)
+        return await self._sessions.adopted(key, owner, self._tasks)
+
+    async def _refuse_session(self, owner: str, why: str, send: Send) -> None:
+        self.log.note("session refused", owner, why)
+        again = {"retry-after": str(RETRY_AFTER)}
+        await respond(send, 503, {"error": f"{why}; try again later"}, again)
+
     async def _open(self, request: Request, owner: str, receive: Receive, send: Send) -> None:
-        full = self._sessions.full(owner)
-        if self._tasks is None or full is not None:
-            self.log.note("session refused", owner, full or "the hub is ending")
-            again = {"retry-after": str(RETRY_AFTER)}
-            await respond(send, 503, {"error": f"{full or ENDING}; try again later"}, again)
+        if self._tasks is None or self.is_draining:
+            await self._refuse_session(owner, ENDING, send)
             return
-        journal = self._events.journal()
-        notification_stream, streams = (
-            NotificationStream(journal),
-            ResumableStreams(journal, self._poll_after),
-        )
-        connection = self._open_connection(notification_stream, self._tasks, self._principal)
-        session = HttpSession(connection, notification_stream, streams, self._clock)
-        key = self._sessions.add(session, owner)
+        opened = self._sessions.opened(client_of_handshake(request.params), owner, self._tasks)
+        if isinstance(opened, NoRoomForSession):
+            await self._refuse_session(owner, opened.why, send)
+            return
+        key, session = opened
+        connection = session.connection
         await answer_in(connection, request, receive, PostResponse(send, {"mcp-session-id": key}))
         if connection.session.client is None:
             self._sessions.end(key)
@@ -367,19 +391,21 @@ class HttpServer:
 
     # GET opens the notification stream, DELETE ends the session
 
-    async def _get(self, headers: RequestHeaders, receive: Receive, send: Send) -> None:
+    async def _get(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
         if not headers.accepts("text/event-stream"):
             await respond(send, 406, {"error": "Accept must name text/event-stream"})
             return
-        session = await self._session(headers.get("mcp-session-id"), None, send)
+        session = await self._session(scope, headers, None, send)
         if session is None:
             return
         with session.in_use():
             await session.listen(headers.get("last-event-id"), receive, send)
 
-    async def _delete(self, headers: RequestHeaders, send: Send) -> None:
+    async def _delete(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         key = headers.get("mcp-session-id")
-        if await self._session(key, None, send) is not None and key is not None:
+        if await self._session(scope, headers, None, send) is not None and key is not None:
             self._sessions.end(key, DELETED)
             await respond(send, 200, b"")
 

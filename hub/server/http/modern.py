@@ -199,6 +199,12 @@ class ModernPosts:
     def _is_full(self) -> bool:
         return len(self._underway) + len(self._builder) >= self._max_underway
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress, other than a `subscriptions/listen` stream."""
+        listening = sum(connection.is_listening for connection in self._builder)
+        return len(self._underway) + len(self._builder) > listening
+
     def pass_on(
         self, request: Request, fields: Sequence[Field], tasks: TaskGroup, reply: ReplySink
     ) -> Cancellable | None:

@@ -16,6 +16,7 @@ import uvicorn
 
 from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck
+from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.app import HttpServer
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies
@@ -26,6 +27,8 @@ LAST_ANSWERS, LAST_BYTES = 0.5, 1
 """Seconds at the hub's end for requests to be answered, and for responses to be read."""
 
 
+_LOOK_AGAIN = 0.02
+"""Seconds between two checks whether requests are in progress, while the hub ends."""
 _AT_ONCE = 32
 """How many connections are accepted at once, before the open connections get their turn again."""
 _BACKLOG = 1024
@@ -63,13 +66,16 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     poll_after: float = 0,
     proxies: Proxies | None = None,
     limits: Limits | None = None,
+    ids: SessionIds | None = None,
+    drain: float = 0,
     ready: Callable[[], None],
     shutdown: Shutdown,
 ) -> None:
     """Serve clients on `listener` until `shutdown` begins; call `ready` once requests are accepted.
 
     A response without its answer after `poll_after` seconds (0: never) is ended for its client to
-    come back, if the client's revision allows that.
+    come back, if the client's revision allows that. At shutdown no session is opened any more, and
+    requests in progress get `drain` seconds; `ids` lets sessions go on in the next process.
     """
     app = HttpServer(
         open_connection,
@@ -78,12 +84,13 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         clock=time.monotonic,
         poll_after=poll_after,
         proxies=proxies,
+        ids=ids,
     )
     config = _config(app, limits or Limits.of_files(most_files()))
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)
-        tasks.start_soon(_stop, server, app, shutdown)
+        tasks.start_soon(_stop, server, app, shutdown, drain)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
 
@@ -120,11 +127,27 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
     return cast("type[asyncio.Protocol]", made)
 
 
-async def _stop(server: uvicorn.Server, app: HttpServer, shutdown: Shutdown) -> None:
-    """At shutdown end the streams, and the answers `LAST_ANSWERS` seconds later or when pressed."""
+async def _stop(server: uvicorn.Server, app: HttpServer, shutdown: Shutdown, drain: float) -> None:
+    """At shutdown let requests in progress end, then end the streams, then what is left.
+
+    Requests in progress have `drain` seconds, and `LAST_ANSWERS` more once the streams have ended;
+    none when pressed.
+    """
     await shutdown.begun.wait()
+    app.is_draining = True
+    await _drain(app, shutdown, drain)
     server.should_exit = True
     app.end_streams()
     with anyio.move_on_after(LAST_ANSWERS):
         await shutdown.pressed.wait()
     app.end_answers()
+
+
+async def _drain(app: HttpServer, shutdown: Shutdown, most: float) -> None:
+    """Return once no request is in progress, when pressed, or after `most` seconds."""
+    if most and app.is_busy:
+        log.info("ending: waits for requests in progress", at_most=most)
+    with anyio.move_on_after(most):
+        while app.is_busy and not shutdown.pressed.is_set():
+            with anyio.move_on_after(_LOOK_AGAIN):
+                await shutdown.pressed.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
@@ -22,11 +21,12 @@ class Sessions:
 
     An owner at its limit loses a session of its own that never made a call and has nothing in
     flight. From nine tenths of `most` on, the owner with the most sessions without a call loses one
-    of these.
+    of these. `ended` is told the id of each session that has ended.
     """
 
-    def __init__(self, clock: Callable[[], float], most: int) -> None:
+    def __init__(self, clock: Callable[[], float], most: int, ended: Callable[[str], None]) -> None:
         self._clock = clock
+        self._ended = ended
         self._most = most
         self._share = max(1, most // 2)
         self._near = most - most // 10
@@ -60,15 +60,13 @@ class Sessions:
             self.end(key)
         return key is not None
 
-    def add(self, session: HttpSession, owner: str) -> str:
-        """Add a session and return its new id; there must be room, see `full`."""
-        key = secrets.token_hex(16)
+    def add(self, session: HttpSession, owner: str, key: str) -> None:
+        """Add a session with the id `key`; there must be room, see `full`."""
         self._sessions[key] = session
         self._owner_of[key] = owner
         own = self._owned.setdefault(owner, _Owned())
         own.keys.add(key)
         own.unused[key] = session
-        return key
 
     def find(self, key: str | None) -> HttpSession | None:
         """Return the session with this id, or None; the session counts as just used."""
@@ -96,6 +94,7 @@ class Sessions:
         owned.unused.pop(key, None)
         if not owned.keys:
             del self._owned[owner]
+        self._ended(key)
         session.close(why)
 
     def expire(self, idle: float) -> None:

@@ -82,10 +82,12 @@ class Client:
 
     async def answer(self) -> tuple[int, bytes]:
         """Return the status and the body of the next answer."""
-        head = (await self._until(b"\r\n\r\n")).lower()
+        written = await self._until(b"\r\n\r\n")
+        head = written.lower()
         status = int(head.split(b" ")[1])
         if b"mcp-session-id: " in head:
-            self.key = head.split(b"mcp-session-id: ")[1].split(b"\r\n")[0].decode()
+            at = head.index(b"mcp-session-id: ") + len(b"mcp-session-id: ")
+            self.key = written[at:].split(b"\r\n")[0].decode()
         if b"content-length: " not in head:
             return status, await self._until(b"\r\n0\r\n\r\n")
         size = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])

@@ -1,0 +1,121 @@
+"""The legacy sessions of one endpoint: opened by `initialize`, found by id, or adopted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from hub.jsonrpc.messages import Notification
+from hub.protocol.constants import LIST_CHANGED
+from hub.server.connection import ConnectionFactory
+from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.event_store import EventStore
+from hub.server.http.event_streams import NotificationStream
+from hub.server.http.legacy import HttpSession
+from hub.server.http.resumption import ResumableStreams
+from hub.server.http.sessions import Sessions
+from hub.sessions.client import Client
+
+
+class NoRoomForSession(Struct, frozen=True):
+    """Why no session is opened or adopted now; its client may try again later."""
+
+    why: str
+
+
+class LegacySessions:
+    """Opens, adopts, finds and ends sessions; no more than `most` at a time.
+
+    A response without its answer after `poll_after` seconds (0: never) is ended for its client to
+    come back.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
+        self,
+        open_connection: ConnectionFactory,
+        principal: str,
+        ids: SessionIds,
+        *,
+        clock: Callable[[], float],
+        most: int,
+        poll_after: float = 0,
+    ) -> None:
+        self._open_connection = open_connection
+        self._principal = principal
+        self._ids = ids
+        self._clock = clock
+        self._poll_after = poll_after
+        self._events = EventStore(clock)
+        self._open = Sessions(clock, most, self._ended)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter(self._open)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress, other than open notification streams."""
+        return any(session.is_busy for session in self._open)
+
+    def find(self, key: str | None) -> HttpSession | None:
+        """Return the session with this id that is open here, or None."""
+        return self._open.find(key)
+
+    def opened(
+        self, client: Client | None, owner: str, tasks: TaskGroup
+    ) -> tuple[str, HttpSession] | NoRoomForSession:
+        """Open a session for a handshake, and return its id with it; `client` is what it said."""
+        full = self._open.full(owner)
+        if full is not None:
+            return NoRoomForSession(full)
+        key = self._ids.made_for(client, self._principal)
+        return key, self._added(key, owner, tasks, first_stream=1)
+
+    async def adopted(
+        self, key: str, owner: str, tasks: TaskGroup
+    ) -> HttpSession | NoRoomForSession | None:
+        """Go on with a session of another process; None if its id may not be adopted.
+
+        It counts as a new session. Its client may have missed anything: it is told to list again.
+        """
+        client = self._ids.opened(key, self._principal)
+        if client is None:
+            return None
+        full = self._open.full(owner)
+        if full is not None:
+            return NoRoomForSession(full)
+        # No stream of this process has the number of an earlier one: clients come back by numbers.
+        session = self._added(key, owner, tasks, first_stream=int(self._ids.clock() * 1000))
+        session.is_adopted = True
+        session.speaks(client.version)
+        session.connection.adopt(client)
+        for method in LIST_CHANGED:
+            await session.notification_stream.send(Notification(method, {}))
+        return session
+
+    def _added(self, key: str, owner: str, tasks: TaskGroup, *, first_stream: int) -> HttpSession:
+        journal = self._events.journal()
+        stream = NotificationStream(journal)
+        streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))
+        connection = self._open_connection(stream, tasks, self._principal)
+        session = HttpSession(connection, stream, streams, self._clock)
+        self._open.add(session, owner, key)
+        return session
+
+    def end(self, key: str, why: str | None = None) -> None:
+        """End a session if it is open; `why` is told to its requests under way."""
+        self._open.end(key, why)
+
+    def expire(self, idle: float) -> None:
+        """End the sessions that were idle for more than `idle` seconds; drop old events."""
+        self._events.expire()
+        self._open.expire(idle)
+
+    def forget(self) -> None:
+        """Forget all sessions without ending them."""
+        self._open.forget()
+
+    def _ended(self, key: str) -> None:
+        self._ids.end(key, self._principal)
