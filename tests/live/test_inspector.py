@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -57,6 +58,7 @@ def inspect(
     request: pytest.FixtureRequest, tmp_path: Path, npm_program: Callable[[str], str]
 ) -> Inspector:
     """Speak to the hub over each transport, and to a shared one."""
+    directories = {name: os.environ[name] for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")}
     entry: dict[str, Any] = (
         {"type": "streamable-http", "url": request.getfixturevalue("url")}
         if request.param == "http"
@@ -64,7 +66,7 @@ def inspect(
             "command": ROOTS_HUB,
             "args": [request.param, "--config", request.getfixturevalue("config")],
             # The Inspector passes next to nothing on; what is tested is this tree.
-            "env": {"PYTHONPATH": str(PROJECT)},
+            "env": {"PYTHONPATH": str(PROJECT), **directories},
         }
     )
     return Inspector(npm_program("mcp-inspector"), tmp_path, entry)
