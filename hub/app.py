@@ -166,11 +166,13 @@ class View(Struct, eq=False):
 class Hub:
     """A running hub: what all its clients share, and its views of the config.
 
-    `own` is the view for this process's environment, if clients are served by it. `prepare` is
-    called before the first view that launches servers.
+    `own` is the view for this process's environment, if clients are served by it, and `own_watch`
+    takes over the changes of its config. `prepare` is called before the first view that launches
+    servers.
     """
 
     own: View
+    own_watch: ConfigWatch
 
     def __init__(
         self,
@@ -332,7 +334,8 @@ async def running_hub(
     configured = _configured(config, setting, machine)
     async with open_hub(machine, shutdown, open_child) as hub:
         hub.own = hub.view(config, setting, machine, configured)
-        async with watching(hub.watch(hub.own), shutdown.asked_to_reload):
+        watch = hub.own_watch = hub.watch(hub.own)
+        async with watching(watch, shutdown.asked_to_reload):
             yield hub
 
 

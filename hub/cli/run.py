@@ -17,7 +17,7 @@ import structlog
 from msgspec import structs
 from msgspec.structs import replace
 
-from hub.app import Setting, connection_builder, running_hub, this_machine
+from hub.app import Hub, Setting, connection_builder, running_hub, this_machine
 from hub.cli.hubs.attach import AttachOptions, attached_to
 from hub.cli.options import (
     Subparsers,
@@ -222,11 +222,20 @@ async def _serve_stdio(
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
+        tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         if tell is not None:
             tell(hub.services.operator.roots())
         await serve_stdio(connection_builder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
+
+
+async def _answer_inquiries(hub: Hub, setting: Setting, shutdown: Shutdown) -> None:
+    if setting.watched is not None:
+        await anyio.sleep(1)  # no client waits for this, not even for its import
+        from hub.cli.hubs.inquiries import answer_inquiries  # noqa: PLC0415 - as said
+
+        await answer_inquiries(hub, setting, shutdown)
 
 
 async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
@@ -250,7 +259,9 @@ async def _serve_http(
     async with (
         ended_by_signals() as shutdown,
         running_hub(config, setting, shutdown=shutdown) as hub,
+        anyio.create_task_group() as tasks,
     ):
+        tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         hub.follow(partial(_follow, gatekeeper, proxies))
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
@@ -265,6 +276,7 @@ async def _serve_http(
             ready=partial(_announce, url, token, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
+        tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
 

@@ -25,6 +25,15 @@ class ConfigState(Struct, frozen=True):
     waiting: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
 
+    def to_json(self) -> JsonObject:
+        """Return all of it, for the operator."""
+        return {
+            "file": self.file,
+            "error": self.error,
+            "waiting": list(self.waiting),
+            "restart": list(self.restart),
+        }
+
     def shown(self) -> JsonObject | None:
         """Return what a model may read of it: names of keys and no values; None without a file."""
         if self.file is None:

@@ -106,6 +106,9 @@ def _running(options: Namespace) -> list[RunningHub]:
     for name in directory.names():
         place = HubPlace(directory, name)
         said = _asked(place, "status")
+        if said is None and name.startswith("run-"):
+            place.remove("sock")  # its process was killed, and no other hub has this name
+            place.remove("key")
         if said is not None and (wanted is None or wanted == said.get("serves")):
             found.append(RunningHub(place, said))
     return found
@@ -159,6 +162,7 @@ def lines_of(said: JsonObject) -> list[str]:
         f"  process {said.get('pid')}, roots-hub {said.get('version')}, up "
         f"{_time(said.get('uptime'))}, {_size(said.get('memory'))}",
         f"  log: {said.get('log') or 'its stderr'}",
+        *_of_config(object_or_empty(said.get("config"))),
         f"  clients: {len(clients)}",
         *(f"    process {one.get('pid')} in {one.get('directory')}" for one in clients),
         f"  servers: {len(children)}",
@@ -167,6 +171,19 @@ def lines_of(said: JsonObject) -> list[str]:
         head = ("SERVER", "STATE", "PID", "USERS", "MEMORY", "UP", "ROOTS")
         lines += _table([head, *(_child(one) for one in children)])
     return lines
+
+
+def _of_config(said: JsonObject) -> Iterable[str]:
+    """Yield what is wrong with the config file, what waits for the user, and for a restart."""
+    if said.get("error"):
+        yield f"  config: not taken over: {said['error']}"
+    for key, text in (
+        ("waiting", "waits for `roots-hub reload`"),
+        ("restart", "waits for a restart"),
+    ):
+        keys = said.get(key)
+        if isinstance(keys, list) and keys:
+            yield f"  config: {text}: {', '.join(map(str, keys))}"
 
 
 def _rows(found: Json) -> list[JsonObject]:

@@ -110,7 +110,11 @@ class ViewOfEach:
         return next(iter((*wrong, *new, *reports)), ReloadReport(self._options.config))
 
     def status(self) -> JsonObject:
-        return {"children": self._hub.children_now()}
+        state = next((view.services.config_file.state for view in self._views), None)
+        return {
+            "children": self._hub.children_now(),
+            "config": None if state is None else state.to_json(),
+        }
 
 
 def main(arguments: Sequence[str]) -> int:
