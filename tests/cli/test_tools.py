@@ -157,5 +157,5 @@ def test_a_config_in_this_directory_has_to_be_named(
     (tree / "hub.yaml").write_text("version: 1\n")
     monkeypatch.chdir(tree)
     for command in (("tools",), ("call", "a.b")):
-        with pytest.raises(ConfigError, match="no config\nThere is one here: --config hub.yaml"):
+        with pytest.raises(ConfigError, match=r"no config\nThere is one here: --config hub\.yaml"):
             run(*command)
