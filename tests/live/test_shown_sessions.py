@@ -12,7 +12,13 @@ from tests.conftest import PROJECT
 from tests.kit.pages import README, Block, Terminal, blocks, is_shown, shown_in
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
-NOT_RUN = ("pipx install", "cp .mcp.json", "roots-hub check --config servers.json")
+NOT_RUN = (
+    "uv tool",
+    "pipx install",
+    "python3 -m venv",
+    "cp .mcp.json",
+    "roots-hub check --config servers.json",
+)
 """What installs the hub, and what needs a client's config."""
 
 
