@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import plistlib
 import re
@@ -152,3 +153,16 @@ def test_every_option_that_is_named_exists() -> None:
         for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", code)
     }
     assert named - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lists_and_tables_begin_after_an_empty_line(page: Path) -> None:
+    """GitHub shows them without one as well; the site does not."""
+    lines = prose(page).splitlines()
+    marks = re.compile(r"- |\d+\. |  |\|")
+    glued = [
+        line
+        for before, line in itertools.pairwise(lines)
+        if re.match(r"- |\d+\. |\|", line) and before.strip() and not marks.match(before)
+    ]
+    assert glued == []
