@@ -188,8 +188,11 @@ def with_helps(page: str) -> str:
     made = [head]
     for part in parts:
         if (name := part[4:].partition("`")[0]) in real:
-            shown = f"```text\n{real.pop(name)}```"
-            made.append(_BLOCK.sub(lambda _, shown=shown: shown, part, count=1))
+            text, found = real.pop(name), _BLOCK.search(part)
+            # Versions of Python break a long usage at different words.
+            is_same = found is None or found[1].split() == text.split()
+            shown = f"```text\n{text}```"
+            made.append(part if is_same else _BLOCK.sub(lambda _, new=shown: new, part, count=1))
     made += [f"\n## `{name}`\n\n```text\n{text}```\n" for name, text in real.items()]
     return "".join(made)
 
