@@ -73,7 +73,7 @@ _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: one
+    `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
     client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
     log goes beside stderr.
     """
@@ -248,9 +248,10 @@ class Hub:
             take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
-        view.config, view.services.audit = config, audit
+        before, view.config, view.services.audit = view.config, config, audit
         view.services.take(made)
-        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and config.roots.fallback:
+        is_changed = config.roots.fallback != before.roots.fallback
+        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and is_changed:
             log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)
 
 
