@@ -24,12 +24,13 @@ CONFINED := .confinement
 LOWEST := .lowest
 SUITES := .conformance
 CLIENTS_DIR := .clients
-WHOLE_PROGRAMS := live test_packaging.py test_readme.py
+DOCS := .docs
+WHOLE_PROGRAMS := live test_packaging.py
 # A file's tests stay together: they share what they start.
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions fmt lock clean
+.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions docs fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -52,6 +53,7 @@ help:
 	@echo 'make misbehaving  what a server that misbehaves costs the others, in many ways of doing so'
 	@echo 'make instructions  how many instructions a call takes, beside a bare relay (needs valgrind)'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
+	@echo 'make docs     the pages of docs/ as a site in $(DOCS)/site; a broken link fails'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
 	@echo 'make fmt      format and sort imports'
@@ -180,6 +182,17 @@ $(BENCH)/yardstick.stamp: bench/yardstick.txt
 	$(BENCH)/yardstick/bin/python -m pip --disable-pip-version-check --quiet install -r bench/yardstick.txt
 	@touch $@
 
+# Colours off: a broken link is shown with each letter of its line in a colour of its own.
+docs: $(DOCS)/.stamp
+	NO_COLOR=1 $(DOCS)/bin/zensical build --config-file mkdocs.yml --clean --strict
+	@echo 'make docs: the site is in $(DOCS)/site; to read it while writing: $(DOCS)/bin/zensical serve --config-file mkdocs.yml'
+
+$(DOCS)/.stamp: requirements-docs.txt | $(VENV)/pyvenv.cfg
+	$(PIP) install uv==$(UV_VERSION)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(DOCS)
+	$(BIN)/uv pip sync --quiet --require-hashes --python $(DOCS) $<
+	@touch $@
+
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -223,6 +236,7 @@ lock: $(VENV)/pyvenv.cfg
 	$(COMPILE) pyproject.toml --output-file requirements.txt
 	$(COMPILE) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
 	$(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements-build.txt
+	$(COMPILE) --group docs --output-file requirements-docs.txt
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
 	$(if $(NPM),npm install --prefix tests/conformance --package-lock-only --loglevel=error)
 	$(COMPILE) tests/clients/requirements/python-1.in --output-file tests/clients/requirements/python-1.txt
@@ -232,5 +246,5 @@ lock: $(VENV)/pyvenv.cfg
 	$(if $(NPM),npm install --prefix tests/clients --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(SUITES) $(CLIENTS_DIR) $(CONFINED) $(LOWEST) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(SUITES) $(CLIENTS_DIR) $(CONFINED) $(LOWEST) $(DOCS) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

@@ -27,6 +27,9 @@ DIRECT = {
         *(each for each in GROUPS["dev"] if isinstance(each, str)),
     ],
 }
+APART = {"requirements-docs.txt": GROUPS["docs"]}
+"""The locks of environments that have no part of the hub's."""
+LOCKS = {**DIRECT, **APART}
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -40,10 +43,10 @@ def image() -> list[tuple[str, str]]:
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
 
 
-@pytest.mark.parametrize("lock", DIRECT)
+@pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_pins_what_the_project_asks_for(lock: str) -> None:
     pinned = pins(lock)
-    for wanted in map(Requirement, DIRECT[lock]):
+    for wanted in map(Requirement, LOCKS[lock]):
         assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
 
 
@@ -53,7 +56,7 @@ def test_the_locks_can_be_installed_side_by_side() -> None:
         assert pins(lock).items() <= everything.items()
 
 
-@pytest.mark.parametrize("lock", DIRECT)
+@pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_has_hashes_and_no_address(lock: str) -> None:
     text = (PROJECT / lock).read_text()
     assert text.count("==") <= text.count("--hash=sha256:")
@@ -73,7 +76,14 @@ def test_a_source_distribution_has_what_its_readme_and_its_tests_need() -> None:
     packed = {file.relative_path for file in SdistBuilder(str(PROJECT)).recurse_included_files()}
     linked = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", (PROJECT / "README.md").read_text())
     assert linked
-    assert {*linked, *DIRECT, "Makefile", "package-lock.json", "tests/test_packaging.py"} <= packed
+    assert {
+        *linked,
+        *LOCKS,
+        "Makefile",
+        "mkdocs.yml",
+        "package-lock.json",
+        "tests/test_packaging.py",
+    } <= packed
     hidden = {name for name in packed if name.startswith(".")}
     assert hidden <= {".dockerignore", ".gitignore", ".npmrc"}, "what tools leave behind is none"
 

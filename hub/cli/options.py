@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -11,9 +12,11 @@ from typing import Protocol, TypeVar, TypeVarTuple
 
 import anyio
 
+from hub.app import Setting
 from hub.config.fields import LoadContext
-from hub.config.load import config_source, load_config
+from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
+from hub.config.operator_roots import roots_in
 from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
@@ -115,6 +118,23 @@ def log_to_file(path: Path) -> ThreadedLog:
         file.write(text.encode("utf-8", "replace"))
 
     return ThreadedLog(write)
+
+
+def file_server_config() -> HubConfig:
+    """Return the config of a hub that was given none: the embedded file server."""
+    config = config_from_command(
+        # -P: import no module from the served directory.
+        [sys.executable, "-P", "-m", "hub.file_server.server", "${roots}"],
+        load_context(),
+    )
+    return config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
+
+
+def file_server_setting(options: Namespace) -> Setting:
+    """Return the setting of the embedded file server: it reaches --root, else this directory."""
+    from_environment = roots_in(os.environ)
+    given = options.root or ([] if from_environment else ["."])
+    return Setting(given=given, ceiling=given or from_environment)
 
 
 def log_file_of(options: Namespace) -> str | None:

@@ -23,6 +23,8 @@ from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
+    file_server_config,
+    file_server_setting,
     load_context,
     log_file_of,
     run_loop,
@@ -31,7 +33,6 @@ from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal_questions import trusted_digest
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, Listen
-from hub.config.operator_roots import roots_in
 from hub.config.own_files import record_key
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
@@ -168,7 +169,7 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting, str | None]:
         digest = trusted_digest(trust_record(this_machine(os.environ)))
         source = FOUND if digest is not None else None
     if source is None:
-        return *_embedded(options.root), None
+        return file_server_config(), file_server_setting(options), None
     context = load_context(digest)
     is_inline = source.lstrip().startswith("{")
     # Looked at before it is loaded: what changes later is then noticed.
@@ -197,18 +198,6 @@ def _wrap(options: Namespace) -> int:
     setting = Setting(given=options.root, log_file=log_file_of(options))
     run_loop(_serve_stdio, config, setting, None)
     return 0
-
-
-def _embedded(roots: list[str]) -> tuple[HubConfig, Setting]:
-    from_environment = roots_in(os.environ)
-    given = roots or ([] if from_environment else ["."])
-    config = config_from_command(
-        # -P: import no module from the served directory.
-        [sys.executable, "-P", "-m", "hub.file_server.server", "${roots}"],
-        load_context(),
-    )
-    named = config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
-    return named, Setting(given=given, ceiling=given or from_environment)
 
 
 async def _serve_stdio(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn, cast
 
 import anyio
+from msgspec.structs import replace
 
 from hub.app import Setting
 from hub.calls.builtin_tools import GET_ROOTS
@@ -16,6 +19,8 @@ from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
+    file_server_config,
+    file_server_setting,
     log_file_of,
     required_config,
     run_loop,
@@ -23,7 +28,9 @@ from hub.cli.options import (
 )
 from hub.cli.own_client import OwnClient, own_client
 from hub.cli.tool_names import named_tool
+from hub.config.load import config_source
 from hub.config.models import HubConfig
+from hub.config.trust import found_in
 from hub.errors import HubError, RouteError
 from hub.legible import legible, on_one_line
 from hub.values import Json, JsonObject, ServerName
@@ -35,7 +42,7 @@ def register(subparsers: Subparsers) -> None:
         "tools",
         help="list the tools of a config's servers, by the names that clients see",
         description="Start the servers of a config and list their tools. Exit code 1: a server "
-        "could not be started.",
+        "could not be started. Without a config: the embedded file server's.",
     )
     add_config_option(tools)
     add_root_option(tools)
@@ -45,7 +52,8 @@ def register(subparsers: Subparsers) -> None:
         "call",
         help="call a tool through the hub, guard and all",
         description="Call a tool as a client without roots would. Exit code 1: the result is an "
-        "error, a refusal included.",
+        "error, a refusal included. Without a config: one of the embedded file server, on the "
+        "current directory (or on the --root folders).",
     )
     call.add_argument("call", metavar="SERVER.TOOL", help="or the public name: SERVER__TOOL")
     call.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
@@ -55,20 +63,21 @@ def register(subparsers: Subparsers) -> None:
     call.set_defaults(perform=_call, usage_error=call.error, usual_log_level="warning")
 
 
-def _setting(options: Namespace) -> Setting:
-    watched, log_file = watched_config(options), log_file_of(options)
-    return Setting(given=options.root, watched=watched, log_file=log_file)
-
-
-def _config(options: Namespace) -> HubConfig:
-    config, warnings = required_config(options)
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    return config
+def _chosen(options: Namespace) -> tuple[HubConfig, Setting]:
+    """Return the config, and how it is used: without one, the embedded file server as for `run`."""
+    if config_source(options.config, os.environ) is None and not found_in(Path.cwd()):
+        config, setting = file_server_config(), file_server_setting(options)
+    else:
+        watched = watched_config(options)
+        config, warnings = required_config(options)
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        setting = Setting(given=options.root, watched=watched)
+    return config, replace(setting, log_file=log_file_of(options))
 
 
 def _tools(options: Namespace) -> int:
-    tools, failed = run_loop(_listed, _config(options), _setting(options))
+    tools, failed = run_loop(_listed, *_chosen(options))
     print(json.dumps(tools, indent=2) if options.json else "\n".join(map(_shown, tools)))
     for name, why in failed.items():
         print(f"{name}: {legible(why)}", file=sys.stderr)
@@ -113,11 +122,11 @@ def _shown(tool: JsonObject) -> str:
 
 
 def _call(options: Namespace) -> int:
-    config = _config(options)
+    config, setting = _chosen(options)
     found = named_tool(options.call, config.servers, config.names)
     if found is None or found[0] not in config.servers:
         _no_tool(options, config)
-    result = run_loop(_called, config, _setting(options), *found, _arguments(options))
+    result = run_loop(_called, config, setting, *found, _arguments(options))
     print(json.dumps(result, indent=2) if options.json else "\n".join(_texts(result)))
     return 1 if result.get("isError") is True else 0
 

@@ -29,7 +29,7 @@ MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""Error code of servers of the handshake era; modern clients get INVALID_PARAMS instead."""
+"""Error code of legacy servers; modern clients get INVALID_PARAMS instead."""
 
 CALLS: Final = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """The requests that go to one child and whose arguments can name paths."""

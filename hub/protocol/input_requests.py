@@ -10,9 +10,9 @@ from hub.values import Json, JsonObject, object_or_empty
 SAMPLING: Final = "sampling/createMessage"
 ELICITATION: Final = "elicitation/create"
 ELICITED: Final = "notifications/elicitation/complete"
-"""Tells a client of the handshake era that a URL elicitation is completed."""
+"""Tells a legacy client that a URL elicitation is completed."""
 URL_NEEDED: Final = -32042
-"""Error code of a handshake-era server: the user must visit a URL, then the client calls again."""
+"""Error code of a legacy server: the user must visit a URL, then the client calls again."""
 FOR_CLIENTS: Final = {SAMPLING: "sampling", ELICITATION: "elicitation"}
 """The requests of children to clients, and the client capability that each needs."""
 ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -99,7 +99,7 @@ def needed(method: str, params: JsonObject) -> JsonObject:
 
 
 def in_modern_words(method: str, params: JsonObject) -> JsonObject:
-    """Return the params of a handshake-era request for a modern client.
+    """Return the params of a legacy request for a modern client.
 
     `elicitationId` is removed: modern clients are not told when a URL elicitation is completed.
     """
@@ -109,7 +109,7 @@ def in_modern_words(method: str, params: JsonObject) -> JsonObject:
 
 
 def in_legacy_words(method: str, params: JsonObject, elicitation: str) -> JsonObject:
-    """Return the params of a modern child's request for a client of the handshake era.
+    """Return the params of a modern child's request for a legacy client.
 
     A URL elicitation gets the id `elicitation`, which the later completion notification names.
     """
@@ -119,7 +119,7 @@ def in_legacy_words(method: str, params: JsonObject, elicitation: str) -> JsonOb
 
 
 def urls_needed(error: JsonObject) -> tuple[JsonObject, ...]:
-    """Return the URL elicitations in a handshake-era error; empty if it is another error."""
+    """Return the URL elicitations in a legacy error; empty if it is another error."""
     listed = object_or_empty(error.get("data")).get("elicitations")
     if error.get("code") != URL_NEEDED or not isinstance(listed, list):
         return ()

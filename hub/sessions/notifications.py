@@ -119,7 +119,7 @@ class ClientNotifier:
             self.send(wanted, outlet, send_queue)
 
     def _as_told(self, spec: ServerSpec, notification: Notification) -> Notification | None:
-        """Return the notification for a client of the handshake era; None if it is not for it."""
+        """Return the notification for a legacy client; None if it is not for it."""
         method = notification.method
         if method in LIST_CHANGED or self._is_wanted_log(notification):
             return notification

@@ -136,7 +136,26 @@ def test_bad_usage_ends_with_two(
     assert f"error: {said}" in capsys.readouterr().err
 
 
-def test_a_config_is_needed() -> None:
+def test_without_a_config_the_embedded_file_server_is_called(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tree / "project")
+    assert run("call", "files.read_file", "--arguments", '{"path": "a.txt"}') == 0
+    assert capsys.readouterr().out == "x\n"
+    outside = json.dumps({"path": f"{tree}/docs/b.md"})
+    assert run("call", "files.read_file", "--arguments", outside) == 1
+    assert "is outside the allowed roots boundaries" in capsys.readouterr().out
+    given = ("--root", str(tree / "docs"), "--arguments", outside)
+    assert run("call", "files.read_file", *given) == 0
+    assert run("tools") == 0
+    assert "read_file" in capsys.readouterr().out
+
+
+def test_a_config_in_this_directory_has_to_be_named(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "hub.yaml").write_text("version: 1\n")
+    monkeypatch.chdir(tree)
     for command in (("tools",), ("call", "a.b")):
-        with pytest.raises(ConfigError, match="no config"):
+        with pytest.raises(ConfigError, match=r"no config\nThere is one here: --config hub\.yaml"):
             run(*command)

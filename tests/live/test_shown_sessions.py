@@ -1,0 +1,73 @@
+"""The commands of README.md and of the tutorial, run as they stand there, in an empty home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.kit.pages import README, Block, Terminal, blocks, is_shown, shown_in
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+NOT_RUN = (
+    "uv tool",
+    "pipx install",
+    "python3 -m venv",
+    "cp .mcp.json",
+    "roots-hub check --config servers.json",
+)
+"""What installs the hub, and what needs a client's config."""
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    programs, home = tmp_path / "bin", tmp_path / "home/user"
+    programs.mkdir()
+    home.mkdir(parents=True)
+    (programs / "roots-hub").symlink_to(PROJECT / ".venv/bin/roots-hub")
+    return Terminal(home, {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT)})
+
+
+def play(terminal: Terminal, block: Block) -> int:
+    """Run the commands of a block, and return how many were."""
+    run = [one for one in shown_in(block) if not one.command.startswith(NOT_RUN)]
+    for shown in run:
+        output = terminal.run(shown.command)
+        assert is_shown(output, shown.output), f"$ {shown.command}\n{output}"
+    return len(run)
+
+
+def shells(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language == "console"]
+
+
+def test_a_newcomer_gets_from_the_readme_to_an_allowed_and_a_refused_call(
+    terminal: Terminal,
+) -> None:
+    first, *others = shells(README)
+    assert sum(play(terminal, block) for block in others) == 3
+    assert play(terminal, first) == 3
+
+
+def test_the_guards_page_explains_as_the_command_does(terminal: Terminal) -> None:
+    terminal.run("mkdir project && cd project")
+    assert sum(play(terminal, block) for block in shells(PROJECT / "docs/guard.md")) == 1
+
+
+def test_the_tutorial_works_step_by_step(
+    terminal: Terminal, npm_program: Callable[[str], str]
+) -> None:
+    # What npx would download is installed here.
+    npx = terminal.home.parent.parent / "bin/npx"
+    npx.write_text(f'#!/bin/sh\nshift 2\nexec "{npm_program("mcp-server-filesystem")}" "$@"\n')
+    npx.chmod(0o755)
+    ran = 0
+    for block in blocks(PROJECT / "docs/tutorial.md"):
+        if block.language == "yaml":
+            Path(terminal.directory, "hub.yaml").write_text(block.text)
+        elif block.language == "console":
+            ran += play(terminal, block)
+    assert ran == 16
