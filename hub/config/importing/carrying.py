@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -170,13 +170,19 @@ def _placed(server: ParsedConfig, directory: Path) -> ParsedConfig:
     for key in ("command", "cwd"):
         text = made.get(key)
         is_place = isinstance(text, str) and (key == "cwd" or bool({"/", "\\"} & set(text)))
-        if is_place and not str(text).startswith(("~", "${")) and not Path(str(text)).is_absolute():
+        if is_place and not _is_fixed(str(text)):
             made[key] = str(directory / str(text))
     if isinstance(made.get("env"), dict):
         made["env"] = {key: _text(one) for key, one in made["env"].items()}
     if isinstance(made.get("args"), list):
         made["args"] = [_text(one) for one in made["args"]]
     return made
+
+
+def _is_fixed(path: str) -> bool:
+    """Return whether a path does not depend on a directory."""
+    is_absolute = Path(path).is_absolute() or PureWindowsPath(path).is_absolute()
+    return is_absolute or path.startswith(("~", "${"))
 
 
 def _text(value: object) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias, cast
@@ -17,8 +16,9 @@ from hub.config.installing.unsafe import awkward
 from hub.config.source.documents import Form
 from hub.config.source.mistakes import SyntaxMistakesError
 from hub.config.source.strict_json import read_json
+from hub.config.source.toml import read_toml
 
-Entry: TypeAlias = Mapping[str, Any]
+ClientEntry: TypeAlias = Mapping[str, Any]
 """A server of a client's config, as parsed."""
 
 
@@ -72,7 +72,7 @@ def parsed(text: str, form: Form) -> dict[str, Any]:
     if form == "json":
         found = read_json(text)
     elif form == "toml":
-        found = tomllib.loads(text)
+        found = read_toml(text)
     else:
         try:
             found = yaml.safe_load(text)
@@ -94,7 +94,12 @@ def section_of(raw: Mapping[str, Any], section: Sequence[str]) -> dict[str, Any]
 
 
 def installed(  # noqa: PLR0913, PLR0917 - a text, a place in it, and what comes there
-    text: str, form: Form, section: Sequence[str], name: str, entry: Entry, moved: Iterable[str]
+    text: str,
+    form: Form,
+    section: Sequence[str],
+    name: str,
+    entry: ClientEntry,
+    moved: Iterable[str],
 ) -> tuple[str, Installation]:
     """Return the text with the hub's entry and without the servers in `moved`, and the record.
 
@@ -142,7 +147,7 @@ def uninstalled(text: str, form: Form, record: Installation) -> str:
     return _taken_out(text, form, record)
 
 
-def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: Entry) -> str:
+def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
     """Return the text with one more entry, of which nothing is recorded.
 
     Raises: ConfigError if the text cannot be changed safely.
@@ -174,7 +179,7 @@ def _taken_out(text: str, form: Form, record: Installation) -> str:
         new = _without(new, form, record.section, record.name)
     for name, value in record.moved.items():
         if name not in servers:
-            new = _with(new, form, record.section, name, cast("Entry", value))
+            new = _with(new, form, record.section, name, cast("ClientEntry", value))
     if record.has_made_section and form != "toml":
         raw = parsed(new, form)
         if _is_there(raw, record.section) and not section_of(raw, record.section):
@@ -194,7 +199,7 @@ def _expected(text: str, form: Form, record: Installation) -> dict[str, Any]:
     return raw
 
 
-def _with(text: str, form: Form, section: Sequence[str], name: str, value: Entry) -> str:
+def _with(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
     expected = copy.deepcopy(parsed(text, form))
     around: dict[str, Any] = expected
     for key in section:

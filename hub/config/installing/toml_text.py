@@ -11,12 +11,8 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from hub.config.installing.unsafe import awkward
+from hub.config.source.toml import TOKEN
 
-_TOKEN: Final = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\''
-    r"|#[^\n]*|[\[\]{}\n]|[^\s\[\]{}\"'#]+",
-    re.DOTALL,
-)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -62,7 +58,7 @@ def _tables(text: str) -> list[_Table]:
     starts: list[int] = []
     depth, at_start, end = 0, True, 0
     ends: dict[int, int] = {}
-    for token in _TOKEN.finditer(text):
+    for token in TOKEN.finditer(text):
         kind = token[0]
         if kind == "\n":
             at_start = True

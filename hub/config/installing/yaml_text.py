@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
@@ -10,6 +11,8 @@ import yaml
 from hub.config.installing.unsafe import awkward
 from hub.config.source.yaml_flow import flow, scalar
 
+_COMMA_AFTER: Final = re.compile(r"\s*,[ \t]*")
+_COMMA_BEFORE: Final = re.compile(r"\s*,\s*\Z")
 _NULL: Final = "tag:yaml.org,2002:null"
 
 
@@ -47,8 +50,11 @@ def without_member(text: str, section: Sequence[str], name: str) -> Iterator[str
     around = _member(top, section[0]) if section else None
     mapping = top if around is None else around[1]
     found = _member(mapping, name)
-    if found is None or not isinstance(mapping, yaml.MappingNode) or mapping.flow_style:
+    if found is None or not isinstance(mapping, yaml.MappingNode):
         awkward(".".join([*section, name]))
+    if mapping.flow_style:
+        yield _without_in_flow(text, found[0].start_mark.index, _end(text, found[1]))
+        return
     start = text.rfind("\n", 0, found[0].start_mark.index) + 1
     end = _line_end(text, _end(text, found[1]))
     end = end if text[end : end + 1] == "" else text.index("\n", end) + 1
@@ -57,6 +63,14 @@ def without_member(text: str, section: Sequence[str], name: str) -> Iterator[str
         colon = text.index(":", around[0].end_mark.index) + 1
         rest = f"{rest[:colon]} {{}}{rest[colon:]}"
     yield rest
+
+
+def _without_in_flow(text: str, start: int, end: int) -> str:
+    """Return the text without a member of a `{...}`, and without the comma that it had."""
+    if after := _COMMA_AFTER.match(text, end):
+        return text[:start] + text[after.end() :]
+    before = _COMMA_BEFORE.search(text[:start])
+    return text[: start if before is None else before.start()] + text[end:]
 
 
 def block(name: str, value: Mapping[str, object]) -> list[str]:
