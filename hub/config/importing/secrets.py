@@ -63,7 +63,7 @@ class SecretVariables:
         """Return the name of the variable for a value: `wanted`, if no other value has it."""
         base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_").upper() or "SECRET"
         prefix = re.sub(r"\W+", "_", server, flags=re.ASCII).strip("_").upper()
-        longer = base if base.startswith(prefix) else f"{prefix}_{base}"
+        longer = base if base.startswith(f"{prefix}_") else f"{prefix}_{base}"
         number = 1
         name = base if not base[0].isdigit() and base != "SECRET" else longer.lstrip("0123456789_")
         while self._values.get(name, self._environment.get(name, value)) != value:

@@ -20,7 +20,7 @@ from hub.config.load import load_config
 from hub.config.models import RemoteServer, StdioServer
 
 CONFIGS = sorted((Path(__file__).parent / "configs").iterdir())
-SECRET = "s3cr3t"
+MARK = "s3cr3t"
 """What every secret in the configs has in it."""
 LEFT_OUT = {
     "windsurf-24-disabled.json": {"off"},
@@ -33,21 +33,9 @@ LEFT_OUT = {
 """The servers that cannot be carried over: turned off, built in, or an editor's extension."""
 
 
-def quiet(*_: object, **__: object) -> None:
-    """Leave the logs to pytest."""
-
-
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in ("HUB_CONFIG", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
-        monkeypatch.delenv(variable, raising=False)
-    home = tmp_path / "home"
-    (home / "work").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(home / "work")
-    monkeypatch.setattr("hub.system.log.configure_logs", quiet)
-    return home
+def home(own_home: Path) -> Path:
+    return own_home
 
 
 def name_of(config: Path) -> str:
@@ -57,7 +45,7 @@ def name_of(config: Path) -> str:
 def placed(config: Path, home: Path) -> ClientFile:
     """Put a config where its client has it."""
     client = next(one for one in CLIENT_NAMES if config.name.startswith(f"{one}-"))
-    place = UserPlace(home, {}, sys.platform, home / "work")
+    place = UserPlace(home, {}, sys.platform, Path.cwd())
     file = client_file(client, "user", place)
     assert file is not None
     path = file.path.with_name("settings.json") if "settings" in config.name else file.path
@@ -108,7 +96,7 @@ def test_all_servers_are_imported_and_no_secret(
     assert main(["import"]) == 0
     shown = capsys.readouterr().out
     text = Path("hub.yaml").read_text()
-    assert SECRET not in text + shown
+    assert MARK not in text + shown
     assert main(["import", "--json", "--force"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["broken"] == []
@@ -150,7 +138,7 @@ def test_install_and_uninstall_leave_no_byte_changed(
     file = placed(config, home)
     if "settings" in config.name and file.client == "vscode":
         file.path.rename(file.path.with_name("mcp.json"))
-    client_place = UserPlace(home, {}, sys.platform, home / "work")
+    client_place = UserPlace(home, {}, sys.platform, Path.cwd())
     own = client_file(file.client, "user", client_place)
     assert own is not None
     before = tree(home)
