@@ -12,5 +12,6 @@ Read in this order:
 - `run` (`run`, `wrap`) with `terminal_questions` and `served`; `explain`;
 - `check` (`check`, `plan`, `schema`) with `problems`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
-- `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`).
+- `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`);
+- `setup`: `init`, `import`, `install`, `uninstall`.
 """

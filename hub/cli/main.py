@@ -57,10 +57,10 @@ _NO_THREAD: Final = "can't start new thread"
 _EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
 """The exit codes of errors; that of any other is 1."""
 _COMMANDS: Final = {
+    "run": ("run", "wrap"),
+    "setup.starting": ("init",),
     "setup.importing": ("import",),
     "setup.installing": ("install", "uninstall"),
-    "setup.starting": ("init",),
-    "run": ("run", "wrap"),
     "check": ("check", "plan", "schema"),
     "explain": ("explain",),
     "tools": ("tools", "call"),

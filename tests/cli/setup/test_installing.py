@@ -281,7 +281,9 @@ def test_a_file_that_appears_between_preview_and_writing_is_noticed(home: Path) 
 
 def test_a_large_file_is_changed_in_one_place(home: Path) -> None:
     path = home / ".claude.json"
-    projects = {f"/p/{n}": {"history": ['{"x": "\\"}'] * 20, "mcpServers": {}} for n in range(2000)}
+    projects: dict[str, Any] = {
+        f"/p/{n}": {"history": ['{"x": "\\"}'] * 20, "mcpServers": {}} for n in range(2000)
+    }
     path.write_text(json.dumps({"projects": projects, "mcpServers": {}}, indent=2))
     before = path.read_bytes()
     assert main(["install", "claude-code", "--yes"]) == 0
