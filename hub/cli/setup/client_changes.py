@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +178,10 @@ def perform(change: FileChange, record: InstallRecord) -> Path | None:
             else:
                 file.replace(change.after)
         except BaseException:
-            record.set(change.path, change.known)
             if kept is not None:
                 kept.unlink(missing_ok=True)
+            with suppress(StartError):
+                record.set(change.path, change.known)
             raise
     if is_exact:
         _drop_copy(change)
@@ -199,7 +201,8 @@ def _make(change: FileChange, record: InstallRecord) -> None:
     try:
         created(change.path, change.after, 0o600 if change.file.scope == "user" else None)
     except BaseException:
-        record.set(change.path, change.known)
+        with suppress(StartError):
+            record.set(change.path, change.known)
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery
 from hub.config.installing.own_entry import NAME, own_entry
 from hub.config.installing.record import InstallRecord, install_record
-from hub.config.load import config_source, load_config
+from hub.config.load import config_source, is_own_config, load_config
 from hub.config.trust import FOUND, found_in
 from hub.errors import ConfigError, HubError, StartError, UsageError
 from hub.legible import on_one_line
@@ -149,7 +150,11 @@ def _config(options: Namespace) -> Path:
     path = Path(os.path.abspath(Path.cwd() / source))  # noqa: PTH100 - links stay
     if path.exists() or not options.replace:
         context = load_context()
-        load_config(source, LoadContext(context.directory, context.home, _AllSet(os.environ)))
+        context = LoadContext(context.directory, context.home, _AllSet(os.environ))
+        load_config(source, context)
+        if options.replace and not is_own_config(source, context):
+            what = f"{source}: is not a hub.yaml, so no servers can be moved into it"
+            raise ConfigError(what, f"Make one: roots-hub import --from {shlex.quote(source)}")
     return path
 
 
@@ -244,13 +249,15 @@ def _tell(done: Iterable[tuple[_Outcome, Path | None]], options: Namespace) -> N
     for one, kept in done:
         if one.path is None or one.change is None:
             continue
+        known = one.change.made or one.change.known
+        name = options.name if known is None else known.name
         copy = f" (the file from before: {shown(kept)})" if kept is not None else ""
         if is_install:
-            print(f"{one.client}: {options.name} is in {shown(one.path)}{copy}")
+            print(f"{one.client}: {name} is in {shown(one.path)}{copy}")
         elif one.change.after is None:
             print(f"{one.client}: {shown(one.path)}, which install had made, is gone")
         else:
-            print(f"{one.client}: {options.name} is out of {shown(one.path)}{copy}")
+            print(f"{one.client}: {name} is out of {shown(one.path)}{copy}")
     if is_install and any(True for _ in done):
         print("Restart the client, or reload its MCP servers, for it to take effect.")
 

@@ -76,7 +76,7 @@ def _server(one: CarriedServer, confine: str | None) -> Iterator[str]:
 
 
 def _member(key: str, value: object) -> Iterator[str]:
-    if isinstance(value, dict) and key in {"env", "headers"}:
+    if isinstance(value, dict) and value and key in {"env", "headers"}:
         yield f"    {key}:"
         for name, one in cast("Mapping[str, object]", value).items():
             yield f"      {scalar(name)}: {flow(one)}"

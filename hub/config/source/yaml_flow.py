@@ -35,4 +35,6 @@ def flow(value: object) -> str:
     if isinstance(value, dict):
         inner = cast("dict[str, object]", value).items()
         return f"{{{', '.join(f'{scalar(key)}: {flow(one)}' for key, one in inner)}}}"
+    if isinstance(value, float):
+        return yaml.safe_dump(float(value)).split("\n")[0]
     return "null" if value is None else str(value)

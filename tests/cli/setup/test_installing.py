@@ -340,6 +340,37 @@ def test_servers_that_were_imported_before_are_not_added_again(
     assert list(json.loads(cursor.read_text())["mcpServers"]) == ["roots-hub"]
 
 
+def test_no_servers_are_moved_into_another_programs_config(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".mcp.json").write_text(CURSOR)
+    assert main(["install", "cursor", "--replace", "--yes", "--config", ".mcp.json"]) == 3
+    error, fix = capsys.readouterr().err.splitlines()
+    assert error == "roots-hub: .mcp.json: is not a hub.yaml, so no servers can be moved into it"
+    assert fix == "Make one: roots-hub import --from .mcp.json"
+    assert [cursor.read_text(), Path(".mcp.json").read_text()] == [CURSOR, CURSOR]
+
+
+def test_nothing_changes_where_it_cannot_be_recorded(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(os.environ["XDG_STATE_HOME"]).write_text("in the way")
+    assert main(["install", "cursor", "--yes"]) == 1
+    assert "without the record nothing can be taken out again" in capsys.readouterr().err
+    assert cursor.read_text() == CURSOR
+    assert copies(cursor) == []
+
+
+def test_another_name_is_used_and_found_again(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "cursor", "--yes", "--name", "guarded"]) == 0
+    assert "guarded is in ~/.cursor/mcp.json" in capsys.readouterr().out
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert "guarded is out of ~/.cursor/mcp.json" in capsys.readouterr().out
+    assert cursor.read_text() == CURSOR
+
+
 def test_replacing_makes_a_config_where_there_is_none(cursor: Path) -> None:
     Path("hub.yaml").unlink()
     assert main(["install", "cursor", "--replace", "--yes"]) == 0
