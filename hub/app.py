@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -39,14 +39,18 @@ from hub.confinement.startup_check import settle_confinement
 from hub.errors import StartError
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Outlet
-from hub.launch.environments import inherited
-from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import LaunchPlanCache, ResultLimit, RootsSettings, Services
+from hub.sessions.services import (
+    Configured,
+    LaunchPlanCache,
+    ResultLimit,
+    RootsSettings,
+    Services,
+)
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.system.log import is_logged
@@ -57,21 +61,24 @@ from hub.values import JsonObject, ServerName, SessionKey
 log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
+MAX_CHILDREN = 64
+"""The limit on running children, until a config says another."""
 _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
-_OWN_VARIABLES = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
 
 
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: the
-    hub serves one client, over stdio. `log_file` is where the log goes beside stderr.
+    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: one
+    client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
+    log goes beside stderr.
     """
 
     given: Sequence[str] = ()
     ceiling: Sequence[str] = ()
     watched: Watched | None = None
     is_for_one: bool = False
+    is_shared: bool = False
     log_file: str | None = None
 
     @property
@@ -130,26 +137,117 @@ def _home(machine: Machine) -> str | None:
         return home
 
 
-def children_environment(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what children may inherit at most: all but the hub's own token and settings."""
-    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
-    return {
-        key: value
-        for key, value in environment.items()
-        if key not in _OWN_VARIABLES and value != token
-    }
+class View(Struct, eq=False):
+    """How the config is for some clients: for all of a hub's, or for one with its environment."""
+
+    config: HubConfig
+    setting: Setting
+    machine: Machine
+    services: Services
 
 
-def environments(
-    config: HubConfig, servers: Mapping[ServerName, ServerSpec], machine: Machine
-) -> dict[ServerName, Mapping[str, str]]:
-    """Return the environment that each launched server inherits."""
-    base = children_environment(config, machine.environment)
-    return {
-        name: inherited(base, spec.environment, machine.flavour)
-        for name, spec in servers.items()
-        if isinstance(spec.target, LaunchTemplate)
-    }
+class Hub:
+    """A running hub: what all its clients share, and its views of the config.
+
+    `own` is the view for this process's environment, if clients are served by it. `prepare` is
+    called before the first view that launches servers.
+    """
+
+    own: View
+
+    def __init__(
+        self, children: ChildPool, audits: AuditLogs, tasks: TaskGroup, prepare: Callable[[], None]
+    ) -> None:
+        self._children = children
+        self._audits = audits
+        self._tasks = tasks
+        self._prepare = prepare
+        self._followers: list[Callable[[HubConfig], None]] = []
+
+    def follow(self, take: Callable[[HubConfig], None]) -> None:
+        """Call `take` with each config that the hub takes over; it raises as `take` here does."""
+        self._followers.append(take)
+
+    @property
+    def services(self) -> Services:
+        """The parts of its own view."""
+        return self.own.services
+
+    def view(
+        self,
+        config: HubConfig,
+        setting: Setting,
+        machine: Machine,
+        configured: Configured | None = None,
+    ) -> View:
+        """Return a new view; `take` changes it.
+
+        Raises: ConfigError, StartError.
+        """
+        made = configured or _configured(config, setting, machine)
+        if any(isinstance(one, StdioServer) for one in config.servers.values()):
+            self._prepare()
+        self._children.limit(config.max_children, config.max_children_per_session)
+        services = Services(
+            info=INFO,
+            servers=made.servers,
+            names=made.names,
+            left_out=made.left_out,
+            children=self._children,
+            operator=Operator(made.roots, made.servers, machine),
+            machine=machine,
+            settings=made.settings,
+            audit=self._audits.of(config),
+            tasks=self._tasks,
+            plans=LaunchPlanCache(machine.environment, machine.directory),
+            expose=made.expose,
+            is_for_one=setting.is_for_one,
+            is_shared=setting.is_shared,
+            preface=made.preface,
+            max_result=made.max_result,
+            has_config=not setting.ceiling,
+        )
+        return View(config, setting, machine, services)
+
+    def take(self, view: View, config: HubConfig) -> None:
+        """Serve a view's clients by a changed config from now on.
+
+        Servers that did not change keep their children. Calls that were not sent yet are judged by
+        the new config; those under way finish at the old child.
+
+        Raises: ConfigError, StartError; then nothing has changed.
+        """
+        made, audit = _configured(config, view.setting, view.machine), self._audits.of(config)
+        for take in self._followers:
+            take(config)
+        self._children.limit(config.max_children, config.max_children_per_session)
+        self._children.forget(_launched_otherwise(view.services.servers, made.servers))
+        view.config, view.services.audit = config, audit
+        view.services.take(made)
+
+
+def _launched_otherwise(
+    old: Mapping[ServerName, ServerSpec], new: Mapping[ServerName, ServerSpec]
+) -> list[ServerName]:
+    """Return the servers that are gone, or whose children are not those of before."""
+    return [
+        name
+        for name, spec in old.items()
+        if name not in new
+        or (spec.target, spec.fingerprint) != (new[name].target, new[name].fingerprint)
+    ]
+
+
+@asynccontextmanager
+async def open_hub(
+    machine: Machine, shutdown: Shutdown, open_child: Opener | None = None
+) -> AsyncGenerator[Hub]:
+    """Build a hub without a view; its children end within little more than a second after it."""
+    async with _children(machine, shutdown, open_child) as (children, prepare):
+        with ExitStack() as files:
+            audits = AuditLogs(files)
+            async with _tasks() as tasks:
+                yield Hub(children, audits, tasks, prepare)
 
 
 @asynccontextmanager
@@ -160,39 +258,44 @@ async def running_hub(
     environment: Mapping[str, str] | None = None,
     open_child: Opener | None = None,
     shutdown: Shutdown | None = None,
-) -> AsyncGenerator[Services]:
-    """Build a hub; when the context ends, its children are ended within little more than a second.
+) -> AsyncGenerator[Hub]:
+    """Build a hub with its own view of `config`, which changes with the config file.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     machine, shutdown = _machine(environment), shutdown or Shutdown()
-    place, usable, given_to = _settled(config, setting, machine)
-    given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
-    operator = Operator(given(config.roots), usable.specs, machine)
-    async with (
-        _children(config, machine, open_child, shutdown) as children,
-        watching(setting.watched, config, given, operator, shutdown.asked_to_reload),
-        _audit_and_tasks(config) as (audit, tasks),
-    ):
-        yield Services(
-            info=INFO,
-            servers=usable.specs,
-            names=_names(config, setting, usable, machine),
-            left_out=usable.left_out,
-            children=children,
-            operator=operator,
-            machine=machine,
-            settings=_roots_settings(config, place),
-            audit=audit,
-            tasks=tasks,
-            plans=LaunchPlanCache(machine.environment, machine.directory),
-            expose=config.expose,
-            is_for_one=setting.is_for_one,
-            preface=config.instructions,
-            max_result=_max_result(config, setting),
-            environments=given_to,
-            has_config=not setting.ceiling,
-        )
+    configured = _configured(config, setting, machine)
+    async with open_hub(machine, shutdown, open_child) as hub:
+        hub.own = hub.view(config, setting, machine, configured)
+        place = place_of(machine, config, setting.config_path, setting.log_file)
+        given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
+        asked = shutdown.asked_to_reload
+        async with watching(setting.watched, config, given, hub.services.operator, asked):
+            yield hub
+
+
+def _configured(config: HubConfig, setting: Setting, machine: Machine) -> Configured:
+    """Return what a config says on this machine; warn of what is left out, or less than asked.
+
+    Raises: ConfigError if no server is usable, or one must be confined and cannot be; StartError
+        if a root of the command line cannot be used.
+    """
+    place = place_of(machine, config, setting.config_path, setting.log_file)
+    usable = usable_servers(config, place)
+    warn_of_left_out(usable.left_out)
+    settle_confinement(usable.specs.values(), machine.kernel)
+    warn_of_missed(usable.specs.values(), machine.environment)
+    roots = config.roots
+    return Configured(
+        servers=usable.specs,
+        names=_names(config, setting, usable, machine),
+        roots=operator_roots(roots, setting.given, place, ceiling=setting.ceiling),
+        settings=RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse),
+        expose=config.expose,
+        preface=config.instructions,
+        left_out=usable.left_out,
+        max_result=_max_result(config, setting),
+    )
 
 
 def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:
@@ -207,94 +310,72 @@ def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: 
     return Names(servers, config.names, None if first is None else first.server)
 
 
-def _settled(
-    config: HubConfig, setting: Setting, machine: Machine
-) -> tuple[PathContext, UsableServers, dict[ServerName, Mapping[str, str]]]:
-    """Return the context of paths, the usable servers, and each launched one's environment.
-
-    Warns of servers that are left out or get less than asked.
-
-    Raises: ConfigError if no server is usable, or one must be confined and cannot be.
-    """
-    place = place_of(machine, config, setting.config_path, setting.log_file)
-    usable = usable_servers(config, place)
-    servers = usable.specs
-    warn_of_left_out(usable.left_out)
-    settle_confinement(servers.values(), machine.kernel)
-    given_to = environments(config, servers, machine)
-    warn_of_missed(servers.values(), given_to, machine.environment)
-    return place, usable, given_to
-
-
 def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
     part, key = (config.stdio, "stdio") if setting.is_for_one else (config.listen, "listen")
     return None if part.max_result is None else ResultLimit(part.max_result, f"{key}.max_result")
 
 
-def _roots_settings(config: HubConfig, place: PathContext) -> RootsSettings:
-    roots = config.roots
-    return RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse)
-
-
 @asynccontextmanager
-async def _audit_and_tasks(config: HubConfig) -> AsyncGenerator[tuple[AuditSink, TaskGroup]]:
-    """Own the audit log, and the tasks that outlive the requests that started them.
-
-    The tasks are cancelled with the context.
-    """
-    with _audit(config) as audit:
-        async with anyio.create_task_group() as tasks:
-            if inherits_orphans():
-                tasks.start_soon(reap_orphans)
-            try:
-                yield audit, tasks
-            finally:
-                tasks.cancel_scope.cancel()
+async def _tasks() -> AsyncGenerator[TaskGroup]:
+    """Own the tasks that outlive the requests that started them; they are cancelled at the end."""
+    async with anyio.create_task_group() as tasks:
+        if inherits_orphans():
+            tasks.start_soon(reap_orphans)
+        try:
+            yield tasks
+        finally:
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def _children(
-    config: HubConfig, machine: Machine, open_child: Opener | None, shutdown: Shutdown
-) -> AsyncGenerator[ChildPool]:
-    environment = children_environment(config, machine.environment)
+    machine: Machine, shutdown: Shutdown, open_child: Opener | None
+) -> AsyncGenerator[tuple[ChildPool, Callable[[], None]]]:
+    """Own the children, and what starts their processes, which can be prepared."""
     async with keeping(shutdown) as supervisor:
-        if open_child is None and any(
-            isinstance(one, StdioServer) for one in config.servers.values()
-        ):
-            supervisor.prepare()
         children = ChildPool(
-            open_child=open_child
-            or opener(environment, machine.kernel, supervisor, machine.flavour),
+            open_child=open_child or opener(machine.kernel, supervisor),
             info=INFO,
             flavour=machine.flavour,
-            max_children=config.max_children,
-            max_per_session=config.max_children_per_session,
+            max_children=MAX_CHILDREN,
             clock=machine.clock,
         )
         async with children.running():
             try:
-                yield children
+                yield children, supervisor.prepare if open_child is None else lambda: None
             finally:
                 shutdown.begin()
 
 
-@contextmanager
-def _audit(config: HubConfig) -> Generator[AuditSink]:
-    with _audit_file(config) as sink:
-        yield LoggedAudit(sink) if is_logged("debug") else sink
+class AuditLogs:
+    """The open audit logs, by file: views with one file share its log. `files` closes them."""
+
+    def __init__(self, files: ExitStack) -> None:
+        self._files = files
+        self._open: dict[str | None, AuditSink] = {}
+
+    def of(self, config: HubConfig) -> AuditSink:
+        """Return the audit log of a config.
+
+        Raises: StartError if its file cannot be written.
+        """
+        file = None if config.audit is None else config.audit.file
+        if file not in self._open:
+            sink = self._files.enter_context(_audit_file(file))
+            self._open[file] = LoggedAudit(sink) if is_logged("debug") else sink
+        return self._open[file]
 
 
-def _audit_file(config: HubConfig) -> AbstractContextManager[AuditSink]:
-    if config.audit is None:
+def _audit_file(file: str | None) -> AbstractContextManager[AuditSink]:
+    if file is None:
         return nullcontext(NoAudit())
-    path = Path(config.audit.file)
     try:
-        return audit_log(path)
+        return audit_log(Path(file))
     except UnfitFileError as exc:
-        raise StartError(f"audit.file {path}: {exc.strerror}", exc.fix) from exc
+        raise StartError(f"audit.file {file}: {exc.strerror}", exc.fix) from exc
     except OSError as exc:
         raise StartError(
-            f"audit.file {path}: {exc.strerror}", "Name a file that the hub may write."
+            f"audit.file {file}: {exc.strerror}", "Name a file that the hub may write."
         ) from exc
 
 

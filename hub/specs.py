@@ -100,7 +100,9 @@ class ServerSpec(Struct, frozen=True):
     `directories` are the directories in a filesystem server's own arguments, as paths. `ceiling` is
     the same as roots; None if there are none, or if the client's roots replace them.
     `tool_policies` has policies of single tools, by the child's own tool name. `environment` says
-    which variables the child process inherits. `eager` None is `start: auto`.
+    which variables the child process inherits, `inherits` has them with their values. `fingerprint`
+    is a digest of all that a running child depends on and that its launch plan does not have.
+    `eager` None is `start: auto`.
     """
 
     name: ServerName
@@ -114,6 +116,8 @@ class ServerSpec(Struct, frozen=True):
     describe_roots: bool = False
     confine: ConfineSetting = field(default_factory=ConfineSetting)
     environment: Inherits = "default"
+    inherits: Mapping[str, str] = field(default_factory=dict[str, str])
+    fingerprint: str = ""
     share: Share = "auto"
     eager: bool | None = None
     era: EraChoice = "auto"

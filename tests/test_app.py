@@ -10,16 +10,15 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from hub import app as module
 from hub.app import (
     INFO,
     Setting,
-    children_environment,
     connection_builder,
     place_of,
     running_hub,
     this_machine,
 )
+from hub.config.inheritance import offered
 from hub.config.models import HubConfig
 from hub.errors import ConfigError, HubError, StartError, leaves
 from hub.paths.resolve import Flavour
@@ -48,8 +47,8 @@ def test_children_inherit_neither_the_hubs_settings_nor_its_token() -> None:
     }
     config = read(listen={"token": "s3cret"})
     kept = {"PATH": "/bin", "HOME": "/home/u", "OTHER_TOKEN": "other", "HUB_ELSE": "kept"}
-    assert children_environment(config, environment) == kept
-    assert children_environment(read(), environment) == {**kept, "MY_TOKEN": "s3cret"}
+    assert offered(config, environment) == kept
+    assert offered(read(), environment) == {**kept, "MY_TOKEN": "s3cret"}
     assert len(environment) == 8
 
 
@@ -57,21 +56,15 @@ def test_a_token_that_is_no_variables_value_removes_nothing() -> None:
     config = read()
     listen = config.listen.model_copy(update={"token": SecretStr("s3cret")})
     config = config.model_copy(update={"listen": listen})
-    assert children_environment(config, {"EMPTY": "", "A": "s3"}) == {"EMPTY": "", "A": "s3"}
+    assert offered(config, {"EMPTY": "", "A": "s3"}) == {"EMPTY": "", "A": "s3"}
 
 
-async def test_real_children_are_given_that_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Mapping[str, str]] = []
-
-    def remember(environment: Mapping[str, str], *_: object) -> object:
-        given.append(environment)
-        return FakeChild(ECHO).opened
-
-    monkeypatch.setattr(module, "opener", remember)
+async def test_real_children_are_given_that_environment() -> None:
     environment = {"HUB_TOKEN": "s3cret", "MINE": "s3cret", "PATH": "/bin"}
     config = read(listen={"token": "s3cret"})
-    async with running_hub(config, Setting(), environment=environment) as services:
-        assert given == [{"PATH": "/bin"}]
+    async with running_hub(config, Setting(), environment=environment) as hub:
+        services = hub.services
+        assert [spec.inherits for spec in services.servers.values()] == [{"PATH": "/bin"}]
         assert services.machine.environment == environment
 
 
@@ -213,7 +206,8 @@ async def test_the_configs_settings_reach_the_sessions(tmp_path: Path) -> None:
     config = read(roots={"timeout": 3, "debounce": 0.5, "allow_unsafe": True})
     async with running_hub(
         config, Setting(), environment={}, open_child=FakeChild(ECHO).opened
-    ) as services:
+    ) as hub:
+        services = hub.services
         settings = services.settings
         assert (settings.timeout, settings.debounce) == (3, 0.5)
         assert settings.unsafe is not None
@@ -226,7 +220,8 @@ async def test_a_ceiling_of_the_command_line_bounds_clients(tmp_path: Path) -> N
     setting = Setting(ceiling=[str(top / "a")])
     async with running_hub(
         read(), setting, environment={}, open_child=FakeChild(ECHO).opened
-    ) as services:
+    ) as hub:
+        services = hub.services
         ceiling = services.operator.roots().ceiling
         assert ceiling is not None
         assert ceiling.paths == (f"{top}/a",)

@@ -104,7 +104,7 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
 
 
 def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> JsonObject:
-    slot = next((slot for slot in session.slots if slot.spec is spec), None)
+    slot = next((slot for slot in session.slots if slot.spec.name == spec.name), None)
     state = slot.child.state if slot is not None and slot.child is not None else None
     plan = slot.plan if slot is not None else None
     return {

@@ -31,6 +31,7 @@ from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
 from hub.roots.state import State
 from hub.sessions.session import Session
+from hub.specs import ServerSpec
 from hub.system.disk import CachedDisk
 from hub.values import Call, Json, JsonObject
 
@@ -41,14 +42,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class JudgingContext(Struct, eq=False):
-    """A snapshot for judging one call: its session, its guard, its roots and its child's slot.
+    """A snapshot for judging one call: its session, guard, roots, server and its child's slot.
 
     `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
     `own` is the param that replaces the client's. `can_move`: the name may move to another server.
     `retry` is what a modern client's request brought from the previous round. `consented` (a
     digest) and `granted` are what the user has agreed to in this call. `plan` is how the child runs
     that the call was judged for. `version` is that of the
-    operator's roots when the call was judged, `state` that of the client's roots.
+    config when the call was judged, `state` that of the client's roots.
     """
 
     session: Session
@@ -56,6 +57,7 @@ class JudgingContext(Struct, eq=False):
     call: Call
     guard: ToolGuard
     effective: EffectiveRoots
+    spec: ServerSpec
     slot: ChildSlot
     pointer: Callable[[str], str]
     own: OwnParam
@@ -72,13 +74,13 @@ class JudgingContext(Struct, eq=False):
     def here(self) -> EffectiveRoots:
         """The effective roots at the call's server, as they were when first asked for."""
         if self._here is None:
-            self._here = self.session.at(self.slot.spec, self.effective)
+            self._here = self.session.at(self.spec, self.effective)
         return self._here
 
     @property
     def no_overlap(self) -> str | None:
         """Why no path is admitted, if roots and the server's own directories do not overlap."""
-        spec, effective = self.slot.spec, self.effective
+        spec, effective = self.spec, self.effective
         if spec.ceiling is None or self.here.roots.roots or not effective.roots.roots:
             return None
         own = ", ".join(spec.ceiling.paths)
@@ -93,7 +95,7 @@ class JudgingContext(Struct, eq=False):
         return CallContext(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
-            env=self.session.services.environment_of(self.slot.spec, plan),
+            env=self.session.services.environment_of(self.spec, plan),
             links=CachedDisk(machine.links),
             flavour=machine.flavour,
             enforcing=at.enforcing,
@@ -136,7 +138,7 @@ class JudgingContext(Struct, eq=False):
     @property
     def _known(self) -> EffectiveRoots:
         """The effective roots at the server as they are known now."""
-        session, spec = self.session, self.slot.spec
+        session, spec = self.session, self.spec
         services = session.services
         is_same = session.roots.state is self.state and services.operator.version == self.version
         if is_same and services.operator.is_current(spec.name, services.machine.links):
@@ -151,12 +153,12 @@ class JudgingContext(Struct, eq=False):
     async def look_again(self) -> None:
         """Replace `effective` and `slot` by those of the roots that are effective now."""
         self.effective, self._here = await self.session.effective(self.asked.outlet), None
-        self.slot = self.session.slot_for(self.slot.spec, self.effective)
+        self.slot = self.session.slot_for(self.spec, self.effective)
 
     @property
     def _ceilings(self) -> tuple[RootSet, ...]:
         operator = self.session.services.operator
-        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.slot.spec.name))
+        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.spec.name))
         return tuple(ceiling for ceiling in ceilings if ceiling is not None)
 
     def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
@@ -176,7 +178,7 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
         return refused
     if case.guard.policy.policy.on_refused != "ask":
         return refused
-    granted = case.session.grants.of(case.slot.spec.name, writes=case.guard.needs_write)
+    granted = case.session.grants.of(case.spec.name, writes=case.guard.needs_write)
     verdict: Admitted | Refused = await case.decide(granted) if granted else refused
     said: Consent | None = None
     if isinstance(verdict, Admitted):
@@ -249,7 +251,7 @@ async def _asked(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
         if answer == "refused":
             return answer
         if answer == "session":
-            case.session.grants.add(case.slot.spec.name, one.root, writes=case.guard.needs_write)
+            case.session.grants.add(case.spec.name, one.root, writes=case.guard.needs_write)
         said.add(answer)
     return "session" if "session" in said else "once"
 
@@ -275,7 +277,7 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
     return question(
         one,
         case.call,
-        case.slot.spec.name,
+        case.spec.name,
         writes=case.guard.needs_write,
         pointer=case.pointer(one.pointer),
         lasting=lasting,
@@ -288,7 +290,7 @@ def _subject(case: JudgingContext, slots: tuple[Wanted, ...]) -> Json:
     reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in slots]
     return [
         case.session.principal,
-        case.slot.spec.name,
+        case.spec.name,
         call.method,
         call.name,
         digest(call.arguments),

@@ -82,10 +82,10 @@ class Relay:
     def __init__(self, services: Services) -> None:
         self.listings = Listings(services)
         self.session_routes = SessionRoutes()
-        self.modern_routes = ModernRoutes(services.info, services.expose)
+        self.modern_routes = ModernRoutes(services)
         self._services = services
         self._stateful = StatefulServers()
-        self._guards: dict[tuple[str, str, str], tuple[object, ToolGuard]] = {}
+        self._guards: dict[tuple[str, str, str], tuple[object, ServerSpec, ToolGuard]] = {}
 
     async def call(
         self,
@@ -146,7 +146,8 @@ class Relay:
             objection = too_large(result, self._services.max_result, "the hub")
             return result if objection is None else tool_error(objection)
         check_headers(session, named, route)
-        slot = session.slot_for(self._services.servers[route.server], effective)
+        spec = self._services.servers[route.server]
+        slot = session.slot_for(spec, effective)
         own = named.own(catalog, route)
         call = call_to(named.method, route.name, own, named.params)
         if call is None:
@@ -155,8 +156,9 @@ class Relay:
             session=session,
             asked=request.asked,
             call=call,
-            guard=self._guard(slot.spec, call, route),
+            guard=self._guard(spec, call, route),
             effective=effective,
+            spec=spec,
             slot=slot,
             pointer=named.pointer,
             own=own,
@@ -206,7 +208,7 @@ class Relay:
     async def _judged(self, request: CallRequest, case: JudgingContext) -> Payload:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""
         self._ask_first(request, need_before_deciding(case, self._stateful))
-        call, spec = case.call, case.slot.spec
+        call, spec = case.call, case.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)
             note_objection(case.session, spec, call, audit, case.no_overlap)
@@ -292,7 +294,7 @@ class Relay:
 
         Raises: RpcError for the refusal of a prompt or a resource.
         """
-        verdict, spec = await case.decide(case.granted), case.slot.spec
+        verdict, spec = await case.decide(case.granted), case.spec
         if not isinstance(verdict, Refused):
             return None
         with CallAudit.of(case.session, spec.name, case.call.name) as audit:
@@ -301,21 +303,21 @@ class Relay:
             return refusal(spec, case.call, audit, case.pointer)
 
     def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
-        """Return the compiled guard of a call; compile again only if the definition has changed."""
+        """Return the compiled guard of a call, compiled once for each definition and server."""
         is_tool = call.method == "tools/call"
         # All prompts of a server have one guard, and so have all its resources.
         definition = route.definition if is_tool else None
         key = (spec.name, call.method, route.name if is_tool else "")
         kept = self._guards.get(key)
-        if kept is not None and kept[0] is definition:
-            return kept[1]
+        if kept is not None and kept[0] is definition and kept[1] is spec:
+            return kept[2]
         hints = None if definition is None else definition.get("annotations")
         read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
         schema = None if definition is None else definition.get("inputSchema")
         made = compile_tool(
             schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else "")
         )
-        self._guards[key] = (definition, made)
+        self._guards[key] = (definition, spec, made)
         return made
 
 

@@ -111,7 +111,7 @@ class CallDispatcher:
         if verdict is None:
             return None
         owner, resolved = route.owner, route.resolved
-        services, server = owner.services, resolved.slot.spec.name
+        services, server = owner.services, resolved.spec.name
         began = services.machine.clock()
         audit = CallAudit(services, owner, server, resolved.name, began, verdict)
         if type(verdict) is Refused:
@@ -137,9 +137,9 @@ class CallDispatcher:
     ) -> None:
         resolved = route.resolved
         call = Call(resolved.method, resolved.name, {}, {})
-        note_objection(route.owner, resolved.slot.spec, call, audit, resolved.no_overlap)
+        note_objection(route.owner, resolved.spec, call, audit, resolved.no_overlap)
         try:
-            told = refusal(resolved.slot.spec, call, audit, resolved.pointer)
+            told = refusal(resolved.spec, call, audit, resolved.pointer)
             answer = Response(request.id, route.complete(told))
         except RpcError as exc:
             answer = Failure(request.id, exc.error)
@@ -234,7 +234,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     def _objection(self, result: Payload, limit: ResultLimit) -> str | None:
         resolved = self.route.resolved
-        objection = too_large(result, limit, f"server {resolved.slot.spec.name!r}")
+        objection = too_large(result, limit, f"server {resolved.spec.name!r}")
         if objection is not None:
             log.warning("result left out", tool=resolved.name, reason=objection)
         return objection
@@ -257,7 +257,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         raise RpcError(INTERNAL_ERROR, str(needed))
 
     def _fail(self, error: RpcError) -> None:
-        spec, state = self.route.resolved.slot.spec, CallState(consented=self.consented)
+        spec, state = self.route.resolved.spec, CallState(consented=self.consented)
         send_to_urls(self.owner.client, self.owner.notifier, spec, error, state)
         self.audit.write("failed", str(error))
         self._answer(Failure(self.request.id, error.error))

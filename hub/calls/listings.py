@@ -23,6 +23,7 @@ from hub.protocol.constants import LISTS
 from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.specs import ServerSpec
 from hub.values import ChildRoute, JsonObject, ServerName
 
 KEPT_BYTES = 8 * 1024 * 1024
@@ -87,14 +88,11 @@ class Listings:
     def __init__(self, services: Services, *, grace: float = LIST_GRACE, kept: int = KEPT) -> None:
         self._services = services
         self._grace, self._max_kept = grace, kept
-        self._offers = {name: spec.offer for name, spec in services.servers.items()}
-        self._merged: dict[
-            tuple[tuple[ServerName, int], ...], tuple[tuple[Listing, ...], Catalog]
-        ] = {}
+        self._merged: dict[tuple[int, ...], tuple[object, Catalog]] = {}
         self._listed = PageCache()
         self._planless: dict[ServerName, str] = {}
         self._clashes: set[Clash] = set()
-        self._takes_paths: dict[tuple[ServerName, str], tuple[object, bool]] = {}
+        self._takes_paths: dict[tuple[ServerName, str], tuple[object, ServerSpec, bool]] = {}
 
     async def page(self, session: Session, asked: Asked) -> Raw:
         """Return the result of a list request.
@@ -143,11 +141,11 @@ class Listings:
     def _takes(self, route: ChildRoute) -> bool:
         key = (route.server, route.name)
         kept = self._takes_paths.get(key)
-        if kept is None or kept[0] is not route.definition:
-            spec = self._services.servers[route.server]
+        spec = self._services.servers[route.server]
+        if kept is None or kept[0] is not route.definition or kept[1] is not spec:
             takes = takes_paths(spec.policy_of(route.name), route.definition)
-            kept = self._takes_paths[key] = (route.definition, takes)
-        return kept[1]
+            kept = self._takes_paths[key] = (route.definition, spec, takes)
+        return kept[2]
 
     async def catalog(
         self,
@@ -269,15 +267,16 @@ class Listings:
             tasks.cancel_scope.cancel()
 
     def _merge(self, listings: Mapping[ServerName, Listing]) -> Catalog:
-        key = tuple((name, id(listing)) for name, listing in listings.items())
+        servers = self._services.servers
+        key = (id(servers), *map(id, listings.values()))
         found = self._merged.get(key)
         if found is None:
             made = self._made(listings)
             self._warn(made)
             while len(self._merged) >= self._max_kept:
                 del self._merged[next(iter(self._merged))]
-            # The listings are kept with the catalog, so that no other objects get their ids.
-            found = self._merged[key] = (tuple(listings.values()), made)
+            # All that the key names is kept with the catalog, so that nothing else gets its id.
+            found = self._merged[key] = ((servers, *listings.values()), made)
         return found[1]
 
     def _warn(self, made: Catalog) -> None:
@@ -289,7 +288,8 @@ class Listings:
                 log.warning("LEFT OUT", what=clash.what, servers=servers, fix=clash.fix)
 
     def _made(self, listings: Mapping[ServerName, Listing]) -> Catalog:
-        names, offers = self._services.names, self._offers
+        names = self._services.names
+        offers = {name: spec.offer for name, spec in self._services.servers.items()}
         if self._services.expose == "search":
             own = (*META_TOOLS, *BUILTINS)
             return search_catalog(listings, names=names, offers=offers, builtins=own)

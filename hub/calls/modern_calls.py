@@ -33,7 +33,7 @@ class ModernCalls:
     """Serves the calls of all modern clients, one request at a time; implements `AskableCalls`."""
 
     def __init__(self, relay: Relay, services: Services) -> None:
-        self.kept = KeptRoots(services.settings.reuse, self._now)
+        self.kept = KeptRoots(lambda: services.settings.reuse, self._now)
         self.tasks = services.tasks
         self._parked = ParkedCalls()
         self._relay = relay

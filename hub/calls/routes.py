@@ -24,6 +24,7 @@ from hub.paths.resolve import LinkReader
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.specs import ServerSpec
 from hub.system.disk import CachedDisk
 from hub.values import CallMethod, Json, JsonObject, SessionKey
 
@@ -45,6 +46,7 @@ class ResolvedRoute(Struct, frozen=True):
     method: CallMethod
     name: str
     own: OwnParam
+    spec: ServerSpec
     slot: ChildSlot
     key: ChildKey
     child: Child
@@ -153,6 +155,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         method=case.call.method,
         name=case.call.name,
         own=case.own,
+        spec=case.spec,
         slot=case.slot,
         key=case.slot.key,
         child=child,
@@ -179,7 +182,7 @@ def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck |
     """Return the check that admits plain paths of a call; None if only the judge can admit them."""
     operator, last = case.session.services.operator, case.session.roots.state.last
     shared = None if last is None else last.announcement.roots
-    bounds = operator.bounds(case.slot.spec.name, shared)
+    bounds = operator.bounds(case.spec.name, shared)
     if bounds is None or not context.enforcing:
         return None
     policy, needs_write = case.guard.policy.policy, case.guard.needs_write
@@ -226,7 +229,7 @@ class SessionRoute(CallRoute, frozen=True):
         )
 
     def is_current(self, links: LinkReader) -> bool:
-        return self.owner.is_current(self.resolved.slot.spec.name, links)
+        return self.owner.is_current(self.resolved.spec.name, links)
 
 
 class SessionRoutes:

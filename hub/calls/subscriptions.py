@@ -144,7 +144,7 @@ class ListenStream:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         self._lists = wanted.lists
         session.notifier.listening = self._tell
-        with children.listeners.listening(session.key, session.principal, self):
+        with children.listeners.listening(session.key, session.principal, self, session.party):
             # Notifications that come meanwhile are sent after the acknowledgement.
             session.notifier.send_queue.put(self._acknowledge)
             try:
@@ -225,9 +225,17 @@ class ListenStream:
         if not self._session.unasked or self._ended.is_set():
             return
         owned = [own for whose, own in self._session.notifier.subscriptions if whose == server]
-        for child in self._session.services.children.running_of(server, self._session.principal):
+        for child in self._running(server):
             for own in owned:
                 await self._subscribe_at(child, own)
+
+    def _running(self, server: ServerName) -> list[Child]:
+        """Return the running children of a server that the client's calls may go to."""
+        session = self._session
+        spec = session.services.servers.get(server)
+        if spec is None:
+            return []
+        return session.services.children.running_of(spec, session.principal, session.party)
 
     async def _subscribe_at(self, child: Child, own: str) -> None:
         if child.answers.has(own, self._session.key):
@@ -245,7 +253,7 @@ class ListenStream:
         services, key = self._session.services, self._session.key
         used = [slot.child for slot in self._session.slots]
         for server in {server for server, _ in self._session.notifier.subscriptions}:
-            for child in services.children.running_of(server, self._session.principal):
+            for child in self._running(server):
                 if child not in used:
                     for uri in child.answers.leave(key):
                         services.tasks.start_soon(_unsubscribe, child, uri)

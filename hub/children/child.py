@@ -115,6 +115,12 @@ class Child:
         self._roots_changes = 0
         self._is_telling = False
 
+    def follow(self, spec: ServerSpec) -> None:
+        """Apply the limits of `spec`, a changed config's, from the next call on."""
+        self.spec = self.answers.spec = spec
+        self.deadlines.allow(spec.timeout)
+        self.limiter.follow(spec)
+
     async def own(self) -> None:
         """Open the connection, keep it, and close it after `stop` or when the child is gone."""
         try:

@@ -43,6 +43,15 @@ class FairLimiter:
         self._turns: deque[SessionKey] = deque()
         self._limits = Deadlines(spec.timeout)
 
+    def follow(self, spec: ServerSpec) -> None:
+        """Apply the limits of `spec`; calls that have a slot keep it."""
+        more = spec.concurrency - self._spec.concurrency
+        self._spec = spec
+        self._limits.allow(spec.timeout)
+        self._free += min(more, 0)
+        for _ in range(max(more, 0)):
+            self.give()
+
     @property
     def wanted(self) -> int:
         """The number of calls in the queue."""
@@ -50,7 +59,7 @@ class FairLimiter:
 
     def take(self) -> bool:
         """Take a slot if one is free; return whether it was. If so, `give` must follow."""
-        if not self._free:
+        if self._free <= 0:  # less than 0 after `follow` has lowered the limit
             return False
         self._free -= 1
         return True
@@ -73,7 +82,7 @@ class FairLimiter:
 
     def give(self) -> None:
         """Give a slot back; the next call in the queue gets it."""
-        while self._turns:
+        while self._turns and self._free >= 0:
             party = self._turns[0]
             line = self._lines[party]
             if not line:

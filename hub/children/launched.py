@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import structlog
@@ -29,10 +29,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 @asynccontextmanager
-async def open_launched(  # noqa: PLR0913, PLR0917 - a launch depends on all of these
+async def open_launched(
     spec: ServerSpec,
     plan: LaunchPlan,
-    environment: Mapping[str, str],
     kernel: Kernel,
     supervisor: ProcessSupervisor,
     child_log: ChildLog | None = None,
@@ -49,31 +48,30 @@ async def open_launched(  # noqa: PLR0913, PLR0917 - a launch depends on all of 
         case Confined(no_seccomp=reason):
             if reason:
                 log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
-            opened = _open_confined(spec, plan, environment, supervisor, child_log, found)
+            opened = _open_confined(spec, plan, supervisor, child_log, found)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it cannot be confined, and `confine: require` is set: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
-            opened = open_process(spec.name, plan, environment, supervisor, child_log)
+            opened = open_process(spec.name, plan, spec.inherits, supervisor, child_log)
         case NotAsked():
-            opened = open_process(spec.name, plan, environment, supervisor, child_log)
+            opened = open_process(spec.name, plan, spec.inherits, supervisor, child_log)
     async with opened as link:
         yield link
 
 
 @asynccontextmanager
-async def _open_confined(  # noqa: PLR0913, PLR0917 - a launch depends on all of these
+async def _open_confined(
     spec: ServerSpec,
     plan: LaunchPlan,
-    environment: Mapping[str, str],
     supervisor: ProcessSupervisor,
     child_log: ChildLog | None,
     found: Confined,
 ) -> AsyncGenerator[ChildConnection]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
-        confined = await to_thread.run_sync(confined_plan, spec, plan, environment, private, found)
-        async with open_process(spec.name, confined, environment, supervisor, child_log) as link:
+        confined = await to_thread.run_sync(confined_plan, spec, plan, private, found)
+        async with open_process(spec.name, confined, spec.inherits, supervisor, child_log) as link:
             yield link
     finally:
         await cleared(private)

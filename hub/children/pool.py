@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Final, NoReturn, Protocol
 
@@ -29,7 +29,6 @@ from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.peer import RpcError
-from hub.launch.environments import inherited
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.specs import RemoteTarget, ServerSpec
@@ -52,17 +51,25 @@ class Listeners:
     """The open notification streams, with the principal of each."""
 
     def __init__(self) -> None:
-        self._open: dict[SessionKey, tuple[str, Listener]] = {}
+        self._open: dict[SessionKey, tuple[str, SessionKey, Listener]] = {}
 
     @contextmanager
-    def listening(self, session: SessionKey, principal: str, listener: Listener) -> Generator[None]:
+    def listening(
+        self,
+        session: SessionKey,
+        principal: str,
+        listener: Listener,
+        party: SessionKey | None = None,
+    ) -> Generator[None]:
         """Notify `listener` of the principal's children while the context lasts.
+
+        `party` is the client, if it is not the session alone.
 
         Raises: ChildError if too many streams are open.
         """
         if len(self._open) >= MAX_LISTENERS:
             raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
-        self._open[session] = (principal, listener)
+        self._open[session] = (principal, party or session, listener)
         try:
             yield
         finally:
@@ -73,12 +80,15 @@ class Listeners:
         for listener in self.of(principal).values():
             listener.missed(server)
 
-    def of(self, principal: str) -> Mapping[SessionKey, Listener]:
-        """Return the listeners for a child of `principal`; all if that is empty (`share: all`)."""
+    def of(self, principal: str, owner: SessionKey | None = None) -> Mapping[SessionKey, Listener]:
+        """Return the listeners for a child of `principal`; all if that is empty (`share: all`).
+
+        `owner` is the client that the child belongs to; None if clients share it.
+        """
         return {
             session: listener
-            for session, (whose, listener) in self._open.items()
-            if not principal or whose == principal
+            for session, (whose, party, listener) in self._open.items()
+            if (not principal or whose == principal) and owner in {None, party}
         }
 
 
@@ -152,13 +162,8 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[ChildConnection]: ...
 
 
-def opener(
-    environment: Mapping[str, str],
-    kernel: Kernel,
-    supervisor: ProcessSupervisor,
-    flavour: Flavour = Flavour.POSIX,
-) -> Opener:
-    """Return the opener for real children; their processes inherit their part of `environment`.
+def opener(kernel: Kernel, supervisor: ProcessSupervisor) -> Opener:
+    """Return the opener for real children.
 
     All children of a server share one `ChildLog`, and so its limits.
     """
@@ -169,8 +174,7 @@ def opener(
     ) -> AbstractAsyncContextManager[ChildConnection]:
         its = logs.setdefault(spec.name, ChildLog(spec.name))
         if plan is not None:
-            own = inherited(environment, spec.environment, flavour)
-            return open_launched(spec, plan, own, kernel, supervisor, its)
+            return open_launched(spec, plan, kernel, supervisor, its)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
@@ -200,11 +204,11 @@ class ChildPool:
         self._callers: set[ServerName] = set()
         self.listeners = Listeners()
         self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
-        self._instructions: dict[tuple[ServerName, str], str] = {}
+        self._instructions: dict[tuple[ServerName, str, str], str] = {}
         self._open = open_child
         self._info = info
         self._flavour = flavour
-        self._limits = ChildLimits(max_children, max_per_session or max_children)
+        self.limit(max_children, max_per_session)
         self._clock = clock
         self._chance = chance
         self._slots: dict[ChildKey, ChildSlot] = {}
@@ -233,7 +237,18 @@ class ChildPool:
             slot = self._slots[key] = ChildSlot(key, spec, health=health)
         slot.users[session] = user
         slot.unused_since = None
+        slot.follow(spec)
         return slot
+
+    def limit(self, in_all: int, per_session: int | None) -> None:
+        """Replace the limits on running children; those that run go on."""
+        self._limits = ChildLimits(in_all, per_session or in_all)
+
+    def forget(self, servers: Collection[ServerName]) -> None:
+        """Forget what children of changed or removed servers have said of themselves."""
+        for key in [key for key in self._instructions if key[0] in servers]:
+            del self._instructions[key]
+        self._callers.difference_update(servers)
 
     def settled(self, key: ChildKey) -> ChildKey:
         """Return the key of the client's running child for the roots that it has named, if any.
@@ -283,7 +298,9 @@ class ChildPool:
         Raises: ChildError if it does not start, has just failed, or the slot was given up.
         """
         if not slot.is_kept:
-            raise ChildError(f"server {slot.spec.name!r} was stopped: its roots have changed")
+            raise ChildError(
+                f"server {slot.spec.name!r} was stopped: its roots or its config have changed"
+            )
         slot.used_at = self._clock()
         child = slot.child
         if child is None or isinstance(child.state, Down):
@@ -296,20 +313,28 @@ class ChildPool:
 
     def _learn(self, key: ChildKey, instructions: str) -> None:
         if is_for_all(instructions, key.roots):
-            self._instructions[key.server, key.principal] = instructions
+            self._instructions[key.server, key.fingerprint, key.principal] = instructions
 
-    def instructions_of(self, server: ServerName, principal: str) -> str:
+    def instructions_of(self, spec: ServerSpec, principal: str) -> str:
         """Return the server's last `instructions` for a principal's clients, or an empty string.
 
         Instructions that name a root which the child was told of are not among them.
         """
-        own = self._instructions.get((server, principal))
-        return own if own is not None else self._instructions.get((server, ""), "")
+        known = self._instructions
+        own = known.get((spec.name, spec.fingerprint, principal))
+        return own if own is not None else known.get((spec.name, spec.fingerprint, ""), "")
 
-    def running_of(self, server: ServerName, principal: str) -> list[Child]:
-        """Return the running or starting children of a server that this principal may use."""
-        slots = (p for p in self._slots.values() if p.key.server == server and p.is_running)
-        return [p.child for p in slots if p.child and p.key.principal in {principal, ""}]
+    def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
+        """Return the running or starting children of a server that this client may use."""
+        return [
+            slot.child
+            for key, slot in self._slots.items()
+            if (key.server, key.fingerprint) == (spec.name, spec.fingerprint)
+            and key.principal in {principal, ""}
+            and key.session in {None, party}
+            and slot.child is not None
+            and slot.is_running
+        ]
 
     def has_asked_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has sent `roots/list`."""
@@ -391,7 +416,10 @@ class ChildPool:
             slot.key.roots,
             self._flavour,
             unknown=slot.key.unknown,
-            notifier=lambda: {**self.listeners.of(slot.key.principal), **slot.users},
+            notifier=lambda: {
+                **self.listeners.of(slot.key.principal, slot.key.session),
+                **slot.users,
+            },
             wanted_roots=lambda: self._callers.add(slot.spec.name),
         )
 

@@ -26,6 +26,7 @@ class ChildKey(Struct, frozen=True):
     `plan` is None for a remote child. `asks` is the JSON of the client capabilities that the hub
     declares to it. `session` is the client that the child belongs to; None if clients share it.
     `unknown`: the clients have roots, but were not asked for them, so `roots` is empty.
+    `fingerprint` is that of the `ServerSpec`.
     """
 
     server: ServerName
@@ -35,6 +36,7 @@ class ChildKey(Struct, frozen=True):
     asks: bytes
     session: SessionKey | None = None
     unknown: bool = False
+    fingerprint: str = ""
 
 
 class ChildSlot(Struct, eq=False):
@@ -59,6 +61,13 @@ class ChildSlot(Struct, eq=False):
     is_kept: bool = True
     unlisted: str | None = None
     is_late: bool = False
+
+    def follow(self, spec: ServerSpec) -> None:
+        """Apply the limits of `spec`: a changed config may have others for the running child."""
+        if self.spec is not spec:
+            self.spec = spec
+            if self.child is not None:
+                self.child.follow(spec)
 
     @contextmanager
     def in_use(self) -> Generator[None]:
@@ -140,13 +149,15 @@ def key_of(
     spec: ServerSpec, plan: LaunchPlan | None, roots: RootSet, user: ClientOfKey
 ) -> ChildKey:
     """Return the key of a server's child for one session."""
+    made_by = spec.fingerprint
     if spec.share == "all":
-        return ChildKey(spec.name, plan, roots, "", exact_json.encode({}))
+        return ChildKey(spec.name, plan, roots, "", exact_json.encode({}), fingerprint=made_by)
     owners = {"auto": user.client, "session": user.client or user.session, "roots": None}
     hidden = user.unknown and spec.answer_roots and not roots.roots
     # A modern child gets the client's capabilities with each request.
     asks = exact_json.encode({} if spec.era == "modern" else user.asks)
-    return ChildKey(spec.name, plan, roots, user.principal, asks, owners[spec.share], hidden)
+    owner = owners[spec.share]
+    return ChildKey(spec.name, plan, roots, user.principal, asks, owner, hidden, made_by)
 
 
 def why_not_kept(slot: ChildSlot, key: ChildKey, flavour: Flavour) -> str | None:
@@ -155,6 +166,8 @@ def why_not_kept(slot: ChildSlot, key: ChildKey, flavour: Flavour) -> str | None
     It can if it was not launched for its roots, if it can be told of the new ones, and if they
     cover the directory that it runs in.
     """
+    if slot.key.fingerprint != key.fingerprint:
+        return "its config has changed"
     if replace(slot.key, plan=key.plan, roots=key.roots) != key:
         return "it belongs to another client"
     if slot.key.session is None and (len(slot.users) != 1 or _serves_others(slot)):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Final, TypeAlias, TypedDict, final
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import structlog
 
-from hub.app import Setting, environments, place_of, running_hub, this_machine
+from hub.app import Setting, place_of, running_hub, this_machine
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.options import (
@@ -201,11 +201,7 @@ def _plan(options: Namespace) -> int:
         log.warning(warning)
     servers = _servers(config, options)
     warn_of_left_out(_usable(config, options).left_out)
-    given = _environments(config, servers)
-    plans = [
-        (_planned(spec, effective, given.get(spec.name, {})), _why_none(spec, effective))
-        for spec, effective in servers
-    ]
+    plans = [(_planned(spec, effective), _why_none(spec, effective)) for spec, effective in servers]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
     else:
@@ -227,15 +223,7 @@ def _usable(config: HubConfig, options: Namespace) -> UsableServers:
     return usable_servers(config, place)
 
 
-def _environments(
-    config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]
-) -> dict[ServerName, Mapping[str, str]]:
-    """Return the environment that the process of each launched server inherits."""
-    specs = {spec.name: spec for spec, _ in servers}
-    return environments(config, specs, this_machine(os.environ))
-
-
-def _planned(spec: ServerSpec, effective: EffectiveRoots, given: Mapping[str, str]) -> Planned:
+def _planned(spec: ServerSpec, effective: EffectiveRoots) -> Planned:
     if isinstance(spec.target, RemoteTarget):
         return {"server": spec.name, "url": spec.target.shown, "roots": list(effective.roots.uris)}
     made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
@@ -247,20 +235,20 @@ def _planned(spec: ServerSpec, effective: EffectiveRoots, given: Mapping[str, st
         or ("(an empty private directory)" if effective.enforcing else str(Path.cwd())),
         "env": {name: value for name, value in made.env if name not in variables}
         | dict.fromkeys(variables, "(set)"),
-        "inherits": sorted(given),
-        "withheld": sorted(os.environ.keys() - given.keys() - {*variables}),
+        "inherits": sorted(spec.inherits),
+        "withheld": sorted(os.environ.keys() - spec.inherits.keys() - {*variables}),
         "roots": list(effective.roots.uris),
         "confinement": str(confinement_status(spec.confine, spec.target, this_kernel())),
-        "grants": _granted(spec, made, given),
+        "grants": _granted(spec, made),
     }
 
 
-def _granted(spec: ServerSpec, made: LaunchPlan, given: Mapping[str, str]) -> GrantsPlan | None:
+def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
     """Return the child's grants, even if this machine cannot enforce them; None if not confined."""
     if spec.confine.mode == "off":
         return None
     try:
-        found = planned_grants(spec, made, given)
+        found = planned_grants(spec, made)
     except ChildError as exc:
         return {"read": [], "write": [], "allow": [], "unheld": [str(exc)]}
     return {
@@ -320,7 +308,7 @@ def _check(options: Namespace) -> int:
     left_out = _left_out(config, options)
     named = [*(spec.name for spec, _ in servers), *(one.name for one in left_out)]
     moved_names = _moved_names(config, named, config_path(options))
-    for sentence in (*warnings, *_missed(config, servers), *moved_names):
+    for sentence in (*warnings, *_missed(servers), *moved_names):
         print(f"warning: {sentence}")
     settle_confinement((spec for spec, _ in servers), this_kernel())
     for hint in _hints(config):
@@ -356,9 +344,8 @@ def _verdict(left_out: Collection[LeftOut], problems: int) -> str:
 
 def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
     """Yield what will go wrong with a config that loads, as far as it shows offline."""
-    given = _environments(config, servers)
     for spec, effective in servers:
-        problem = program_problem(spec, effective, given.get(spec.name, {}))
+        problem = program_problem(spec, effective)
         if problem is not None:
             yield problem
     yield from folder_problems(config)
@@ -367,11 +354,10 @@ def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]
         yield problem
 
 
-def _missed(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
+def _missed(servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
     """Yield a warning for each variable that a server's config names and its process lacks."""
-    given = _environments(config, servers)
     for spec, _ in servers:
-        yield from missed(spec, given.get(spec.name, {}), os.environ)
+        yield from missed(spec, os.environ)
 
 
 def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:
@@ -416,15 +402,18 @@ def _hints(config: HubConfig) -> Iterator[str]:
 async def _connect(config: HubConfig, setting: Setting) -> int:
     failed: list[str] = []
     problems: list[str] = []
-    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+    servers: Sequence[ServerSpec] = ()
+    async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
+        services = hub.services
+        servers = list(services.servers.values())
         session = Session(services, tasks, principal="check")
         async with anyio.create_task_group() as starting:
-            for spec in services.servers.values():
+            for spec in servers:
                 print(f"{spec.name}: starting", flush=True)
                 starting.start_soon(_start, services, session, spec, failed, problems, config)
         session.close()
         tasks.cancel_scope.cancel()
-    print(f"{len(services.servers) - len(failed)} of {len(services.servers)} servers answer.")
+    print(f"{len(servers) - len(failed)} of {len(servers)} servers answer.")
     for problem in problems:
         print(f"problem: {problem}")
     return 1 if failed or problems else 0

@@ -14,7 +14,7 @@ from typing import cast
 import anyio
 from msgspec import Struct, to_builtins
 
-from hub.app import Setting, environments, place_of, running_hub, this_machine
+from hub.app import Setting, place_of, running_hub, this_machine
 from hub.calls.permission import Change, Circumstances, changes_for
 from hub.cli.allowing import Setup, allowing
 from hub.cli.options import (
@@ -260,7 +260,7 @@ def _case(question: _Question, setup: Setup) -> _Case:
         spec = _spec(config, question.server, place)
         _ensure_offered(spec, question.tool)
         effective = for_server(effective, spec.ceiling)
-        cwd, env = _launched(spec, effective, config, machine)
+        cwd, env = _launched(spec, effective, machine)
     hints, arguments = question.definition.get("annotations"), question.arguments
     links, flavour = CachedDisk(machine.links), machine.flavour
     return _Case(
@@ -313,14 +313,13 @@ def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
 
 
 def _launched(
-    spec: ServerSpec, effective: EffectiveRoots, config: HubConfig, machine: Machine
+    spec: ServerSpec, effective: EffectiveRoots, machine: Machine
 ) -> tuple[str | None, dict[str, str]]:
     """Return the working directory and the environment of a server's process."""
     if not isinstance(spec.target, LaunchTemplate):
         return None, dict(machine.environment)
     planned = plan(spec.target, effective.roots, machine.environment, directories=spec.directories)
-    own = environments(config, {spec.name: spec}, machine)[spec.name]
-    return planned.cwd, {**own, **dict(planned.env)}
+    return planned.cwd, {**spec.inherits, **dict(planned.env)}
 
 
 def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:
@@ -354,7 +353,8 @@ async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> J
 
     Raises: RouteError if it has no such tool.
     """
-    async with running_hub(config, setting) as services, anyio.create_task_group() as tasks:
+    async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
+        services = hub.services
         session = Session(services, tasks, principal="explain")
         spec = next(spec for name, spec in services.servers.items() if name == server)
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))

@@ -95,8 +95,8 @@ async def own_client(config: HubConfig, setting: Setting) -> AsyncGenerator[OwnC
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     shown = config.model_copy(update={"expose": "tools"})
-    async with running_hub(shown, setting) as services, anyio.create_task_group() as tasks:
-        client = OwnClient(connection_builder(services), tasks, services)
+    async with running_hub(shown, setting) as hub, anyio.create_task_group() as tasks:
+        client = OwnClient(connection_builder(hub.services), tasks, hub.services)
         await client.begin()
         yield client
         client.close()

@@ -6,7 +6,7 @@ import difflib
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -20,17 +20,12 @@ from hub.specs import ServerSpec
 _WILD = "*?["
 
 
-def program_problem(
-    spec: ServerSpec, effective: EffectiveRoots, given: Mapping[str, str]
-) -> str | None:
-    """Return what is wrong with a server's program: it is not there; None if it is.
-
-    `given` is the environment that the server's process inherits.
-    """
+def program_problem(spec: ServerSpec, effective: EffectiveRoots) -> str | None:
+    """Return what is wrong with a server's program: it is not there; None if it is."""
     if not isinstance(spec.target, LaunchTemplate):
         return None
     made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
-    path = {**given, **dict(made.env)}.get("PATH")
+    path = {**spec.inherits, **dict(made.env)}.get("PATH")
     if _is_there(made, path):
         return None
     where = f"servers.{spec.name}.command: there is no program {made.shown[0]!r}"

@@ -10,6 +10,7 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
@@ -36,6 +37,9 @@ from hub.errors import StartError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+
+if TYPE_CHECKING:
+    from hub.server.http.bounds.forwarded import Proxies
 
 LAST_PORT = 65535
 """The highest TCP port number."""
@@ -159,13 +163,13 @@ async def _serve_stdio(
 
     async with (
         ended_by_signals() as shutdown,
-        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as services,
+        running_hub(config, replace(setting, is_for_one=True), shutdown=shutdown) as hub,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
         if tell is not None:
-            tell(services.operator.roots())
-        await serve_stdio(connection_builder(services))
+            tell(hub.services.operator.roots())
+        await serve_stdio(connection_builder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
@@ -182,29 +186,42 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    token = (
-        config.listen.token.get_secret_value()
-        if config.listen.token is not None
-        else os.environ.get("HUB_TOKEN")
-    )
+    token = _token(config)
     gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
+    proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port)
     async with (
         ended_by_signals() as shutdown,
-        running_hub(config, setting, shutdown=shutdown) as services,
+        running_hub(config, setting, shutdown=shutdown) as hub,
     ):
+        hub.follow(partial(_follow, gatekeeper, proxies))
         url = _url(host, listener.getsockname()[1], config.listen.path)
         await serve_http(
-            connection_builder(services),
+            connection_builder(hub.services),
             gatekeeper,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
-            proxies=Proxies(config.listen.trusted_proxies),
-            ready=partial(_announce, url, token, what(services.operator.roots())),
+            proxies=proxies,
+            ready=partial(_announce, url, token, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
     ignore_ending_signals()
+
+
+def _token(config: HubConfig) -> str | None:
+    own = config.listen.token
+    return os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
+
+
+def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> None:
+    """Let in by a changed config from now on.
+
+    Raises: ConfigError if others could reach the hub without a token.
+    """
+    listen = config.listen
+    gatekeeper.follow(_token(config), listen.origins, listen.names)
+    proxies.follow(listen.trusted_proxies)
 
 
 def _address(text: str, config: HubConfig) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
+from hub.config.inheritance import fingerprint_of, inherited_by
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.errors import ConfigError, Fault, RootError
@@ -63,6 +64,7 @@ class _UnsafeDirectoryError(Exception):
 def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContext) -> ServerSpec:
     server = config.servers[name]
     directories, ceiling = _own_directories(config, name, place)
+    inherits = inherited_by(server, config, place)
     return ServerSpec(
         name=name,
         target=_target(name, server),
@@ -75,6 +77,8 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         describe_roots=server.describe_roots,
         confine=_confine(server),
         environment=server.environment if isinstance(server, StdioServer) else "default",
+        inherits=inherits,
+        fingerprint=fingerprint_of(name, server, inherits, place.environment),
         share=_share(name, server),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,

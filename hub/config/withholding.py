@@ -9,7 +9,6 @@ import structlog
 from hub.launch.environments import mentioned
 from hub.launch.plan import LaunchTemplate
 from hub.specs import LeftOut, RemoteTarget, ServerSpec
-from hub.values import ServerName
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -21,21 +20,17 @@ def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
             log.error("server LEFT OUT", server=one.name, where=fault.where, fix=fault.fix)
 
 
-def warn_of_missed(
-    servers: Iterable[ServerSpec],
-    given: Mapping[ServerName, Mapping[str, str]],
-    environment: Mapping[str, str],
-) -> None:
-    """Log a warning for each variable that a server misses; `given` is what each inherits."""
+def warn_of_missed(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> None:
+    """Log a warning for each variable that a server misses."""
     for spec in servers:
-        for sentence in missed(spec, given.get(spec.name, {}), environment):
+        for sentence in missed(spec, environment):
             log.warning(sentence)
 
 
-def missed(spec: ServerSpec, given: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[str]:
     """Return a sentence with a remedy for each variable of `environment` that a server misses.
 
-    `given` is what its process inherits. A variable that the config sets or fills in is not missed.
+    A variable that its process inherits, or that the config sets or fills in, is not missed.
     For a remote server: each `$NAME` in its URL or headers that is sent literally.
     """
     if isinstance(spec.target, RemoteTarget):
@@ -47,7 +42,9 @@ def missed(spec: ServerSpec, given: Mapping[str, str], environment: Mapping[str,
             for name in names
             if name in environment
         ]
-    names = list(mentioned(_texts(spec.target), environment, {*given, *dict(spec.target.env)}))
+    names = list(
+        mentioned(_texts(spec.target), environment, {*spec.inherits, *dict(spec.target.env)})
+    )
     return [
         f"servers.{spec.name}: uses {name}, which its process does not inherit (environment: "
         f'{_shown(spec)}): write env: {{{name}: "${{{name}}}"}}'

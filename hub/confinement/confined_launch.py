@@ -70,35 +70,29 @@ def cache_of(server: str, environment: Mapping[str, str]) -> str:
     return f"{base}/roots-hub/servers/{quote(server, safe='')}.d"
 
 
-def planned_grants(
-    spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]
-) -> FileGrants:
+def planned_grants(spec: ServerSpec, plan: LaunchPlan) -> FileGrants:
     """Return the grants that the child of `plan` would get. Nothing is created.
 
     Raises: ChildError if the command does not exist.
     """
-    return _grants(spec, plan, _program(spec, plan, environment), _SHOWN, environment)
+    return _grants(spec, plan, _program(spec, plan), _SHOWN)
 
 
 def confined_plan(
-    spec: ServerSpec,
-    plan: LaunchPlan,
-    environment: Mapping[str, str],
-    private: str,
-    found_here: Confined,
+    spec: ServerSpec, plan: LaunchPlan, private: str, found_here: Confined
 ) -> LaunchPlan:
     """Create the child's files in `private`, and return the plan that launches it confined.
 
     Raises: ChildError if the command does not exist, or if a grant opens the hub's keys and
         `confine` is `require`.
     """
-    places = PrivateDirs.inside(private, cache_of(spec.name, environment))
-    found = _program(spec, plan, environment)
-    granted = _grants(spec, plan, found, places, environment)
+    places = PrivateDirs.inside(private, cache_of(spec.name, spec.inherits))
+    found = _program(spec, plan)
+    granted = _grants(spec, plan, found, places)
     for grant in granted.unheld:
         log.warning("not enforced by the kernel", server=spec.name, what=grant)
     _must_open_no_keys(spec, granted)
-    _furnish(places, environment, keeps=_is_runner(plan))
+    _furnish(places, spec.inherits, keeps=_is_runner(plan))
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
         rules.append(("w", FileGrant(".")))
@@ -134,7 +128,7 @@ def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
         log.warning("CAN READ the hub's keys", server=spec.name, keys=path, asked="confine: auto")
 
 
-def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str]) -> Program:
+def _program(spec: ServerSpec, plan: LaunchPlan) -> Program:
     """Return the program of the plan with the files it needs.
 
     Raises: ChildError if the command does not exist.
@@ -142,11 +136,11 @@ def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str])
     cwd = spec.target.cwd if isinstance(spec.target, LaunchTemplate) else None
     # A `cwd` that depends on the roots is itself granted as a root, or is the parent of one.
     directory = plan.cwd if cwd is not None and not cwd.mentions_roots else None
-    env = {**environment, **dict(plan.env)}
+    env = {**spec.inherits, **dict(plan.env)}
     found = program(
         plan.argv,
         env,
-        home=_home(environment),
+        home=_home(spec.inherits),
         directory=directory,
         writable=(*plan.roots.paths, *spec.confine.write),
     )
@@ -155,15 +149,9 @@ def _program(spec: ServerSpec, plan: LaunchPlan, environment: Mapping[str, str])
     return found
 
 
-def _grants(
-    spec: ServerSpec,
-    plan: LaunchPlan,
-    found: Program,
-    places: PrivateDirs,
-    environment: Mapping[str, str],
-) -> FileGrants:
+def _grants(spec: ServerSpec, plan: LaunchPlan, found: Program, places: PrivateDirs) -> FileGrants:
     system = (place for place in (*SYSTEM, *SETTINGS, *KERNEL) if Path(place).exists())
-    kept = (places.cache or cache_of(spec.name, environment),) if _is_runner(plan) else ()
+    kept = (places.cache or cache_of(spec.name, spec.inherits),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
     return file_grants(spec.confine, plan, spec.policy, Needs((*system, *found.read), writable))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
+import math
 from itertools import islice
 from typing import Protocol
 
@@ -18,7 +19,7 @@ class Expiring(Protocol):
 class Deadlines:
     """Expires each operation that has not ended `allowed` seconds after its `begin`.
 
-    The time allowed is the same for all, so the operation that began first is due first, and one
+    While the time allowed is the same for all, the operation that began first is due first, and one
     timer is enough.
     """
 
@@ -26,10 +27,14 @@ class Deadlines:
         self._allowed = allowed
         self._due: dict[Expiring, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_timing = False
+        self._looks_at = math.inf
 
     def __len__(self) -> int:
         return len(self._due)
+
+    def allow(self, allowed: float) -> None:
+        """Replace the time allowed, for the operations that begin from now on."""
+        self._allowed = allowed
 
     def first(self, count: int) -> list[Expiring]:
         """Return up to `count` operations that are under way, oldest first."""
@@ -49,8 +54,8 @@ class Deadlines:
             # Looked up once: that takes longer than all the rest of this method.
             loop = self._loop = asyncio.get_running_loop()
         due = self._due[one] = loop.time() + self._allowed
-        if not self._is_timing:
-            self._is_timing = True
+        if due < self._looks_at:
+            self._looks_at = due
             loop.call_at(due, self._look, loop)
 
     def end(self, one: Expiring) -> None:
@@ -60,12 +65,13 @@ class Deadlines:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         late = [one for one, due in self._due.items() if due <= now]
+        self._looks_at = now
         try:
             for one in late:
                 # An operation that expires may have ended another.
                 if self._due.pop(one, None) is not None:
                     one.expire()
         finally:
-            self._is_timing = bool(self._due)
-            if self._is_timing:
-                loop.call_at(next(iter(self._due.values())), self._look, loop)
+            self._looks_at = min(self._due.values(), default=math.inf)
+            if self._due:
+                loop.call_at(self._looks_at, self._look, loop)

@@ -28,10 +28,10 @@ class KeptAnswer(Struct, frozen=True):
 
 
 class KeptRoots:
-    """The newest answer of each client (`caller`), kept for `reuse` seconds; 0 keeps none."""
+    """The newest answer of each client (`caller`), kept for `reuse()` seconds; 0 keeps none."""
 
     def __init__(
-        self, reuse: float, clock: Callable[[], float], *, max_kept: int = MAX_KEPT
+        self, reuse: Callable[[], float], clock: Callable[[], float], *, max_kept: int = MAX_KEPT
     ) -> None:
         self._max_kept = max_kept
         self._reuse = reuse
@@ -40,7 +40,7 @@ class KeptRoots:
 
     def keep(self, caller: str | None, announcement: Announcement) -> None:
         """Keep an answer; it replaces the last one of the same `caller`."""
-        if caller is None or not self._reuse:
+        if caller is None or not self._reuse():
             return
         self._kept.pop(caller, None)
         while len(self._kept) >= self._max_kept:
@@ -50,7 +50,7 @@ class KeptRoots:
     def of(self, caller: str | None) -> KeptAnswer | None:
         """Return the last answer of `caller`; None if there is none or it is too old."""
         kept = self._kept.get(caller) if caller is not None else None
-        if kept is None or self._clock() - kept.at < self._reuse:
+        if kept is None or self._clock() - kept.at < self._reuse():
             return kept
         del self._kept[caller or ""]
         return None

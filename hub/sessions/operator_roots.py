@@ -44,9 +44,13 @@ class Operator:
         self._warned: set[tuple[str, str, str]] = set()
         self.version = 0
 
-    def take(self, roots: OperatorRoots) -> None:
-        """Replace the operator's roots, and call all followers."""
+    def take(
+        self, roots: OperatorRoots, servers: Mapping[ServerName, ServerSpec] | None = None
+    ) -> None:
+        """Replace the operator's roots, and the servers with their ceilings; call all followers."""
         self._roots = roots
+        if servers is not None:
+            self._servers = {name: _presence_of(spec.ceiling) for name, spec in servers.items()}
         self._fallback, self._ceiling = _presence_of(roots.fallback), _presence_of(roots.ceiling)
         self.version += 1
         self._warned.clear()
@@ -86,8 +90,8 @@ class Operator:
 
     def ceiling_of(self, server: ServerName) -> RootSet | None:
         """Return the ceiling from a server's own arguments; None if they name no directory."""
-        self._servers[server] = self._refreshed(self._servers[server])
-        return _present(self._servers[server])
+        known = self._servers[server] = self._refreshed(self._servers.get(server))
+        return _present(known)
 
     def bounds(self, server: ServerName, shared: RootSet | None) -> tuple[Root, ...] | None:
         """Return all roots that bound the calls at a server, uncombined.
@@ -95,7 +99,7 @@ class Operator:
         They are the ceilings and the client's roots (`shared`, or the fallback if None). Returns
         None if the last check found a directory of a ceiling gone or replaced.
         """
-        ceilings = [one for one in (self._ceiling, self._servers[server]) if one is not None]
+        ceilings = [one for one in (self._ceiling, self._servers.get(server)) if one is not None]
         if any(presence.absent for presence in ceilings):
             return None
         own = _present(self._fallback) if shared is None else shared
@@ -107,7 +111,7 @@ class Operator:
         flavour = self._machine.flavour
         return all(
             presence is None or presence.is_unchanged(links, flavour)
-            for presence in (self._fallback, self._ceiling, self._servers[server])
+            for presence in (self._fallback, self._ceiling, self._servers.get(server))
         )
 
     def _refreshed(self, presence: RootPresence | None) -> RootPresence | None:

@@ -14,7 +14,7 @@ from hub.catalog.names import Names
 from hub.catalog.search import Expose
 from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.roots.effective import EffectiveRoots
+from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
@@ -77,15 +77,31 @@ class ResultLimit(Struct, frozen=True):
     key: str
 
 
-class Services(Struct, frozen=True):
-    """The parts of one hub that all sessions share.
+class Configured(Struct, frozen=True):
+    """What a config says, for the sessions; `roots` are the operator's.
+
+    `left_out` are servers of the config that cannot be used; they are among the `names` only.
+    `preface` is the operator's text before the servers' instructions. `max_result` None: results of
+    any size are passed on.
+    """
+
+    servers: Mapping[ServerName, ServerSpec]
+    names: Names
+    roots: OperatorRoots
+    settings: RootsSettings = RootsSettings()
+    expose: Expose = "tools"
+    preface: str | None = None
+    left_out: Sequence[LeftOut] = ()
+    max_result: ResultLimit | None = None
+
+
+class Services(Struct, eq=False):
+    """The parts of one hub that sessions share; those of its config change when it is reloaded.
 
     `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
-    request. `is_for_one`: the hub serves one client only. `preface` is the operator's text before
-    the servers' instructions. `left_out` are servers of the config that cannot be used; they are
-    among the `names` only. `environments` has the variables that launched servers inherit.
-    `has_config` False: the folders that the command line names bound all clients.
-    `max_result` None: results of any size are passed on.
+    request. `is_for_one`: one client is served. `is_shared`: other clients are served by other
+    `Services`, with the same `children`. `has_config` False: the folders that the command line
+    names bound all clients. The other fields are those of `Configured`.
     """
 
     info: JsonObject
@@ -100,19 +116,25 @@ class Services(Struct, frozen=True):
     plans: LaunchPlanCache
     expose: Expose = "tools"
     is_for_one: bool = False
+    is_shared: bool = False
     preface: str | None = None
     left_out: Sequence[LeftOut] = ()
     max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
-    environments: Mapping[ServerName, Mapping[str, str]] = field(
-        default_factory=dict[ServerName, Mapping[str, str]]
-    )
     has_config: bool = True
+
+    def take(self, new: Configured) -> None:
+        """Serve by a changed config from now on; sessions are told, and calls are judged again."""
+        self.servers, self.names, self.left_out = new.servers, new.names, new.left_out
+        self.settings, self.expose, self.preface = new.settings, new.expose, new.preface
+        self.max_result = new.max_result
+        self.operator.take(new.roots, new.servers)
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
         """Return the environment variables of a server's child, as far as they are known."""
-        own = self.environments.get(spec.name, self.machine.environment)
-        return own if plan is None else {**own, **dict(plan.env)}
+        if not isinstance(spec.target, LaunchTemplate):
+            return self.machine.environment
+        return spec.inherits if plan is None else {**spec.inherits, **dict(plan.env)}
 
     @property
     def can_names_move(self) -> bool:
@@ -121,12 +143,18 @@ class Services(Struct, frozen=True):
 
     def instructions(self, principal: str) -> str | None:
         """Return the merged instructions of the servers, as far as they are known; else None."""
-        texts = {name: self.children.instructions_of(name, principal) for name in self.servers}
+        texts = {
+            name: self.children.instructions_of(spec, principal)
+            for name, spec in self.servers.items()
+        }
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as its roots are known, before any call.
 
-        The default is no with `expose: search`, where a child may never be needed.
+        The default is no with `expose: search`, where a child may never be needed, and where
+        clients share children.
         """
-        return spec.eager if spec.eager is not None else self.is_for_one and self.expose == "tools"
+        if spec.eager is not None:
+            return spec.eager
+        return self.is_for_one and not self.is_shared and self.expose == "tools"

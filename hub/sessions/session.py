@@ -58,6 +58,7 @@ class Session:
         self.unasked = False
         self.headers: Sequence[tuple[str, str]] | None = None
         self._root_hints: dict[ServerName, str | None] = {}
+        self._served = services.servers
         self._is_closed = False
         self._tasks = tasks
         self._session_children = SessionChildren(services, self.key, self._client_of_key)
@@ -138,6 +139,9 @@ class Session:
         self._tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
+        if self._served is not self.services.servers:
+            self._served = self.services.servers
+            self._tasks.start_soon(self._take_servers)
         # A client whose answer is still due gets the new roots together with that answer.
         if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
             self._roots_changed()
@@ -245,10 +249,10 @@ class Session:
         """
         if self._is_closed:
             return
-        effective = self.known_effective()
+        effective, servers = self.known_effective(), self.services.servers
         self._tasks.start_soon(self._notify_if_hints_changed, effective)
-        for slot in list(self._session_children.held.values()):
-            following = self.slot_for(slot.spec, effective)
+        for slot in [slot for slot in self.slots if slot.spec.name in servers]:
+            following = self.slot_for(servers[slot.spec.name], effective)
             if following is not slot:
                 if slot.listing is not None:
                     self._tasks.start_soon(self._start, following)
@@ -258,6 +262,16 @@ class Session:
                 slot.child.answers.leave(self.key)
             self._renew_at(slot.spec)
         await self._start_eager()
+
+    async def _take_servers(self) -> None:
+        """Apply changed servers: the children of those that are gone end, and the client lists."""
+        if self._is_closed:
+            return
+        for name in [name for name in self._session_children.held if name not in self._served]:
+            self._session_children.drop(name)
+        spec = next(iter(self._served.values()))
+        for method in LIST_CHANGED:
+            await self.told(spec, Notification(method, {}))
 
     async def _start_eager(self) -> None:
         # A modern request is over before an eager child is ready.

@@ -39,17 +39,23 @@ class SessionChildren:
             slot = self.held[spec.name] = children.lease(spec, key, self._session, user)
             return slot
         if held.key == key:
+            held.follow(spec)
             return held
         reason = children.move(held, key)
         if reason is None:
+            held.follow(spec)
             return held
         if held.is_running and held.key.session is not None:
-            log.warning(
-                "started anew for other roots; what it kept is gone", server=spec.name, why=reason
-            )
+            log.warning("started anew; what it kept is gone", server=spec.name, why=reason)
         slot = self.held[spec.name] = children.lease(spec, key, self._session, user)
         children.release(held, self._session, at_once=True)
         return slot
+
+    def drop(self, server: ServerName) -> None:
+        """Release the slot of a server that the config no longer has; its calls finish."""
+        slot = self.held.pop(server, None)
+        if slot is not None:
+            self._services.children.release(slot, self._session, at_once=True)
 
     def release(self) -> None:
         """Release all slots."""

@@ -732,6 +732,7 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             call=Call("tools/call", "read", {"path": "f"}, {}),
             guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
             effective=effective,
+            spec=spec,
             slot=slot,
             pointer=str,
             own=("name", "read"),

@@ -112,3 +112,21 @@ async def test_who_had_its_turn_is_not_late() -> None:
     late = Call(said, "b", limiter)
     await late.signals.until(lambda: len(said) > 1)
     assert said == ["a", "b is late"]
+
+
+async def test_a_higher_limit_serves_the_line_and_a_lower_one_takes_no_slot_away() -> None:
+    limiter, said = slots_of(1), list[str]()
+    assert limiter.take()
+    for name in "abc":
+        Call(said, name, limiter)
+    limiter.follow(replace(remote("files"), concurrency=3))
+    assert said == ["a", "b"]
+    limiter.follow(replace(remote("files"), concurrency=1))
+    limiter.give()
+    limiter.give()
+    assert said == ["a", "b"]
+    assert not limiter.take()
+    limiter.give()
+    assert said == ["a", "b", "c"]
+    limiter.give()
+    assert [limiter.take(), limiter.take()] == [True, False]

@@ -20,6 +20,8 @@ def test_a_principals_children_are_heard_by_its_own() -> None:
         assert made.of("alice") == {A: one}
         assert made.of("bob") == {B: other}
         assert made.of("") == {A: one, B: other}, "a child of nobody's is everybody's"
+        assert made.of("alice", A) == {A: one}
+        assert made.of("alice", B) == {}, "a child that belongs to another client"
     assert made.of("") == {}
 
 

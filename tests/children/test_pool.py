@@ -379,7 +379,10 @@ async def test_a_place_that_was_given_up_starts_nothing() -> None:
     async with home() as at:
         slot = at.lease()
         at.children.release(slot, ALICE, at_once=True)
-        assert await at.failure_of(slot) == "server 'files' was stopped: its roots have changed"
+        assert (
+            await at.failure_of(slot)
+            == "server 'files' was stopped: its roots or its config have changed"
+        )
         assert at.fake.links == []
 
 

@@ -15,7 +15,6 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub import app
 from hub.app import ConnectionBuilder
 from hub.cli import run as module
 from hub.errors import ConfigError, StartError
@@ -438,14 +437,9 @@ def test_bad_usage_ends_with_two(arguments: tuple[str, ...], served: Served) -> 
 def test_children_of_a_served_config_inherit_no_token(
     top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[Any] = []
-
-    def opener(environment: Any, *_: object) -> object:
-        given.append(environment)
-        return object()
-
-    monkeypatch.setattr(app, "opener", opener)
     monkeypatch.setenv("HUB_TOKEN", "s3cret")
     listen = {"port": 0, "token": "${HUB_TOKEN}"}
     assert run("run", "--config", config_at(top, listen=listen), "--http") == 0
-    assert "s3cret" not in given[0].values()
+    (spec,) = served.services[0].servers.values()
+    assert spec.inherits
+    assert "s3cret" not in spec.inherits.values()

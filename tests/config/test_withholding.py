@@ -8,19 +8,18 @@ from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.config.to_specs import server_specs
 from hub.config.withholding import missed
-from hub.launch.environments import inherited
 from hub.paths.resolve import Flavour
 from hub.system.disk import OsDisk
 
-PLACE = PathContext(OsDisk(), Flavour.POSIX, None, "/", {})
 ENVIRONMENT = {"GITHUB_TOKEN": "s3cret", "EDITOR": "vi", "PATH": "/bin"}
+PLACE = PathContext(OsDisk(), Flavour.POSIX, None, "/", ENVIRONMENT)
 
 
 def told(server: dict[str, Any]) -> list[str]:
     raw = {"version": 1, "servers": {"s": server}}
     context = LoadContext(Path("/"), None, ENVIRONMENT)
     (spec,) = server_specs(HubConfig.model_validate(raw, context=context), PLACE).values()
-    return missed(spec, inherited(ENVIRONMENT, spec.environment, Flavour.POSIX), ENVIRONMENT)
+    return missed(spec, ENVIRONMENT)
 
 
 def test_a_variable_that_a_shell_would_expand_and_is_withheld_is_named_with_a_fix() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.children.launched import open_launched
@@ -104,7 +105,9 @@ async def opened(
     with anyio.fail_after(30):
         async with (
             keeping(Shutdown()) as supervisor,
-            open_launched(given, planned, environment, kernel or this_kernel(), supervisor) as link,
+            open_launched(
+                replace(given, inherits=environment), planned, kernel or this_kernel(), supervisor
+            ) as link,
         ):
             yield link
 
@@ -278,7 +281,8 @@ async def test_rules_that_the_kernel_cannot_enforce_are_logged(
 def test_the_planned_grants_name_what_would_be_made(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    found = planned_grants(spec("/bin/sh"), plan("/bin/sh", roots=roots_at(tmp_path)), environment)
+    shell = replace(spec("/bin/sh"), inherits=environment)
+    found = planned_grants(shell, plan("/bin/sh", roots=roots_at(tmp_path)))
     assert [grant.path for grant in found.write] == [
         "/dev/null",
         "/dev/zero",
@@ -288,7 +292,8 @@ def test_the_planned_grants_name_what_would_be_made(
         str(tmp_path),
     ]
     assert "/usr" in [grant.path for grant in found.read]
-    runner = planned_grants(spec("npx"), plan("npx"), {**environment, "PATH": str(_npx(tmp_path))})
+    npx = replace(spec("npx"), inherits={**environment, "PATH": str(_npx(tmp_path))})
+    runner = planned_grants(npx, plan("npx"))
     assert cache_of("files", environment) in [grant.path for grant in runner.write]
 
 
@@ -305,7 +310,8 @@ def test_the_directory_of_the_roots_is_no_directory_of_the_server(
     code.mkdir()
     planned = plan("/bin/sh", cwd=str(code))
     for cwd, granted in ((None, False), ("${root}", False), (str(code), True)):
-        found = planned_grants(spec("/bin/sh", cwd=cwd), planned, environment)
+        shell = replace(spec("/bin/sh", cwd=cwd), inherits=environment)
+        found = planned_grants(shell, planned)
         assert (str(code) in [grant.path for grant in found.read]) == granted
 
 

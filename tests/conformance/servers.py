@@ -50,7 +50,10 @@ def judge(directory: Path) -> Iterator[Attempt]:
 def _attempt(suite: Suite, top: Path) -> tuple[str, list[str]]:
     """Return what a run says in one line, and what is wrong with it."""
     directory = Path(mkdtemp(dir=top))
-    server = {"command": sys.executable, "args": [EVERYTHING], "era": suite.era}
+    # The everything server keeps nothing between calls. Without this word each session starts it
+    # anew, and a client that has roots is asked for them before any call; the suite's answers not.
+    keeps_nothing = {"share": "roots"}
+    server = {"command": sys.executable, "args": [EVERYTHING], "era": suite.era, **keeps_nothing}
     config = config_file(directory, {"everything": server}, listen={"poll_after": POLL_AFTER})
     with (
         program([sys.executable, EVERYTHING, "http"], cwd=directory) as alone,

@@ -111,3 +111,15 @@ async def test_an_error_during_an_expiry_does_not_stop_the_others() -> None:
     finally:
         loop.set_exception_handler(None)
     assert [str(one["exception"]) for one in told] == ["failing"]
+
+
+async def test_a_shorter_time_counts_for_what_begins_later_and_for_nothing_else() -> None:
+    calls, deadlines = Calls(), Deadlines(60)
+    calls.begin(deadlines, "long")
+    deadlines.allow(0.01)
+    for name in ("a", "b"):
+        calls.begin(deadlines, name)
+    await calls.until("a", "b")
+    calls.begin(deadlines, "c")
+    await calls.until("a", "b", "c")
+    assert len(deadlines) == 1

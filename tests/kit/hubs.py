@@ -18,7 +18,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from hub import app
-from hub.app import Setting, connection_builder, running_hub
+from hub.app import Hub, Setting, connection_builder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
@@ -364,6 +364,7 @@ class FlowHub:
     ) -> None:
         self.children: list[FlowChild] = []
         self.broken: set[str] = set()
+        self.running: Hub
         self.services: Services
         self.open_connection: ConnectionFactory
         self._tasks = tasks
@@ -437,8 +438,8 @@ async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
             Setting(given=given, watched=watched),
             environment=environment or {},
             open_child=hub.open_child,
-        ) as services:
-            hub.services = services
-            hub.open_connection = connection_builder(services)
+        ) as running:
+            hub.running, hub.services = running, running.services
+            hub.open_connection = connection_builder(running.services)
             yield hub
         tasks.cancel_scope.cancel()

@@ -73,8 +73,8 @@ async def scripted(  # noqa: PLR0913 - what a test may want of a hub
     async with anyio.create_task_group() as tasks:
         setting = Setting(given=given, watched=watched, is_for_one=is_for_one)
         hub = running_hub(made, setting, environment=environment or {}, open_child=opened)
-        async with hub as services:
-            yield ScriptedHub(services, tasks, named)
+        async with hub as running:
+            yield ScriptedHub(running.services, tasks, named)
         tasks.cancel_scope.cancel()
 
 

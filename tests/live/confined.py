@@ -79,14 +79,17 @@ async def server(
     command, *args = (parse_template(str(word), spread=True) for word in argv)
     template = LaunchTemplate("server", command, tuple(args), args_mode="none")
     spec = ServerSpec(
-        ServerName("server"), template, policy or Policy(), confine=setting or ConfineSetting(mode)
+        ServerName("server"),
+        template,
+        policy or Policy(),
+        confine=setting or ConfineSetting(mode),
+        inherits=environment(**(env or {})),
     )
     planned = plan(template, roots_at(root), os.environ)
-    inherited = environment(**(env or {}))
     with anyio.fail_after(SLOW_START):
         async with (
             keeping(Shutdown()) as supervisor,
-            open_launched(spec, planned, inherited, this_kernel(), supervisor) as link,
+            open_launched(spec, planned, this_kernel(), supervisor) as link,
         ):
             direct = Direct(link)
             await direct.shake_hands()

@@ -76,8 +76,8 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
         made = HubConfig.model_validate(config)
         # The hub's own files, which are held even so, lie in no row's way.
         environment = {**os.environ, "HOME": "/nobody/home", "XDG_STATE_HOME": "/nobody/state"}
-        async with running_hub(made, Setting(), environment=environment) as services:
-            client = FakeClient(connection_builder(services), tasks)
+        async with running_hub(made, Setting(), environment=environment) as hub:
+            client = FakeClient(connection_builder(hub.services), tasks)
             await client.initialize({})
             await client.initialized()
             for id_, row in rows.items():

@@ -32,7 +32,7 @@ def is_asked(result: JsonObject) -> bool:
 
 def test_an_answer_counts_until_its_time_is_over() -> None:
     clock = FakeClock()
-    kept = KeptRoots(10.0, clock)
+    kept = KeptRoots(lambda: 10.0, clock)
     kept.keep("alice", NONE)
     clock.now += 9.9
     found = kept.of("alice")
@@ -46,14 +46,14 @@ def test_an_answer_counts_until_its_time_is_over() -> None:
 
 def test_nothing_is_kept_without_a_time_or_a_principal() -> None:
     clock = FakeClock()
-    never, kept = KeptRoots(0.0, clock), KeptRoots(10.0, clock)
+    never, kept = KeptRoots(lambda: 0.0, clock), KeptRoots(lambda: 10.0, clock)
     never.keep("alice", NONE)
     kept.keep(None, NONE)
     assert never.of("alice") is kept.of(None) is None
 
 
 def test_the_oldest_answers_go_first() -> None:
-    kept = KeptRoots(10.0, FakeClock(), max_kept=2)
+    kept = KeptRoots(lambda: 10.0, FakeClock(), max_kept=2)
     for caller in ("a", "b", "a", "c"):
         kept.keep(caller, NONE)
     assert [caller for caller in "abc" if kept.of(caller)] == ["a", "c"]

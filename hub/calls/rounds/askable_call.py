@@ -100,6 +100,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             call=self.call or Call(resolved.method, resolved.name, {}, {}),
             guard=resolved.guard,
             effective=effective,
+            spec=resolved.spec,
             slot=resolved.slot,
             pointer=resolved.pointer,
             own=resolved.own,
@@ -354,7 +355,7 @@ class Dialogue:
     def _asking(self) -> Response | Failure:
         call = self._call
         requests: JsonObject = {key: one.request for key, one in self._questions.items()}
-        lasts = call.route.resolved.slot.spec.timeout + KEPT
+        lasts = call.route.resolved.spec.timeout + KEPT
         return call.asking(InputNeededError(requests, CallState(parked=self.key), lasts=lasts))
 
     async def _attach(self, reply: ReplySink) -> None:

@@ -40,6 +40,7 @@ from hub.roots.presence import RootPresence
 from hub.roots.roots import Announcement
 from hub.sessions.client import Client
 from hub.sessions.notifications import RELAYED
+from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -154,7 +155,7 @@ class ModernRoute(CallRoute, frozen=True):
         return (
             self.presence is not None
             and self.presence.is_unchanged(links, services.machine.flavour)
-            and services.operator.is_current(self.resolved.slot.spec.name, links)
+            and services.operator.is_current(self.resolved.spec.name, links)
         )
 
     def judge(self, params: JsonObject) -> Admitted | Refused | None:
@@ -175,15 +176,15 @@ class ModernRoute(CallRoute, frozen=True):
 class ModernRoutes:
     """The cached routes and roots requirements of modern requests, by `RequestKey`.
 
-    `info` names the hub. With `expose: search`, a `call-tool` is looked up by its inner tool.
+    With `expose: search`, a `call-tool` is looked up by its inner tool.
     """
 
-    def __init__(self, info: JsonObject, expose: Expose = "tools", *, max_kept: int = KEPT) -> None:
+    def __init__(self, services: Services, *, max_kept: int = KEPT) -> None:
         self._max_kept = max_kept
-        self._expose: Expose = expose
+        self._services = services
         self._routes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
         self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
-        self._asked = KnownAnswer(Raw(encode(completed(wanting_roots(), info))))
+        self._asked = KnownAnswer(Raw(encode(completed(wanting_roots(), services.info))))
 
     def find(
         self,
@@ -199,7 +200,7 @@ class ModernRoutes:
         """
         if kept is None and self._is_asked(principal, request):
             return self._asked
-        key = key_of(principal, request, self._expose)
+        key = key_of(principal, request, self._services.expose)
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
             key = _kept(key)
         found = self._routes.get(key) if key is not None else None
@@ -212,7 +213,7 @@ class ModernRoutes:
         return found if found.takes(request, headers) else None
 
     def _called(self, request: Request) -> JsonObject | None:
-        return called(request.params) if self._expose == "search" else request.params
+        return called(request.params) if self._services.expose == "search" else request.params
 
     def _is_asked(self, principal: str, request: Request) -> bool:
         if not self._needs or request.method != "tools/call":
@@ -245,7 +246,7 @@ class ModernRoutes:
     def keep(self, case: JudgingContext, resolved: ResolvedRoute) -> None:
         """Cache the route of a modern call, if other calls may use it."""
         session, request = case.session, case.asked.request
-        key = key_of(session.principal, request, self._expose)
+        key = key_of(session.principal, request, self._services.expose)
         if key is None or not _is_short(key) or not _is_for_others(case.slot, session):
             return
         found = _found(case, resolved, key[2])

@@ -146,7 +146,7 @@ def need_before_deciding(
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        spec, listing = case.slot.spec, session.services.children.last_known(case.slot)
+        spec, listing = case.spec, session.services.children.last_known(case.slot)
         known = KnownServer(case.slot, listing, case.call.name)
         if _depends(session, spec) or acts_on_places(case.guard) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)

@@ -105,6 +105,15 @@ class AccessCheck:
         origins: Sequence[str] = (),
         names: Sequence[str] = (),
     ) -> None:
+        self._host = host
+        self.follow(token, origins, names)
+
+    def follow(self, token: str | None, origins: Sequence[str], names: Sequence[str]) -> None:
+        """Check requests against another token, origins and names from now on.
+
+        Raises: ConfigError as for a new `AccessCheck`; then nothing has changed.
+        """
+        host = self._host
         if not is_loopback(host) and not token:
             raise ConfigError(
                 f"listen: {host} can be reached from other machines, and there is no token",

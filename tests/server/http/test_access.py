@@ -264,3 +264,21 @@ def test_the_hubs_own_pages_behind_a_proxy_are_those_of_the_host_it_was_asked_fo
     ]:
         found = keeper.refusal(sent, proxied)
         assert (found and found.status) == expected
+
+
+def test_another_token_and_other_pages_count_from_the_next_request() -> None:
+    keeper = AccessCheck("192.168.1.4", "old", ["http://page.example"])
+    host, page = {"host": "192.168.1.4"}, {"origin": "http://page.example"}
+    assert status(keeper, **host, **page, authorization="Bearer old") is None
+    keeper.follow("new", ["http://other.example"], ())
+    assert status(keeper, **host, authorization="Bearer old") == 401
+    assert status(keeper, **host, authorization="Bearer new") is None
+    assert status(keeper, **host, **page, authorization="Bearer new") == 403
+
+
+def test_a_bind_for_others_keeps_its_token_if_the_new_config_has_none() -> None:
+    keeper = AccessCheck("192.168.1.4", "old", ["http://page.example"])
+    with pytest.raises(ConfigError):
+        keeper.follow(None, (), ())
+    assert status(keeper, host="192.168.1.4") == 401
+    assert status(keeper, host="192.168.1.4", authorization="Bearer old") is None

@@ -163,7 +163,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
         {"version": 1, "servers": {"files": {"command": "x"}}, **(config or {})}
     )
     hub = running_hub(made, Setting(), environment={}, open_child=child.opened)
-    async with anyio.create_task_group() as tasks, hub as services:
+    async with anyio.create_task_group() as tasks, hub as running:
         site = Web(tasks, child)
 
         class Watched(ConnectionBuilder):
@@ -174,7 +174,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
 
         keeper = AccessCheck("127.0.0.1", token, origins, names)
         site.app = HttpServer(
-            Watched(services),
+            Watched(running.services),
             keeper,
             path="/mcp",
             clock=site.clock,

@@ -34,6 +34,10 @@ class Proxies:
     """
 
     def __init__(self, trusted: Sequence[str] = ()) -> None:
+        self.follow(trusted)
+
+    def follow(self, trusted: Sequence[str]) -> None:
+        """Trust these proxies, and no others, from now on."""
         self._networks = tuple(ip_network(one, strict=False) for one in trusted)
 
     def includes(self, address: str) -> bool:

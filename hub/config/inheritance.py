@@ -1,0 +1,48 @@
+"""The environment variables that servers inherit, by the config, and what identifies a launch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from hub.config.models import HubConfig, Server, StdioServer
+from hub.config.operator_roots import PathContext
+from hub.launch.environments import inherited
+from hub.launch.plan import plan
+from hub.roots.roots import EMPTY
+
+_OWN: Final = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
+"""Names of the hub's own variables."""
+
+
+def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what servers may inherit at most: all but the hub's own token and settings."""
+    token = config.listen.token.get_secret_value() if config.listen.token is not None else None
+    return {key: value for key, value in environment.items() if key not in _OWN and value != token}
+
+
+def inherited_by(server: Server, config: HubConfig, place: PathContext) -> dict[str, str]:
+    """Return the variables that a server's process inherits; a server behind a URL has none."""
+    if not isinstance(server, StdioServer):
+        return {}
+    return inherited(offered(config, place.environment), server.environment, place.flavour)
+
+
+def fingerprint_of(
+    name: str, server: Server, inherits: Mapping[str, str], environment: Mapping[str, str]
+) -> str:
+    """Return a digest of what a running child depends on, but for its roots.
+
+    Two configs, or two clients' environments, that give a server the same may share its children.
+    """
+    depends_on: list[object] = [server.era, server.roots.answer]
+    if isinstance(server, StdioServer):
+        launched = plan(server.template(name), EMPTY, environment)
+        depends_on += [launched.argv, launched.env, launched.cwd]
+        depends_on += [sorted(inherits.items()), server.confine.model_dump()]
+    else:
+        headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+        depends_on += [server.url, sorted(headers.items()), server.transport]
+    return hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()

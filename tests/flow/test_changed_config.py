@@ -1,0 +1,194 @@
+"""A running hub takes over a changed config: what changed counts for each call not sent yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from hub.config.models import HubConfig
+from hub.errors import ConfigError
+from hub.values import JsonObject
+from tests.kit.fakes import SILENT
+from tests.kit.hubs import FakeClient, FlowHub, flow_hub, text_of
+from tests.kit.trees import plant
+
+LISTS_CHANGED = "notifications/tools/list_changed"
+
+
+def changed(**keys: Any) -> HubConfig:
+    return HubConfig.model_validate({"version": 1, "servers": {"files": FILES}, **keys})
+
+
+FILES: dict[str, Any] = {"command": "files-server", "share": "roots"}
+
+
+def take(hub: FlowHub, **keys: Any) -> None:
+    hub.running.take(hub.running.own, changed(**keys))
+
+
+async def tools_of(client: FakeClient) -> list[str]:
+    listed: Any = (await client.request("tools/list", {}))["tools"]
+    return [tool["name"] for tool in listed]
+
+
+def told(client: FakeClient) -> int:
+    return sum(message.get("method") == LISTS_CHANGED for message in client.received)
+
+
+async def test_an_added_server_is_listed_and_called(tmp_path: Path) -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        assert await tools_of(client) == ["get-roots", "read_file"]
+        take(hub, servers={"files": FILES, "more": FILES})
+        await client.until(lambda: told(client) > 0)
+        assert await tools_of(client) == ["get-roots", "files__read_file", "more__read_file"]
+        assert "isError" not in await client.call("more__read_file")
+
+
+async def test_a_removed_server_is_gone_and_its_child_ends() -> None:
+    async with flow_hub({"servers": {"files": FILES, "more": FILES}, "names": "always"}) as hub:
+        client = await hub.connected()
+        await client.call("files__read_file")
+        await client.call("more__read_file")
+        kept, gone = hub.children
+        take(hub, names="always")
+        await client.until(lambda: told(client) > 0)
+        assert await tools_of(client) == ["get-roots", "files__read_file"]
+        with anyio.fail_after(5):
+            while not gone.ended:
+                await anyio.lowlevel.checkpoint()
+        assert not kept.ended
+        answer = await client.end(
+            await client.begin("tools/call", {"name": "more__read_file", "arguments": {}})
+        )
+        assert "error" in answer
+        await client.call("files__read_file")
+        assert len(hub.children) == 2, "an unchanged server keeps its child"
+
+
+async def test_a_changed_server_is_replaced_and_its_call_finishes_at_the_old_child() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        await client.call("read_file")
+        (old,) = hub.children
+        old.fake.answers["tools/call"] = SILENT
+        slow = await client.begin("tools/call", {"name": "read_file", "arguments": {}})
+        sent = await old.fake.link.request("tools/call", nth=2)
+        take(hub, servers={"files": {**FILES, "args": ["--more"]}})
+        await client.until(lambda: told(client) > 0)
+        await client.call("read_file")
+        assert [child.plan.argv[1:] for child in hub.children if child.plan] == [(), ("--more",)]
+        old.fake.link.answer(sent["id"], {"content": [{"type": "text", "text": "late"}]})
+        assert text_of(cast("JsonObject", (await client.end(slow))["result"])) == "late"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"concurrency": 1}, {"timeout": 7}, {"idle_stop": 3}, {"tools": {"deny": ["write_*"]}}],
+)
+async def test_other_limits_and_policy_replace_no_child(more: dict[str, Any]) -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        await client.call("read_file")
+        take(hub, servers={"files": {**FILES, **more}})
+        await client.call("read_file")
+        assert len(hub.children) == 1
+
+
+async def test_a_stricter_policy_counts_for_the_next_call_on_a_cached_route(tmp_path: Path) -> None:
+    top = plant(tmp_path, "in/secret.env", "in/f")
+    path = str(top / "in/secret.env")
+    async with flow_hub(given=[str(top / "in")]) as hub:
+        client = await hub.connected([], capabilities={})
+        for _ in range(3):
+            assert not await client.is_refused(path)
+        take(hub, roots={"deny": ["*.env"]})
+        assert await client.is_refused(path)
+        assert not await client.is_refused(str(top / "in/f"))
+        take(hub, guard="off")
+        assert not await client.is_refused(path)
+
+
+async def test_roots_and_guard_change_together(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/f", "b/f")
+    config = {"roots": {"fallback": [str(top / "a")]}, "servers": {"files": FILES}}
+    async with flow_hub(config) as hub:
+        client = await hub.connected([], capabilities={})
+        assert not await client.is_refused(str(top / "a/f"))
+        take(hub, roots={"fallback": [str(top / "b")]})
+        assert await client.is_refused(str(top / "a/f"))
+        assert not await client.is_refused(str(top / "b/f"))
+
+
+async def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        await client.call("read_file")
+        take(hub, servers={"files": {**FILES, "tools": {"deny": ["read_*"]}}})
+        assert await tools_of(client) == ["get-roots"]
+        call = await client.begin("tools/call", {"name": "read_file", "arguments": {}})
+        assert "error" in await client.end(call)
+
+
+async def test_the_search_tools_come_and_go() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        assert await tools_of(client) == ["get-roots", "read_file"]
+        take(hub, expose="search")
+        assert "call-tool" in await tools_of(client)
+        assert "read_file" not in await tools_of(client)
+        take(hub)
+        assert await tools_of(client) == ["get-roots", "read_file"]
+
+
+async def test_the_largest_result_changes() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        assert "isError" not in await client.call("read_file", text="x" * 3000)
+        take(hub, listen={"max_result": 2048})
+        result = await client.call("read_file", text="x" * 3000)
+        assert result["isError"] is True
+        assert "listen.max_result" in text_of(result)
+
+
+async def test_a_config_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        server = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", "/etc"]}
+        with pytest.raises(ConfigError):
+            take(hub, servers={"other": server})
+        assert await tools_of(client) == ["get-roots", "read_file"]
+        assert "isError" not in await client.call("read_file")
+        assert told(client) == 0
+
+
+async def test_many_changes_fail_no_call_and_leave_nothing() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        for number in range(200):
+            take(hub, servers={"files": FILES, f"s{number}": FILES}, names="always")
+            assert "isError" not in await client.call("files__read_file")
+        assert len(hub.children) == 1
+        assert {slot.spec.name for slot in client.connection.session.slots} <= {"files", "s199"}
+
+
+async def test_who_lets_clients_in_is_asked_first_and_may_refuse_the_change() -> None:
+    async with flow_hub() as hub:
+        client = await hub.connected()
+        heard: list[str] = []
+
+        def follow(config: HubConfig) -> None:
+            heard.append(config.names)
+            if config.names == "always":
+                raise ConfigError("listen: nobody is let in", "Set a token.")
+
+        hub.running.follow(follow)
+        with pytest.raises(ConfigError):
+            take(hub, names="always")
+        assert await tools_of(client) == ["get-roots", "read_file"]
+        take(hub, names="never")
+        assert heard == ["always", "never"]
