@@ -13,5 +13,5 @@ Read in this order:
 - `check` (`check`, `plan`, `schema`) with `problems`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
 - `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`);
-- `setup`: `init`, `import`, `install`, `uninstall`.
+- `setup`: `init`, `import`, `install`, `uninstall`; `doctor`: what is wrong here.
 """

@@ -61,6 +61,7 @@ _COMMANDS: Final = {
     "setup.starting": ("init",),
     "setup.importing": ("import",),
     "setup.installing": ("install", "uninstall"),
+    "doctor.command": ("doctor",),
     "check": ("check", "plan", "schema"),
     "explain": ("explain",),
     "tools": ("tools", "call"),
