@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import os
+import re
 import shlex
 import socket
 import stat
@@ -29,6 +30,7 @@ from hub.confinement.confined_launch import this_kernel
 from hub.errors import ConfigError, HubError
 from hub.roots.effective import for_rootless
 
+_UNSET: Final = re.compile(r"the (?:variable|input) (\w+) (?:is not set|has no value)")
 _OTHERS_WRITE: Final = 0o022
 _OTHERS_READ: Final = 0o044
 _ASK: Final = "GET {} HTTP/1.1\r\nHost: {}:{}\r\nAccept: text/html\r\nConnection: close\r\n\r\n"
@@ -98,7 +100,9 @@ def _of_config(config: HubConfig, path: Path, now: float) -> Iterator[Finding]:
     usable = usable_servers(config, place)
     for left in usable.left_out:
         for fault in left.faults:
-            yield Finding("servers", f"{left.name} is left out: {fault.where}", fault.fix)
+            unset = _UNSET.search(fault.where)
+            fix = fault.fix if unset is None else f"export {unset[1]}=... before the hub starts"
+            yield Finding("servers", f"{left.name} is left out: {fault.where}", fix)
     effective = for_rootless(operator_roots(config.roots, [], place))
     for spec in server_specs(config, place).values():
         problem = program_problem(spec, effective)

@@ -200,7 +200,7 @@ def no_landlock(place: Place) -> None:
         (no_config, "there is no hub.yaml here", "roots-hub init"),
         (no_yaml, "hub.yaml: line ", "roots-hub check --config "),
         (unknown_key, "server: unknown key", "roots-hub check --config "),
-        (unset_variable, "b is left out: ", "Set it for the hub"),
+        (unset_variable, "b is left out: ", "export UNSET_KEY=..."),
         (no_npx, "there is no program 'npx'", "Install Node.js"),
         (no_uvx, "there is no program 'uvx'", "curl -LsSf https://astral.sh/uv/install.sh | sh"),
         (misspelt_program, "there is no program 'npxx'", "Did you mean npx?"),
