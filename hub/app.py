@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from itertools import count
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import structlog
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -31,8 +32,10 @@ from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.own_files import own_files
+from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
-from hub.config.watch import Watched, watching
+from hub.config.trust import trust_record
+from hub.config.watch import ConfigWatch, Watched, WritableBy, watching
 from hub.config.withholding import warn_of_left_out, warn_of_missed
 from hub.confinement.confined_launch import this_kernel
 from hub.confinement.startup_check import settle_confinement
@@ -42,6 +45,7 @@ from hub.jsonrpc.peer import Outlet
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
 from hub.server.connection import ClientConnection
+from hub.sessions.config_file import ConfigFile
 from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.operator_roots import Operator
 from hub.sessions.services import (
@@ -162,6 +166,7 @@ class Hub:
         self._audits = audits
         self._tasks = tasks
         self._prepare = prepare
+        self._files: dict[str | None, ConfigFile] = {}
         self._followers: list[Callable[[HubConfig], None]] = []
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
@@ -206,10 +211,30 @@ class Hub:
             preface=made.preface,
             max_result=made.max_result,
             has_config=not setting.ceiling,
+            config_file=self._file_of(setting),
         )
         return View(config, setting, machine, services)
 
-    def take(self, view: View, config: HubConfig) -> None:
+    def _file_of(self, setting: Setting) -> ConfigFile:
+        """Return what is known of a view's config file: all views of one file share that."""
+        source = None if setting.watched is None else setting.watched.source
+        return self._files.setdefault(source, ConfigFile(source))
+
+    def watch(self, view: View) -> ConfigWatch:
+        """Return the watch that takes over the changes of a view's config file."""
+        machine, services = view.machine, view.services
+
+        def places() -> Iterable[WritablePlace]:
+            granted = services.config_file.granted
+            own, roots = services.servers.values(), services.operator.roots()
+            return writable_places(own, roots, granted, machine.environment)
+
+        lookup = PathLookup(machine.links, machine.flavour, machine.directory)
+        writable_by = WritableBy(services.config_file, lookup, places, trust_record(machine))
+        take = partial(self.take, view)
+        return ConfigWatch(view.setting.watched, view.config, take, writable_by)
+
+    async def take(self, view: View, config: HubConfig) -> None:
         """Serve a view's clients by a changed config from now on.
 
         Servers that did not change keep their children. Calls that were not sent yet are judged by
@@ -217,13 +242,16 @@ class Hub:
 
         Raises: ConfigError, StartError; then nothing has changed.
         """
-        made, audit = _configured(config, view.setting, view.machine), self._audits.of(config)
+        made = await to_thread.run_sync(_configured, config, view.setting, view.machine)
+        audit = self._audits.of(config)
         for take in self._followers:
             take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
         view.config, view.services.audit = config, audit
         view.services.take(made)
+        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and config.roots.fallback:
+            log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)
 
 
 def _launched_otherwise(
@@ -267,10 +295,7 @@ async def running_hub(
     configured = _configured(config, setting, machine)
     async with open_hub(machine, shutdown, open_child) as hub:
         hub.own = hub.view(config, setting, machine, configured)
-        place = place_of(machine, config, setting.config_path, setting.log_file)
-        given = partial(operator_roots, given=setting.given, place=place, ceiling=setting.ceiling)
-        asked = shutdown.asked_to_reload
-        async with watching(setting.watched, config, given, hub.services.operator, asked):
+        async with watching(hub.watch(hub.own), shutdown.asked_to_reload):
             yield hub
 
 

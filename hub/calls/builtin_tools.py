@@ -54,6 +54,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "servers": _ENTRIES,
                 "recentRefusals": _ENTRIES,
                 "whyNoRoots": {"type": ["string", "null"]},
+                "config": {"type": ["object", "null"], "additionalProperties": True},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
         },
@@ -100,6 +101,7 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
         ],
         "recentRefusals": list[Json](session.refusals.recent),
         "whyNoRoots": session.why_no_roots(effective) or None,
+        "config": session.services.config_file.state.shown(),
     }
 
 

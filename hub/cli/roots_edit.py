@@ -26,7 +26,9 @@ from hub.paths.resolve import PathError, resolve
 from hub.roots.roots import Root
 from hub.system.atomic_file import FileEdit, opened
 
-_NOTED = "A running hub with this config applies the change."
+_NOTED = (
+    "A running hub with this config applies the change, or keeps it waiting for `roots-hub reload`."
+)
 
 
 def register(roots: Subparsers) -> None:

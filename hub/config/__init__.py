@@ -15,5 +15,6 @@ Read in this order:
 - `own_files`, `own_inodes`: the hub's own files, which calls may not touch;
 - `bare_names`: which server had names without prefix, from one start of the hub to the next;
 - `withholding`: warnings about environment variables that a child does not get;
-- `watch` (take over a changed file while the hub runs) and `edit` (change `roots.fallback`).
+- `watch` (take over a changed file while the hub runs), with `reload` (which part of it, and when),
+  and `edit` (change `roots.fallback`).
 """

@@ -322,6 +322,12 @@ class HubConfig(Part):
         made._is_clients = is_clients
         return made
 
+    def with_left_out(self, left_out: Iterable[LeftOut]) -> HubConfig:
+        """Return this config with these servers left out."""
+        made = self.model_copy()
+        made._left_out = tuple(left_out)
+        return made
+
     def fault(self, path: Path, what: str, fix: str) -> Fault:
         """Return the fault at a path, with its place in the file if there is one."""
         if self._fault_at is None:

@@ -1,9 +1,11 @@
-"""Watch the config file and apply changed roots while the hub runs; other keys need a restart."""
+"""Watch the config file while the hub runs, and take over its changes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import stat
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -11,23 +13,30 @@ import anyio
 import anyio.to_thread
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.config.fields import LoadContext
-from hub.config.load import load_config
-from hub.config.models import HubConfig, Roots
-from hub.errors import ConfigError, HubError
-from hub.roots.effective import OperatorRoots
-from hub.sessions.operator_roots import Operator
+from hub.config.load import Loaded, load_config
+from hub.config.models import HubConfig
+from hub.config.reload.orders import NEEDS_RESTART
+from hub.config.reload.report import ReloadReport, faults_of, told
+from hub.config.reload.tightening import config_change
+from hub.config.reload.writable import PathLookup, WritablePlace
+from hub.config.source.documents import MAX_BYTES
+from hub.config.trust import TrustRecord, digest_of
+from hub.errors import ConfigError, Fault, HubError, StartError
+from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.atomic_file import Look, look
 
 EVERY = 0.5
 """Seconds between checks of the file. A change is applied once two checks see the same file."""
-LIVE: Final = frozenset({"fallback", "ceiling", "detect", "when_missing", "when_empty", "strict"})
-"""Keys of `roots` that a running hub applies."""
+_LARGEST: Final = max(MAX_BYTES.values())
+UNTRUSTED: Final = "you have not agreed to this text of the file yet"
 
 log = structlog.stdlib.get_logger(__name__)
 
-RootsOf: TypeAlias = Callable[[Roots], OperatorRoots]
+Take: TypeAlias = Callable[[HubConfig], Awaitable[None]]
+"""Has the running hub work with a config. Raises HubError, and changes nothing, if it cannot."""
 
 
 class Watched(Struct, frozen=True):
@@ -51,128 +60,197 @@ class Watched(Struct, frozen=True):
         return self.context.directory / self.source
 
 
+class WritableBy(Struct, frozen=True):
+    """What tells who may write the config.
+
+    `file` knows which folders clients were granted, `places` returns what calls and children may
+    write now. `trust` is the record of the files that the user has agreed to; it counts for a file
+    that `run` has found itself.
+    """
+
+    file: ConfigFile
+    lookup: PathLookup
+    places: Callable[[], Iterable[WritablePlace]]
+    trust: TrustRecord
+
+
 @asynccontextmanager
 async def watching(
-    watched: Watched | None,
-    running: HubConfig,
-    roots_of: RootsOf,
-    operator: Operator,
-    asked: Callable[[], Awaitable[None]],
+    watch: ConfigWatch, asked: Callable[[], Awaitable[None]]
 ) -> AsyncGenerator[None]:
-    """Update `operator` from the file while the context is open. `watched` None: there is none.
+    """Take over the changes of a file while the context is open.
 
-    Each time that `asked` returns, the file is loaded, changed or not.
+    `asked` returns each time that the user asks to reload.
     """
     async with anyio.create_task_group() as tasks:
-        if watched is None:
-            tasks.start_soon(_nothing_to_reload, asked)
-        else:
-            watch = ConfigWatch(watched, running, roots_of, operator)
-            tasks.start_soon(watch.run)
-            tasks.start_soon(watch.reload_when, asked)
+        tasks.start_soon(watch.run)
+        tasks.start_soon(watch.reload_when, asked)
         yield
         tasks.cancel_scope.cancel()
 
 
-async def _nothing_to_reload(asked: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asked()
-        log.warning("nothing to reload: there is no config file")
-
-
 class ConfigWatch:
-    """Watches one config file. A file that does not load changes nothing."""
+    """Watches one config file for a hub that was started with the config `running`.
+
+    `watched` None: there is no file. A file that does not load changes nothing. What is known of
+    the file is in `writable_by.file`, for others to read.
+    """
 
     def __init__(
-        self, watched: Watched, running: HubConfig, roots_of: RootsOf, operator: Operator
+        self,
+        watched: Watched | None,
+        running: HubConfig,
+        take: Take,
+        writable_by: WritableBy,
+        *,
+        needs_restart: Sequence[str] = NEEDS_RESTART,
     ) -> None:
         self._watched = watched
         self._running = running
-        self._latest = running
-        self._roots_of = roots_of
-        self._operator = operator
+        self._take = take
+        self._file = writable_by.file
+        self._writable_by = writable_by
+        self._needs_restart = needs_restart
+        self._problem: tuple[Fault, ...] = ()
         self._loading = anyio.Lock()
 
     async def reload_when(self, asked: Callable[[], Awaitable[None]]) -> None:
-        """Load the file each time that `asked` returns, until cancelled."""
+        """Take the file over, as the user's word, each time that `asked` returns."""
         while True:
             await asked()
-            log.info("asked to reload", config=self._watched.source)
-            await self.take_over()
+            log.info(
+                "asked to reload", config=None if self._watched is None else self._watched.source
+            )
+            await self.take_over(confirmed=True)
 
     async def run(self) -> None:
         """Check the file until cancelled."""
-        taken = before = self._watched.seen
+        watched = self._watched
+        if watched is None or (watched.seen is not None and not _is_file(watched.seen)):
+            return  # a pipe gives its content once
+        taken = before = watched.seen
         while True:
             await anyio.sleep(EVERY)
-            now = self._watched.look()
+            now = watched.look()
             # A file that is still being written may be incomplete.
             if now != taken and now == before:
                 taken = now
                 await self.take_over()
             before = now
 
-    async def take_over(self) -> None:
-        """Load the file and apply its roots. A file that does not load is only logged."""
+    async def take_over(self, *, confirmed: bool = False) -> ReloadReport:
+        """Load the file and take over what has changed; the report says what.
+
+        `confirmed`: the user wants this. Without it, what loosens waits where calls or children may
+        write the file.
+        """
+        if self._watched is None:
+            log.warning("nothing to reload: there is no config file")
+            return ReloadReport(error="there is no config file\nStart the hub with --config.")
         async with self._loading:
-            await self._take_over()
+            try:
+                return await self._take_over(self._watched, confirmed=confirmed)
+            except HubError as exc:
+                error = exc
+            except Exception:
+                # No content of the file may end a running hub.
+                log.exception("config not reloaded", config=self._watched.source)
+                error = StartError("an error in the hub itself", "Its log has more.")
+            return self._failed(self._watched.source, error, confirmed=confirmed)
 
-    async def _take_over(self) -> None:
-        source = self._watched.source
+    async def _take_over(self, watched: Watched, *, confirmed: bool) -> ReloadReport:
+        loaded, digest = await anyio.to_thread.run_sync(_read, watched)
+        why_waits = None if confirmed else await self._why_waits(watched, digest)
+        split = partial(
+            config_change,
+            self._running,
+            loaded.config,
+            only_tightens=why_waits is not None,
+            locate=self._writable_by.lookup.parts,
+            needs_restart=self._needs_restart,
+        )
+        change = await anyio.to_thread.run_sync(split)  # it looks at the disk
+        if change.taken:
+            await self._take(change.config)
+        if confirmed:
+            self._trust(watched, digest)
+        because = why_waits if change.waiting else None
+        report = ReloadReport(
+            watched.source, change.taken, change.waiting, change.restart, because=because
+        )
+        before, self._file.state = self._file.state, report.state()
+        self._running = change.config
+        if change.taken:
+            for warning in loaded.warnings:
+                log.warning(warning)
+        self._tell(report, before, confirmed=confirmed)
+        self._problem = ()
+        return report
+
+    async def _why_waits(self, watched: Watched, digest: str | None) -> str | None:
+        """Return why what loosens waits for the user; None if it need not.
+
+        The file has been read before: whoever wrote it had been granted its place by then.
+        """
+        by = self._writable_by
+        is_new = digest is not None and digest != watched.context.digest
+        if is_new and digest is not None and not by.trust.has(watched.path, digest):
+            return UNTRUSTED
+        if self._file.is_overflowing:
+            return "clients have shared more folders than the hub remembers"
+        path, places = str(watched.path), [*by.places()]
+        return await anyio.to_thread.run_sync(by.lookup.why_writable, path, places)
+
+    def _trust(self, watched: Watched, digest: str | None) -> None:
+        if digest is None:
+            return
         try:
-            config, roots = await anyio.to_thread.run_sync(self._load)
-        except ConfigError as exc:
-            faults = exc.faults
+            self._writable_by.trust.add(watched.path, digest)
+        except StartError as exc:
+            log.warning("the next start will ask about this config again", reason=exc.what)
+
+    def _failed(self, source: str, error: HubError, *, confirmed: bool) -> ReloadReport:
+        faults = faults_of(error)
+        if confirmed or faults != self._problem:
             for one in faults:
-                log.error("config not reloaded: the old roots stay", where=one.where, fix=one.fix)  # noqa: TRY400 - a mistake in the file needs no traceback
-            return
-        except HubError as exc:
-            where, _, fix = str(exc).partition("\n")
-            log.error("config not reloaded: the old roots stay", where=where, fix=fix)  # noqa: TRY400 - as above
-            return
-        except Exception:
-            # No content of the file may end a running hub.
-            log.exception("config not reloaded: the old roots stay", config=source)
-            return
-        latest, self._latest = self._latest, config
-        waiting = needs_restart(self._running, config)
-        if set(waiting) & set(needs_restart(latest, config)):
-            log.warning("config changed: needs a restart", config=source, keys=waiting)
-        if roots is not None:
-            self._operator.take(roots)
-            _tell(source, latest.roots, config.roots, roots)
+                log.error("config not reloaded: the old one stays", where=one.where, fix=one.fix)
+        self._problem = faults
+        self._file.state = ConfigState(source, told(faults))
+        return ReloadReport(source, error=str(error))
 
-    def _load(self) -> tuple[HubConfig, OperatorRoots | None]:
-        config = load_config(self._watched.source, self._watched.context).config
-        same = all(_same(self._latest.roots, config.roots, key) for key in LIVE)
-        return config, None if same else self._roots_of(config.roots)
-
-
-def needs_restart(old: HubConfig, new: HubConfig) -> list[str]:
-    """Return the changed keys that a running hub does not apply."""
-    keys = [key for key in HubConfig.model_fields if key not in {"roots", "servers"}]
-    changed = [key for key in keys if not _same(old, new, key)]
-    changed += [
-        f"roots.{key}"
-        for key in Roots.model_fields
-        if key not in LIVE and not _same(old.roots, new.roots, key)
-    ]
-    servers = dict.fromkeys((*old.servers, *new.servers))
-    return changed + [
-        f"servers.{name}" for name in servers if old.servers.get(name) != new.servers.get(name)
-    ]
+    def _tell(self, report: ReloadReport, before: ConfigState, *, confirmed: bool) -> None:
+        source = report.file
+        if report.taken or confirmed:
+            log.info("config reloaded", config=source, keys=[*report.taken])
+        elif self._problem:
+            log.info("config is in order again", config=source)
+        for one in report.waiting:
+            if one.key not in before.waiting:
+                log.warning(
+                    "config changed: this waits for `roots-hub reload`",
+                    config=source,
+                    key=one.key,
+                    why=one.why,
+                    because=report.because,
+                )
+        if set(report.restart) - set(before.restart):
+            log.warning("config changed: needs a restart", config=source, keys=[*report.restart])
 
 
-def _same(old: object, new: object, key: str) -> bool:
-    return getattr(old, key) == getattr(new, key)
+def _read(watched: Watched) -> tuple[Loaded, str | None]:
+    """Return the config, and the hash of its text if that had to be trusted at the start.
+
+    Raises: ConfigError.
+    """
+    source, context, seen = watched.source, watched.context, watched.look()
+    if seen is not None and not _is_file(seen):
+        what = "is a directory" if stat.S_ISDIR(seen[-1]) else "is not a file"
+        raise ConfigError(f"{source}: {what}", "Put the config back in its place.")
+    if context.digest is None or seen is None or seen[2] > _LARGEST:
+        return load_config(source, context), None
+    digest = digest_of(watched.path)
+    return load_config(source, replace(context, digest=digest)), digest
 
 
-def _tell(source: str, old: Roots, new: Roots, roots: OperatorRoots) -> None:
-    log.info(
-        "roots reloaded from the config",
-        config=source,
-        fallback=None if roots.fallback is None else list(roots.fallback.paths),
-        ceiling=None if roots.ceiling is None else list(roots.ceiling.paths),
-    )
-    if roots.fallback_source in {"--root", "HUB_ROOTS"} and old.fallback != new.fallback:
-        log.warning("roots.fallback has no effect", before_it=roots.fallback_source)
+def _is_file(seen: Look) -> bool:
+    return stat.S_ISREG(seen[-1])

@@ -16,6 +16,7 @@ from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
+from hub.sessions.config_file import ConfigFile
 from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
@@ -122,6 +123,7 @@ class Services(Struct, eq=False):
     max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
     has_config: bool = True
+    config_file: ConfigFile = field(default_factory=ConfigFile)
 
     def take(self, new: Configured) -> None:
         """Serve by a changed config from now on; sessions are told, and calls are judged again."""

@@ -135,6 +135,7 @@ class Session:
 
     def _roots_changed(self) -> None:
         known = self.known_effective()
+        self.services.config_file.grant(known.roots)
         log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
         self._tasks.start_soon(self._move_children)
 
@@ -153,6 +154,7 @@ class Session:
         effective = effective_roots(
             await self.roots.current(outlet), self.services.operator.roots()
         )
+        self.services.config_file.grant(effective.roots)
         self._warn(effective)
         return effective
 
@@ -280,6 +282,7 @@ class Session:
 
     async def start_early(self) -> None:
         """Start the children of `starts_early`; return once they are ready or have failed."""
+        self.services.config_file.grant(self.known_effective().roots)
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:

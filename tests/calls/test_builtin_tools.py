@@ -11,6 +11,7 @@ import pytest
 from hub.calls.builtin_tools import BUILTINS, GET_ROOTS, get_roots
 from hub.guard.policy import Mode, Policy
 from hub.roots.effective import OperatorRoots
+from hub.sessions.config_file import ConfigState
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, FakeChild, FakeClock, failure
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
@@ -206,3 +207,17 @@ async def test_a_root_whose_path_is_no_text_is_reported_as_far_as_it_can_be(tmp_
         found = await report(at.client(tmp_path / "link"))
     assert found["filePaths"] == [f"{tmp_path}/caf\ufffd"]
     assert found["roots"] == [{"uri": f"file://{tmp_path}/link"}]
+
+
+async def test_the_config_file_is_told_with_what_waits_and_no_values(top: Path) -> None:
+    async with rig({"files": remote()}, {"files": FakeChild()}) as at:
+        client = at.client(top / "a")
+        assert (await report(client))["config"] is None
+        client.session.services.config_file.state = ConfigState(
+            "hub.yaml", "hub.yaml: x: unknown key", ("servers.s.env",), ("listen.port",)
+        )
+        assert (await report(client))["config"] == {
+            "file": "hub.yaml",
+            "error": "hub.yaml: x: unknown key",
+            "waiting": ["servers.s.env"],
+        }

@@ -15,7 +15,10 @@ from tests.kit.trees import plant
 
 HEAD = "version: 1  # required\n\n# what is shared\n"
 TAIL = "servers: {files: {command: x}}  # mine\n"
-NOTED = "A running hub with this config applies the change.\n"
+NOTED = (
+    "A running hub with this config applies the change, or keeps it waiting for "
+    "`roots-hub reload`.\n"
+)
 
 
 def quiet(*_: object, **__: object) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -15,57 +15,92 @@ from hub.config import watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
-from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.watch import ConfigWatch, Watched, needs_restart, watching
+from hub.config.reload.orders import NEEDS_RESTART
+from hub.config.reload.writable import PathLookup, WritablePlace
+from hub.config.trust import TrustRecord, digest_of
+from hub.config.watch import (
+    UNTRUSTED,
+    ConfigWatch,
+    Watched,
+    WritableBy,
+    watching,
+)
+from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
-from hub.roots.effective import OperatorRoots
-from hub.sessions.operator_roots import Operator
+from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.disk import OsDisk
-from hub.system.machine import Machine
-from tests.kit.fakes import FakeClock
 from tests.kit.trees import plant
+from tests.kit.worlds import share
 
 SERVERS = "servers: {files: {command: files-server}}\n"
+IN_A_ROOT = "the file lies in a root of a client: "
 
 
-class Followed:
-    """An operator's roots that follow a config file; counts the change notifications."""
+class Running:
+    """A hub that takes configs over: `taken` has them. `places` are what calls may write."""
 
-    def __init__(self, top: Path, text: str, given: tuple[str, ...] = ()) -> None:
-        self.file = top / "hub.yaml"
+    def __init__(
+        self,
+        top: Path,
+        text: str,
+        *,
+        file: str = "hub.yaml",
+        places: tuple[str, ...] = (),
+        is_found: bool = False,
+    ) -> None:
+        self.top, self.file, self.places = top, top / file, places
         self.file.write_text(text)
-        context = LoadContext(top, str(top), {})
-        self.watched = Watched.now("hub.yaml", context)
-        self.running = load_config("hub.yaml", context).config
-        links = OsDisk()
-        place = PathContext(links, Flavour.POSIX, None, str(top), {})
-        self.roots_of = partial(operator_roots, given=given, place=place)
-        machine = Machine(links, Flavour.POSIX, {}, str(top), FakeClock(), FakeClock())
-        self.operator = Operator(self.roots_of(self.running.roots), {}, machine)
-        self.watch = ConfigWatch(self.watched, self.running, self.roots_of, self.operator)
-        self.times = 0
+        self.trust = TrustRecord(top / "state/trusted.json")
+        digest = digest_of(self.file) if is_found else None
+        if digest is not None:
+            self.trust.add(self.file, digest)
+        self.context = LoadContext(top, str(top), {"SET": "1"}, digest)
+        self.running = load_config(file, self.context).config
+        self.known = ConfigFile(file)
+        self.taken: list[HubConfig] = []
         self.changed = anyio.Event()
-        self.operator.follow(self._told)
+        self.refuses: Exception | None = None
+        self.watch = self.watch_with(self.take)
 
-    def _told(self) -> None:
-        self.times += 1
+    def watch_with(
+        self,
+        take: watch.Take,
+        watched: Watched | None = None,
+        needs_restart: tuple[str, ...] = NEEDS_RESTART,
+    ) -> ConfigWatch:
+        lookup = PathLookup(OsDisk(), Flavour.POSIX, str(self.top))
+        by = WritableBy(self.known, lookup, self._places, self.trust)
+        found = watched or Watched.now(self.file.name, self.context)
+        return ConfigWatch(found, self.running, take, by, needs_restart=needs_restart)
+
+    def _places(self) -> list[WritablePlace]:
+        paths = (*self.places, *self.known.granted)
+        return [WritablePlace(str(self.top / path), "a root of a client") for path in paths]
+
+    async def take(self, config: HubConfig) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        self.taken.append(config)
         changed, self.changed = self.changed, anyio.Event()
         changed.set()
 
-    async def becomes(self, text: str) -> list[Mapping[str, object]]:
+    async def becomes(self, text: str, *, confirmed: bool = False) -> list[Mapping[str, object]]:
         """Write the file, reload it, and return the log."""
         self.file.write_text(text)
+        return await self.reloaded(confirmed=confirmed)
+
+    async def reloaded(self, *, confirmed: bool = False) -> list[Mapping[str, object]]:
         with capture_logs() as logged:
-            await self.watch.take_over()
+            self.report = await self.watch.take_over(confirmed=confirmed)
         return [*logged]
 
-    @property
-    def names(self) -> list[str] | None:
-        fallback = self.operator.roots().fallback
-        return None if fallback is None else [root.name for root in fallback.roots]
+    async def until_taken(self, count: int) -> None:
+        with anyio.fail_after(5):
+            while len(self.taken) < count:
+                await self.changed.wait()
 
 
-def config(roots: str, rest: str = SERVERS) -> str:
+def config(roots: str = "{}", rest: str = SERVERS) -> str:
     return f"version: 1\nroots: {roots}\n{rest}"
 
 
@@ -74,28 +109,167 @@ def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/", "b/", "c/")
 
 
-async def test_new_roots_are_taken_over(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    (line,) = await at.becomes(config("{fallback: [a, {path: b, name: Two}], ceiling: [.]}"))
-    assert at.names == ["a", "Two"]
-    assert at.operator.roots().ceiling is not None
-    assert at.times == 1
-    assert line["event"] == "roots reloaded from the config"
-    assert line["fallback"] == [f"{top}/a", f"{top}/b"]
+# What is taken over
 
 
-async def test_settings_for_missing_roots_are_reloaded(top: Path) -> None:
-    at = Followed(top, config("{}"))
-    await at.becomes(config("{when_missing: deny, when_empty: allow, strict: true}"))
-    assert at.operator.roots() == OperatorRoots(
-        when_missing="deny", when_empty="allow", strict=True
-    )
+async def test_a_changed_config_is_taken_over(top: Path) -> None:
+    at = Running(top, config())
+    (line,) = await at.becomes(config("{deny: [x], fallback: [a]}", f"guard: report\n{SERVERS}"))
+    (taken,) = at.taken
+    assert (taken.guard.mode, taken.roots.deny) == ("report", ("x",))
+    keys = ("roots.fallback", "roots.deny", "guard.mode")
+    assert line == {
+        "event": "config reloaded",
+        "config": "hub.yaml",
+        "keys": [*keys],
+        "log_level": "info",
+    }
+    assert at.report.taken == keys
+    assert at.report.lines() == [f"Taken over from hub.yaml: {', '.join(keys)}"]
+    assert at.known.state == ConfigState("hub.yaml")
 
 
-async def test_an_empty_list_grants_nothing(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    await at.becomes(config("{fallback: []}"))
-    assert at.names == []
+async def test_a_file_without_news_is_not_taken_over(top: Path) -> None:
+    at = Running(top, config())
+    assert await at.becomes(f"{config()}# a comment\n") == []
+    assert at.taken == []
+    assert at.report.lines() == ["hub.yaml has nothing new."]
+
+
+async def test_variables_are_those_of_the_start(top: Path) -> None:
+    servers = "servers: {{s: {{command: s, env: {{A: '{}'}}}}, t: {{command: t}}}}\n"
+    at = Running(top, config(rest=servers.format("")))
+    await at.becomes(config(rest=servers.format("${SET}")))
+    assert "s" in at.taken[-1].servers
+    lines = await at.becomes(config(rest=servers.format("${UNSET}")))
+    assert [*at.taken[-1].servers] == ["t"]
+    assert [one.name for one in at.taken[-1].left_out] == ["s"]
+    assert lines[0]["keys"] == ["servers.s"]
+
+
+async def test_a_clients_own_config_is_reloaded(top: Path) -> None:
+    servers = '{{"mcpServers": {{"s": {{"command": "s", "args": ["{}"]}}}}}}'
+    at = Running(top, servers.format("x"), file="mcp.json")
+    await at.becomes(servers.format("y"))
+    assert at.report.taken == ("servers.s.args",)
+    await at.becomes('{"mcpServers": {"s": {"command": "s"}, "u": {"command": 1}}}')
+    assert at.report.taken == ("servers.s.args", "servers.u")
+    assert [one.name for one in at.taken[-1].left_out] == ["u"]
+
+
+async def test_what_needs_a_restart_is_told_once(top: Path) -> None:
+    at = Running(top, config())
+    text = config(rest=f"listen: {{port: 1}}\n{SERVERS}")
+    (line,) = await at.becomes(text)
+    assert line["event"] == "config changed: needs a restart"
+    assert line["keys"] == ["listen.port"]
+    assert (at.taken, at.known.state.restart) == ([], ("listen.port",))
+    assert at.report.lines() == ["After a restart of the hub: listen.port"]
+    lines = await at.becomes(text.replace("{}", "{fallback: [a]}"))
+    assert [line["event"] for line in lines] == ["config reloaded"]
+    assert at.taken[-1].listen.port == at.running.listen.port
+    await at.becomes(config("{fallback: [a]}"))
+    assert at.known.state == ConfigState("hub.yaml")
+
+
+# What waits
+
+
+async def test_where_calls_may_write_the_file_what_loosens_waits(top: Path) -> None:
+    at = Running(top, config(), places=(".",))
+    two = "servers: {files: {command: other}, more: {command: more}}\n"
+    lines = await at.becomes(config("{deny: [x]}", two))
+    assert [one["event"] for one in lines] == [
+        "config reloaded",
+        *["config changed: this waits for `roots-hub reload`"] * 2,
+    ]
+    assert lines[1]["key"] == "servers.files.command"
+    assert lines[1]["because"] == f"{IN_A_ROOT}{top}"
+    assert at.taken[-1].roots.deny == ("x",)
+    assert at.taken[-1].servers == at.running.servers
+    assert at.report.lines() == [
+        "Taken over from hub.yaml: roots.deny",
+        f"Waiting for `roots-hub reload`, as {IN_A_ROOT}{top}:",
+        "  servers.files.command: it would run something else, or otherwise",
+        "  servers.more: it would be started or reached for the first time",
+    ]
+    assert at.known.state.waiting == ("servers.files.command", "servers.more")
+    assert await at.reloaded() == []  # all is told already
+
+
+async def test_the_user_takes_over_what_waits(top: Path) -> None:
+    at = Running(top, config(), places=(".",))
+    await at.becomes(config(rest=f"guard: off\n{SERVERS}"))
+    assert at.taken == []
+    (line,) = await at.reloaded(confirmed=True)
+    assert (line["event"], line["keys"]) == ("config reloaded", ["guard.mode"])
+    assert at.taken[-1].guard.mode == "off"
+    assert at.known.state == ConfigState("hub.yaml")
+    assert await at.reloaded() == []
+
+
+async def test_what_is_taken_back_waits_no_more(top: Path) -> None:
+    at = Running(top, config(), places=(".",))
+    await at.becomes(config(rest=f"guard: off\n{SERVERS}"))
+    await at.becomes(config())
+    assert (at.taken, at.known.state) == ([], ConfigState("hub.yaml"))
+
+
+async def test_a_root_of_a_client_that_has_gone_counts(top: Path) -> None:
+    at = Running(top, config())
+    at.known.grant(share(top / "a"))
+    await at.becomes(config(rest=f"guard: report\n{SERVERS}"))
+    assert len(at.taken) == 1
+    at.known.grant(share(top))
+    at.known.grant(share(top / "b"))
+    await at.becomes(config(rest=f"guard: off\n{SERVERS}"))
+    assert at.known.state.waiting == ("guard.mode",)
+
+
+async def test_more_roots_than_are_remembered_count(top: Path) -> None:
+    at = Running(top, config())
+    at.known = ConfigFile("hub.yaml", max_granted=1)
+    at.watch = at.watch_with(at.take)
+    for folder in ("a", "b"):
+        at.known.grant(share(top / folder))
+    await at.becomes(config(rest=f"guard: off\n{SERVERS}"))
+    assert at.known.state.waiting == ("guard.mode",)
+    assert at.report.because == "clients have shared more folders than the hub remembers"
+
+
+async def test_of_a_file_that_run_found_another_text_waits_until_the_user_agrees(
+    top: Path,
+) -> None:
+    at = Running(top, config(), is_found=True)
+    text = config("{deny: [x]}", f"guard: off\n{SERVERS}")
+    await at.becomes(text)
+    assert at.taken[-1].roots.deny == ("x",)
+    assert (at.known.state.waiting, at.report.because) == (("guard.mode",), UNTRUSTED)
+    assert not at.trust.has(at.file, digest_of(at.file))
+    await at.reloaded(confirmed=True)
+    assert at.taken[-1].guard.mode == "off"
+    assert at.trust.has(at.file, digest_of(at.file))
+
+
+async def test_a_text_that_the_user_has_agreed_to_elsewhere_is_taken_over(top: Path) -> None:
+    at = Running(top, config(), is_found=True)
+    at.file.write_text(config(rest=f"guard: off\n{SERVERS}"))
+    at.trust.add(at.file, digest_of(at.file))
+    await at.reloaded()
+    assert at.taken[-1].guard.mode == "off"
+
+
+async def test_a_record_that_cannot_be_written_stops_nothing(top: Path) -> None:
+    at = Running(top, config(), is_found=True)
+    (top / "blocked").write_text("")
+    at.trust = TrustRecord(top / "blocked/trusted.json")
+    at.watch = at.watch_with(at.take)
+    lines = await at.becomes(config(rest=f"guard: off\n{SERVERS}"), confirmed=True)
+    assert at.taken[-1].guard.mode == "off"
+    assert lines[0]["event"] == "the next start will ask about this config again"
+
+
+# What is wrong
 
 
 @pytest.mark.parametrize(
@@ -104,91 +278,122 @@ async def test_an_empty_list_grants_nothing(top: Path) -> None:
         (config("{fallbck: [b]}"), "hub.yaml: roots.fallbck: unknown key"),
         ("version: 1\nroots: [", "hub.yaml: line 2, column 9: "),
         ("", "hub.yaml: is empty"),
+        ("\xff\xfe", "hub.yaml: is not UTF-8"),
     ],
 )
 async def test_a_config_that_does_not_load_changes_nothing(
     top: Path, text: str, where: str
 ) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    (line,) = await at.becomes(text)
-    assert (line["log_level"], at.names, at.times) == ("error", ["a"], 0)
+    at = Running(top, config())
+    at.file.write_bytes(text.encode("latin-1"))
+    (line,) = await at.reloaded()
+    assert (line["log_level"], at.taken) == ("error", [])
     assert str(line["where"]).startswith(where)
     assert line["fix"]
+    assert at.known.state.error is not None
+    assert at.known.state.error.startswith(where)
+    first, second, *_ = at.report.lines()
+    assert first == "Nothing was taken over: the config that was in force stays."
+    assert second.startswith(where)
+    assert await at.reloaded() == []  # said once
+    assert [one["where"] for one in await at.reloaded(confirmed=True)] == [line["where"]]
+    (line,) = await at.becomes(config())
+    assert line["event"] == "config is in order again"
+    assert at.known.state == ConfigState("hub.yaml")
 
 
-async def test_a_removed_config_file_changes_nothing(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    at.file.unlink()
-    with capture_logs() as logged:
-        await at.watch.take_over()
-    assert [line["where"] for line in logged] == ["hub.yaml: no such file"]
-    assert at.names == ["a"]
+def gone(file: Path) -> None:
+    file.unlink()
 
 
-async def test_a_loader_that_fails_ends_nothing(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    at.watch = ConfigWatch(at.watched, at.running, broken, at.operator)
-    (line,) = await at.becomes(config("{fallback: [b]}"))
-    assert (line["log_level"], at.names) == ("error", ["a"])
+def folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
 
 
-def broken(roots: object) -> OperatorRoots:
-    raise RecursionError
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
 
 
-async def test_keys_that_need_a_restart_are_logged_once(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"))
-    text = config("{fallback: [a], deny: [x]}", f"guard: report\n{SERVERS}")
-    (line,) = await at.becomes(text)
-    assert line["event"] == "config changed: needs a restart"
-    assert line["keys"] == ["guard", "roots.deny"]
-    assert at.times == 0
-    lines = await at.becomes(text.replace("[a]", "[b]"))
-    assert [line["event"] for line in lines] == ["roots reloaded from the config"]
-    assert await at.becomes(config("{fallback: [b]}")) == []
+def large(file: Path) -> None:
+    os.truncate(file, 1 << 30)
 
 
-async def test_what_goes_before_the_config_stays_before_it(top: Path) -> None:
-    at = Followed(top, config("{fallback: [a]}"), given=(str(top / "c"),))
-    lines = await at.becomes(config("{fallback: [b]}"))
-    assert at.names == ["c"]
-    assert lines[-1]["event"] == "roots.fallback has no effect"
-    assert lines[-1]["before_it"] == "--root"
-
-
-def test_servers_are_named_one_by_one() -> None:
-    def made(**servers: str) -> HubConfig:
-        entries = {name: {"command": command} for name, command in servers.items()}
-        return HubConfig.model_validate({"version": 1, "servers": entries})
-
-    changed = needs_restart(made(a="x", b="x", c="x"), made(a="x", b="y", d="x"))
-    assert changed == ["servers.b", "servers.c", "servers.d"]
-
-
-async def until(condition: Callable[[], bool], at: Followed) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (gone, "no such file"),
+        (folder, "is a directory"),
+        (pipe, "is not a file"),
+        (large, "is larger than 1 MiB"),
+    ],
+)
+@pytest.mark.parametrize("is_found", [False, True])
+async def test_something_else_in_its_place_changes_nothing(
+    top: Path, spoil: Callable[[Path], None], where: str, *, is_found: bool
+) -> None:
+    at = Running(top, config(), is_found=is_found)
+    spoil(at.file)
     with anyio.fail_after(5):
-        while not condition():
-            await at.changed.wait()
+        (line,) = await at.reloaded()
+    assert line["where"] == f"hub.yaml: {where}"
+    assert at.taken == []
+
+
+async def test_a_config_that_the_hub_cannot_take_changes_nothing(top: Path) -> None:
+    at = Running(top, config())
+    at.refuses = ConfigError("roots.access: it is gone", "Name another path.")
+    (line,) = await at.becomes(config("{deny: [x]}"))
+    assert (line["where"], line["fix"]) == ("roots.access: it is gone", "Name another path.")
+    assert at.known.state.error == "roots.access: it is gone. Name another path."
+    at.refuses = None
+    await at.reloaded()
+    assert at.report.taken == ("roots.deny",)
+
+
+async def test_an_error_of_the_hub_itself_ends_nothing(top: Path) -> None:
+    at = Running(top, config())
+    at.refuses = RecursionError()
+    lines = await at.becomes(config("{deny: [x]}"))
+    assert [line["log_level"] for line in lines] == ["error", "error"]
+    assert at.known.state.error is not None
+
+
+async def test_a_thousand_edits_leave_nothing_behind(top: Path) -> None:
+    at = Running(top, config(), places=(".",))
+    texts = [config("{deny: [x]}"), config(rest=f"guard: off\n{SERVERS}"), "version: [", config()]
+    with capture_logs(), anyio.fail_after(50):
+        for number in range(1000):
+            at.file.write_text(texts[number % 4])
+            await at.watch.take_over()
+            del at.taken[:]
+    gc.collect()
+    kept = sum(isinstance(one, HubConfig) for one in gc.get_objects())
+    assert kept < 10
+
+
+# When the file is looked at
 
 
 async def test_the_file_is_watched(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "EVERY", 0.01)
-    at = Followed(top, config("{fallback: [a]}"))
-    async with watching(at.watched, at.running, at.roots_of, at.operator, anyio.sleep_forever):
+    at = Running(top, config())
+    async with watching(at.watch, anyio.sleep_forever):
         other = top / "other.yaml"
-        other.write_text(config("{fallback: [b]}"))
+        other.write_text(config("{deny: [x]}"))
         other.replace(at.file)
-        await until(lambda: at.names == ["b"], at)
-        at.file.write_text(config("{fallback: [a, c]}"))
-        await until(lambda: at.names == ["a", "c"], at)
-    assert at.times == 2
+        await at.until_taken(1)
+        at.file.write_text(config("{deny: [x, y]}"))
+        await at.until_taken(2)
+    assert [one.roots.deny for one in at.taken] == [("x",), ("x", "y")]
 
 
 async def test_a_file_that_still_changes_is_not_read(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of a file may say less than the whole."""
-    at = Followed(top, config("{fallback: [a]}"))
+    at = Running(top, config())
     sizes = iter((1, 2, 3, 4, 4, 4))
     seen: list[int] = []
     took_over: list[int] = []
@@ -208,16 +413,18 @@ async def test_a_file_that_still_changes_is_not_read(
     monkeypatch.setattr(watch, "EVERY", 0.001)
     monkeypatch.setattr(Watched, "look", look)
     monkeypatch.setattr(ConfigWatch, "take_over", take_over)
-    async with watching(at.watched, at.running, at.roots_of, at.operator, anyio.sleep_forever):
+    async with watching(at.watch, anyio.sleep_forever):
         with anyio.fail_after(5):
             await done.wait()
     assert took_over == [4]
 
 
-async def test_without_a_file_nothing_is_watched(top: Path) -> None:
-    at = Followed(top, config("{}"))
-    async with watching(None, at.running, at.roots_of, at.operator, anyio.sleep_forever):
-        assert at.operator.roots() == OperatorRoots()
+async def test_a_pipe_is_not_watched(top: Path) -> None:
+    at = Running(top, config())
+    seen = (0, 0, 0, 0, 0o010600)
+    at.watch = at.watch_with(at.take, Watched("hub.yaml", at.context, seen))
+    with anyio.fail_after(5):
+        await at.watch.run()
 
 
 class Asked:
@@ -230,24 +437,29 @@ class Asked:
         await self.heard.receive()
 
 
-async def test_who_asks_gets_the_file_loaded_though_it_looks_the_same(top: Path) -> None:
-    at, asked = Followed(top, config("{fallback: [a]}")), Asked()
+async def test_who_asks_has_all_of_the_file_taken_over_though_it_looks_the_same(
+    top: Path,
+) -> None:
+    at, asked = Running(top, config("{deny: [x]}"), places=(".",)), Asked()
     seen = at.file.stat()
     with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
-        async with watching(at.watched, at.running, at.roots_of, at.operator, asked):
-            changed = at.changed
-            at.file.write_text(config("{fallback: [b]}"))
+        async with watching(at.watch, asked):
+            at.file.write_text(config("{deny: [y]}"))
             os.utime(at.file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
             await asked.send.send(None)
-            await changed.wait()
-    assert at.names == ["b"]
+            await at.until_taken(1)
+    assert at.taken[-1].roots.deny == ("y",)
     assert logged[0]["event"] == "asked to reload"
 
 
-async def test_who_asks_without_a_config_file_is_told(top: Path) -> None:
-    at, asked = Followed(top, config("{fallback: [a]}")), Asked()
+async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path) -> None:
+    at, asked = Running(top, config()), Asked()
+    by = WritableBy(ConfigFile(), PathLookup(OsDisk(), Flavour.POSIX, "/"), list, at.trust)
+    at.watch = ConfigWatch(None, at.running, at.take, by)
     with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
-        async with watching(None, at.running, at.roots_of, at.operator, asked):
+        async with watching(at.watch, asked):
             await asked.send.send(None)
             await anyio.wait_all_tasks_blocked()
-    assert [line["event"] for line in logged] == ["nothing to reload: there is no config file"]
+    assert logged[-1]["event"] == "nothing to reload: there is no config file"
+    report = await at.watch.take_over(confirmed=True)
+    assert report.lines()[1:] == ["there is no config file", "Start the hub with --config."]

@@ -8,6 +8,7 @@ from typing import Any, cast
 import anyio
 import anyio.lowlevel
 import pytest
+from structlog.testing import capture_logs
 
 from hub.config.models import HubConfig
 from hub.errors import ConfigError
@@ -26,8 +27,8 @@ def changed(**keys: Any) -> HubConfig:
 FILES: dict[str, Any] = {"command": "files-server", "share": "roots"}
 
 
-def take(hub: FlowHub, **keys: Any) -> None:
-    hub.running.take(hub.running.own, changed(**keys))
+async def take(hub: FlowHub, **keys: Any) -> None:
+    await hub.running.take(hub.running.own, changed(**keys))
 
 
 async def tools_of(client: FakeClient) -> list[str]:
@@ -43,7 +44,7 @@ async def test_an_added_server_is_listed_and_called(tmp_path: Path) -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         assert await tools_of(client) == ["get-roots", "read_file"]
-        take(hub, servers={"files": FILES, "more": FILES})
+        await take(hub, servers={"files": FILES, "more": FILES})
         await client.until(lambda: told(client) > 0)
         assert await tools_of(client) == ["get-roots", "files__read_file", "more__read_file"]
         assert "isError" not in await client.call("more__read_file")
@@ -55,7 +56,7 @@ async def test_a_removed_server_is_gone_and_its_child_ends() -> None:
         await client.call("files__read_file")
         await client.call("more__read_file")
         kept, gone = hub.children
-        take(hub, names="always")
+        await take(hub, names="always")
         await client.until(lambda: told(client) > 0)
         assert await tools_of(client) == ["get-roots", "files__read_file"]
         with anyio.fail_after(5):
@@ -78,7 +79,7 @@ async def test_a_changed_server_is_replaced_and_its_call_finishes_at_the_old_chi
         old.fake.answers["tools/call"] = SILENT
         slow = await client.begin("tools/call", {"name": "read_file", "arguments": {}})
         sent = await old.fake.link.request("tools/call", nth=2)
-        take(hub, servers={"files": {**FILES, "args": ["--more"]}})
+        await take(hub, servers={"files": {**FILES, "args": ["--more"]}})
         await client.until(lambda: told(client) > 0)
         await client.call("read_file")
         assert [child.plan.argv[1:] for child in hub.children if child.plan] == [(), ("--more",)]
@@ -94,7 +95,7 @@ async def test_other_limits_and_policy_replace_no_child(more: dict[str, Any]) ->
     async with flow_hub() as hub:
         client = await hub.connected()
         await client.call("read_file")
-        take(hub, servers={"files": {**FILES, **more}})
+        await take(hub, servers={"files": {**FILES, **more}})
         await client.call("read_file")
         assert len(hub.children) == 1
 
@@ -106,10 +107,10 @@ async def test_a_stricter_policy_counts_for_the_next_call_on_a_cached_route(tmp_
         client = await hub.connected([], capabilities={})
         for _ in range(3):
             assert not await client.is_refused(path)
-        take(hub, roots={"deny": ["*.env"]})
+        await take(hub, roots={"deny": ["*.env"]})
         assert await client.is_refused(path)
         assert not await client.is_refused(str(top / "in/f"))
-        take(hub, guard="off")
+        await take(hub, guard="off")
         assert not await client.is_refused(path)
 
 
@@ -119,16 +120,40 @@ async def test_roots_and_guard_change_together(tmp_path: Path) -> None:
     async with flow_hub(config) as hub:
         client = await hub.connected([], capabilities={})
         assert not await client.is_refused(str(top / "a/f"))
-        take(hub, roots={"fallback": [str(top / "b")]})
+        await take(hub, roots={"fallback": [str(top / "b")]})
         assert await client.is_refused(str(top / "a/f"))
         assert not await client.is_refused(str(top / "b/f"))
+
+
+async def test_roots_of_the_command_line_stay_before_those_of_the_config(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/f", "b/f")
+    async with flow_hub(given=[str(top / "a")]) as hub:
+        client = await hub.connected([], capabilities={})
+        with capture_logs() as logged:
+            await take(hub, roots={"fallback": [str(top / "b")]})
+        assert not await client.is_refused(str(top / "a/f"))
+        assert await client.is_refused(str(top / "b/f"))
+    (said,) = [line for line in logged if line["event"] == "roots.fallback has no effect"]
+    assert said["before_it"] == "--root"
+
+
+async def test_an_empty_list_of_roots_grants_nothing(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/f")
+    config = {"roots": {"fallback": [str(top / "a")]}, "servers": {"files": FILES}}
+    async with flow_hub(config) as hub:
+        client = await hub.connected([], capabilities={})
+        assert not await client.is_refused(str(top / "a/f"))
+        await take(hub, roots={"fallback": []})
+        assert await client.is_refused(str(top / "a/f"))
+        await take(hub, roots={"when_missing": "allow"})
+        assert not await client.is_refused(str(top / "a/f"))
 
 
 async def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         await client.call("read_file")
-        take(hub, servers={"files": {**FILES, "tools": {"deny": ["read_*"]}}})
+        await take(hub, servers={"files": {**FILES, "tools": {"deny": ["read_*"]}}})
         assert await tools_of(client) == ["get-roots"]
         call = await client.begin("tools/call", {"name": "read_file", "arguments": {}})
         assert "error" in await client.end(call)
@@ -138,10 +163,10 @@ async def test_the_search_tools_come_and_go() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         assert await tools_of(client) == ["get-roots", "read_file"]
-        take(hub, expose="search")
+        await take(hub, expose="search")
         assert "call-tool" in await tools_of(client)
         assert "read_file" not in await tools_of(client)
-        take(hub)
+        await take(hub)
         assert await tools_of(client) == ["get-roots", "read_file"]
 
 
@@ -149,7 +174,7 @@ async def test_the_largest_result_changes() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         assert "isError" not in await client.call("read_file", text="x" * 3000)
-        take(hub, listen={"max_result": 2048})
+        await take(hub, listen={"max_result": 2048})
         result = await client.call("read_file", text="x" * 3000)
         assert result["isError"] is True
         assert "listen.max_result" in text_of(result)
@@ -160,7 +185,7 @@ async def test_a_config_that_cannot_be_used_changes_nothing(tmp_path: Path) -> N
         client = await hub.connected()
         server = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", "/etc"]}
         with pytest.raises(ConfigError):
-            take(hub, servers={"other": server})
+            await take(hub, servers={"other": server})
         assert await tools_of(client) == ["get-roots", "read_file"]
         assert "isError" not in await client.call("read_file")
         assert told(client) == 0
@@ -170,7 +195,7 @@ async def test_many_changes_fail_no_call_and_leave_nothing() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()
         for number in range(200):
-            take(hub, servers={"files": FILES, f"s{number}": FILES}, names="always")
+            await take(hub, servers={"files": FILES, f"s{number}": FILES}, names="always")
             assert "isError" not in await client.call("files__read_file")
         assert len(hub.children) == 1
         assert {slot.spec.name for slot in client.connection.session.slots} <= {"files", "s199"}
@@ -188,7 +213,7 @@ async def test_who_lets_clients_in_is_asked_first_and_may_refuse_the_change() ->
 
         hub.running.follow(follow)
         with pytest.raises(ConfigError):
-            take(hub, names="always")
+            await take(hub, names="always")
         assert await tools_of(client) == ["get-roots", "read_file"]
-        take(hub, names="never")
+        await take(hub, names="never")
         assert heard == ["always", "never"]

@@ -1,0 +1,265 @@
+"""What is tighter, for each key of the config: no change of a key that is missing here tightens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from hub.config.models import AccessAt, Part
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.policy import DenyPatterns
+from hub.launch.environments import Inherits
+
+Locate: TypeAlias = Callable[[str], tuple[str, ...] | None]
+"""Returns the components of a path with all links followed; None if it cannot be followed."""
+Tighter: TypeAlias = Callable[[Any, Any], Any]
+"""Returns the part of a change that tightens: a value that allows no more than the first one."""
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+
+class Order(Struct, frozen=True):
+    """How one key tightens, and `why` a change of it that does more waits for the user."""
+
+    tighter: Tighter
+    why: str
+
+
+def _kept(why: str) -> Order:
+    """Return the order of a key of which no change is known to tighten."""
+    return Order(lambda old, _new: old, why)
+
+
+def _ranked(*values: object, why: str) -> Order:
+    """Return the order of a key with these values, the loosest first."""
+
+    def tighter(old: object, new: object) -> object:
+        return max(old, new, key=values.index)
+
+    return Order(tighter, why)
+
+
+def _at_most(why: str) -> Order:
+    """Return the order of a limit; None is no limit."""
+
+    def tighter(old: float | None, new: float | None) -> float | None:
+        if old is None or new is None:
+            return new if old is None else old
+        return min(old, new)
+
+    return Order(tighter, why)
+
+
+def _fewer(why: str) -> Order:
+    """Return the order of a list whose entries each allow something."""
+
+    def tighter(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(one for one in new if one in old)
+
+    return Order(tighter, why)
+
+
+def _restrictions(
+    old: tuple[Any, ...], new: tuple[Any, ...], is_exception: Callable[[Any], bool]
+) -> tuple[Any, ...]:
+    """Return the tighter list of two, of which later entries may be exceptions from earlier ones.
+
+    A list allows no more with further restrictions, wherever they stand, and with fewer exceptions.
+    """
+    if not any(map(is_exception, new)) and all(one in new for one in old if not is_exception(one)):
+        return new
+    left = [one for one in old if not is_exception(one) or one in new]
+    if left == [one for one in new if is_exception(one) or one in old]:
+        return new
+    return (*left, *(one for one in new if one not in old and not is_exception(one)))
+
+
+def _deny(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return _restrictions(old, new, lambda line: DenyPatterns((line,)).brings_back)
+
+
+def _access(old: tuple[AccessAt, ...], new: tuple[AccessAt, ...]) -> tuple[AccessAt, ...]:
+    return _restrictions(old, new, lambda rule: rule.access == "write")
+
+
+def _share(old: str, new: str) -> str:
+    # With `all`, a process has no roots: it may get more files when that ends.
+    order = ("roots", "auto", "session")
+    return old if "all" in {old, new} else max(old, new, key=order.index)
+
+
+_WILDCARDS: Final = frozenset("*?[")
+
+
+def _is_covered(glob: str, globs: Sequence[str]) -> bool:
+    if glob in globs or "*" in globs:
+        return True
+    return _WILDCARDS.isdisjoint(glob) and any(fnmatchcase(glob, one) for one in globs)
+
+
+def _shared_globs(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    found = [one for one in new if _is_covered(one, old)]
+    if len(found) < len(new):
+        found += [one for one in old if _is_covered(one, new) and one not in found]
+    return tuple(found)
+
+
+def _all_globs(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return (*new, *(one for one in old if not _is_covered(one, new)))
+
+
+def _arguments(old: dict[str, Kind], new: dict[str, Kind]) -> dict[str, Kind]:
+    """Return the old kinds, but without `ignore` where it is gone: other kinds cannot be ranked."""
+    made: dict[str, Kind] = {}
+    for pointer, kind in old.items():
+        if kind is not Kind.IGNORE:
+            made[pointer] = kind
+        elif pointer in new:
+            made[pointer] = new[pointer]
+    return new if made == new and [*made] == [*new] else made
+
+
+def _environment(old: Inherits, new: Inherits) -> Inherits:
+    if _inherits_all(old, new):
+        return new
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        return _shared_globs(old, new)
+    return old
+
+
+def _inherits_all(old: Inherits, new: Inherits) -> bool:
+    """Return whether a child with `old` gets every variable that it gets with `new`."""
+    if old in {"all", new} or new in {"minimal", ()}:
+        return True
+    return (
+        isinstance(old, tuple)
+        and isinstance(new, tuple)
+        and all(_is_covered(one, old) for one in new)
+    )
+
+
+_LOOSER: Final = "it may let more calls through"
+_HIGHER: Final = "a higher limit"
+_LAUNCH: Final = "it would run something else, or otherwise"
+_REACH: Final = "calls would go elsewhere, or otherwise"
+_INHERITS: Final = "the server would inherit more variables"
+_CONFINED: Final = "the server would be confined less"
+_TEXT: Final = "models read this text"
+_CLIENTS: Final = "it may let other clients in"
+_SHOWN: Final = "it changes what is offered, or under which name"
+_UNKNOWN: Final = "it is not known to tighten"
+
+_GUARD: Final = {
+    "mode": _ranked("off", "report", "enforce", why=_LOOSER),
+    "on_refused": _ranked("ask", "refuse", why=_LOOSER),
+    "symlinks": _ranked("follow", "deny", why=_LOOSER),
+    "rewrite": _kept(_UNKNOWN),
+    "refuse_options": _ranked(False, True, why=_LOOSER),
+}
+_ROOTS: Final = {
+    "fallback": _kept("it may grant other folders"),  # with `detect`: see `folders`
+    "detect": _kept("it may grant other folders"),
+    "ceiling": _kept("roots may reach further"),  # with `deny`: see `folders`
+    "when_missing": _ranked("allow", "deny", why=_LOOSER),
+    "when_empty": _ranked("allow", "deny", why=_LOOSER),
+    "strict": _ranked(False, True, why=_LOOSER),
+    # After the timeout the fallback counts, which may have more than the client's roots.
+    "timeout": _kept(_UNKNOWN),
+    "debounce": _kept(_UNKNOWN),
+    "reuse": _at_most("roots would count for longer"),
+    "deny": Order(_deny, _LOOSER),
+    "allow_unsafe": _ranked(True, False, why=_LOOSER),
+    "access": Order(_access, _LOOSER),
+}
+_LISTEN: Final = {
+    "host": _kept(_CLIENTS),
+    "port": _kept(_CLIENTS),
+    "path": _kept(_CLIENTS),
+    "token": _kept(_CLIENTS),
+    "poll_after": _kept(_UNKNOWN),
+    "names": _fewer(_CLIENTS),
+    "origins": _fewer(_CLIENTS),
+    "trusted_proxies": _fewer(_CLIENTS),
+    "max_result": _at_most(_HIGHER),
+}
+_OVERRIDE: Final = {
+    "title": _kept(_TEXT),
+    "description": _kept(_TEXT),
+    "access": _ranked("read", None, "write", why=_LOOSER),
+    "guard": _kept(_LOOSER),  # with the server's guard: see `parts`
+    "arguments": Order(_arguments, _LOOSER),
+}
+_CONFINE: Final = dict.fromkeys(("mode", "read", "write", "allow", "abi"), _kept(_CONFINED))
+"""They only mean something together: see `parts`."""
+_SERVER: Final = {
+    **{f"guard.{key}": order for key, order in _GUARD.items()},
+    "share": Order(_share, "more clients may share a process"),
+    "start": _ranked("eager", "auto", "lazy", why="it would start without a call"),
+    "start_timeout": _at_most(_HIGHER),
+    "timeout": _at_most(_HIGHER),
+    "concurrency": _at_most(_HIGHER),
+    "idle_stop": _at_most(_HIGHER),
+    "era": _kept(_UNKNOWN),
+    "describe_roots": _kept(_TEXT),
+    "tools.allow": Order(_shared_globs, "more tools would be offered"),
+    "tools.deny": Order(_all_globs, "more tools would be offered"),
+    **{f"tools.overrides.*.{key}": order for key, order in _OVERRIDE.items()},
+    "command": _kept(_LAUNCH),
+    "args": _kept(_LAUNCH),
+    "env": _kept(_LAUNCH),
+    "environment": Order(_environment, _INHERITS),
+    "cwd": _kept(_LAUNCH),
+    "roots.answer": _kept(_UNKNOWN),
+    "roots.args": _kept(_LAUNCH),
+    **{f"confine.{key}": order for key, order in _CONFINE.items()},
+    "url": _kept(_REACH),
+    "headers": _kept(_REACH),
+    "transport": _kept(_REACH),
+    "paths": _ranked("remote", "local", why=_LOOSER),
+}
+
+ORDERS: Final[dict[str, Order]] = {
+    "version": _kept(_UNKNOWN),
+    **{f"listen.{key}": order for key, order in _LISTEN.items()},
+    "stdio.max_result": _at_most(_HIGHER),
+    **{f"roots.{key}": order for key, order in _ROOTS.items()},
+    **{f"guard.{key}": order for key, order in _GUARD.items()},
+    "names": _kept(_SHOWN),
+    "expose": _kept(_SHOWN),
+    "instructions": _kept(_TEXT),
+    "max_children": _at_most(_HIGHER),
+    "max_children_per_session": _at_most(_HIGHER),
+    **dict.fromkeys(("audit", "audit.file"), _kept("calls would be recorded elsewhere, or not")),
+    # Their order counts in listings only.
+    "servers": Order(lambda _old, new: new, ""),
+    "servers.*": _kept("it would be started or reached for the first time"),
+    **{f"servers.*.{key}": order for key, order in _SERVER.items()},
+}
+"""The order of each key, by its pattern (`pattern_of`)."""
+
+NEEDS_RESTART: Final = ("listen.host", "listen.port", "listen.path", "listen.poll_after")
+"""Keys that a running hub does not take over, each with all below it."""
+
+
+def order_of(pattern: str) -> Order:
+    """Return the order of a key; of one that is not in the table no change tightens."""
+    return ORDERS.get(pattern, _NOT_THERE)
+
+
+_NOT_THERE: Final = _kept(_UNKNOWN)
+
+
+def tighter_by_key(old: PartT, new: PartT, at: str) -> PartT:
+    """Return the tighter of two parts, where each key means something alone."""
+    values: dict[str, object] = {}
+    for key in type(old).model_fields:
+        was, wanted, pattern = getattr(old, key), getattr(new, key), f"{at}.{key}"
+        if isinstance(was, Part) and type(was) is type(wanted):
+            values[key] = tighter_by_key(was, wanted, pattern)
+        else:
+            values[key] = order_of(pattern).tighter(was, wanted)
+    return new.model_copy(update=values)

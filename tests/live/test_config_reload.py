@@ -1,0 +1,121 @@
+"""A hub that runs takes over what changes in its config; what a call may have written waits."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.programs import ROOTS_HUB, SOON, connected, environment, report
+
+pytestmark = pytest.mark.usefixtures("hangups")
+
+WAITS = "config changed: this waits for `roots-hub reload`"
+
+
+class Hub:
+    """A hub with the config `file`, which a test edits."""
+
+    def __init__(self, process: subprocess.Popen[str], file: Path) -> None:
+        self.process = process
+        self.file = file
+        assert process.stdout is not None
+        self.url = process.stdout.readline().removeprefix("roots-hub serves ").strip()
+
+    def write(self, roots: object, **keys: Any) -> None:
+        self.file.write_text(text(roots, **keys))
+
+    def until(self, event: str) -> dict[str, Any]:
+        """Return the next line of the log with this event."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            found = json.loads(line)
+            if found["event"] == event:
+                return found
+        raise AssertionError(event)
+
+
+def text(roots: object, **keys: Any) -> str:
+    servers = {"s": {"command": "cat"}}
+    return json.dumps({"version": 1, "roots": roots, "servers": servers, **keys})
+
+
+@contextmanager
+def serving(file: Path, roots: object) -> Generator[Hub]:
+    file.write_text(text(roots))
+    command = [ROOTS_HUB, "--log-format", "json", "run", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(  # noqa: S603 - ours
+        [*command, "--config", str(file)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield Hub(process, file)
+        finally:
+            process.terminate()
+            assert process.wait(SOON) == 0
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    for name in ("conf", "a", "b"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+async def test_a_config_beyond_all_roots_is_taken_over(top: Path) -> None:
+    with serving(top / "conf/hub.yaml", {"fallback": ["../a"]}) as hub:
+        async with connected(hub.url) as client:
+            assert (await report(client))["filePaths"] == [f"{top}/a"]
+            hub.write({"fallback": ["../a", "../b"]})
+            assert hub.until("config reloaded")["keys"] == ["roots.fallback"]
+            found = await report(client)
+            assert found["filePaths"] == [f"{top}/a", f"{top}/b"]
+            assert found["config"] == {"file": str(hub.file), "error": None, "waiting": []}
+
+
+async def test_a_config_in_a_clients_root_is_taken_over_as_far_as_it_tightens(top: Path) -> None:
+    with serving(top / "hub.yaml", {"fallback": ["a"], "ceiling": ["."]}) as hub:
+        async with connected(hub.url, [top]) as sharing, connected(hub.url) as other:
+            assert (await report(sharing))["filePaths"] == [str(top)]
+            hub.write({"fallback": ["b"], "ceiling": ["a", "b"]})
+            line = hub.until(WAITS)
+            assert (line["key"], line["because"]) == (
+                "roots.fallback",
+                f"the file lies in a root of a client: {top}",
+            )
+            found = await report(sharing)
+            assert found["ceiling"] == [f"{top}/a", f"{top}/b"]
+            assert found["config"]["waiting"] == ["roots.fallback"]
+            assert (await report(other))["filePaths"] == []
+            hub.process.send_signal(signal.SIGHUP)
+            assert hub.until("config reloaded")["keys"] == ["roots.fallback"]
+            found = await report(other)
+            assert (found["filePaths"], found["config"]["waiting"]) == ([f"{top}/b"], [])
+
+
+async def test_a_mistake_is_told_until_it_is_mended(top: Path) -> None:
+    with serving(top / "conf/hub.yaml", {"fallback": ["../a"]}) as hub:
+        async with connected(hub.url) as client:
+            hub.write({"fallbck": ["../b"]})
+            where = hub.until("config not reloaded: the old one stays")["where"]
+            assert where == f"{hub.file}: roots.fallbck: unknown key"
+            found = await report(client)
+            assert found["config"]["error"] == f"{where}. Write `fallback`."
+            assert found["filePaths"] == [f"{top}/a"]
+            hub.file.unlink()
+            assert hub.until("config not reloaded: the old one stays")["where"].endswith(
+                ": no such file"
+            )
+            hub.write({"fallback": ["../a"]})
+            hub.until("config is in order again")
+            assert (await report(client))["config"]["error"] is None
