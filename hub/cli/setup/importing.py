@@ -116,7 +116,8 @@ def _import(options: Namespace) -> int:
     text = hub_yaml(made.servers, made.left)
     is_written = written(found.output, text, options)
     if options.json:
-        print(json.dumps(_as_json(found, text, is_written=is_written), indent=2))
+        told = _as_json(found, is_written=is_written)
+        print(json.dumps({**told, "text": text} if options.dry_run else told, indent=2))
     elif options.dry_run:
         print(f"\nWould write {found.output}:\n\n{text}", end="")
     elif is_written:
@@ -239,7 +240,7 @@ def _count(number: int) -> str:
     return "1 server" if number == 1 else f"{number} servers"
 
 
-def _as_json(found: _Found, text: str, *, is_written: bool) -> dict[str, Any]:
+def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:
     return {
         "output": str(found.output),
         "written": is_written,
@@ -274,5 +275,4 @@ def _as_json(found: _Found, text: str, *, is_written: bool) -> dict[str, Any]:
             {"client": one.client, "file": str(one.path), "error": one.error.where}
             for one in found.discovery.broken
         ],
-        "text": text,
     }

@@ -20,6 +20,8 @@ _WIDEST: Final = 60
 _AROUND: Final = 3
 """Lines around a change that are shown."""
 _LONG: Final = 240
+_WIDE: Final = 5000
+"""Characters around a change in which a secret has its key, too."""
 _LONGEST: Final = 2000
 _HEADING: Final = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
 _VALUE: Final = re.compile(
@@ -96,12 +98,18 @@ def _shortened(lines: Iterable[str]) -> list[str]:
 
 
 def _around(old: str, new: str) -> tuple[str, str]:
+    """Return what is around the change of a line; secrets are masked while their keys are there."""
+    old, new = _cut_out(old, new, _WIDE)
+    return _cut_out(without_secrets(old), without_secrets(new), _LONG // 4)
+
+
+def _cut_out(old: str, new: str, margin: int) -> tuple[str, str]:
     start = _common(old[1:], new[1:]) + 1
     end = min(_common(old[start:][::-1], new[start:][::-1]), min(len(old), len(new)) - start)
-    first = max(1, start - _LONG // 4)
+    first = max(1, start - margin)
 
     def cut(text: str) -> str:
-        last = min(len(text), len(text) - end + _LONG // 4)
+        last = min(len(text), len(text) - end + margin)
         before, after = MASK if first > 1 else "", MASK if last < len(text) else ""
         return f"{text[0]}{before}{text[first:last]}{after}"
 

@@ -40,6 +40,13 @@ def test_of_a_long_line_that_changed_only_the_change_is_shown() -> None:
     assert shown[-1].startswith("+…a")
 
 
+def test_a_secret_is_not_shown_though_its_key_is_cut_off() -> None:
+    old = '{"accessToken": "' + "secret words " * 20 + '", "mcpServers": {}}'
+    shown = difference(Path("/x"), old, old.replace("{}}", '{"hub": 1}}'))
+    assert "secret" not in "".join(shown)
+    assert '"hub": 1' in shown[-1]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
