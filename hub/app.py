@@ -26,12 +26,13 @@ from hub.calls.modern_calls import ModernCalls
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.catalog.names import Names
+from hub.children.known.cache import CatalogCache
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
 from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.own_files import own_files
+from hub.config.own_files import catalog_directory, own_files
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.trust import trust_record
@@ -56,6 +57,7 @@ from hub.sessions.services import (
     Services,
 )
 from hub.specs import ServerSpec
+from hub.system.cache_files import CacheFiles
 from hub.system.disk import OsDisk
 from hub.system.log import is_logged
 from hub.system.machine import Machine
@@ -73,7 +75,7 @@ _FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
 class Setting(Struct, frozen=True):
     """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
 
-    `watched` is the config file; a running hub takes over changes of its roots. `is_for_one`: one
+    `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
     client is served, over stdio; `is_shared`: others are served beside it. `log_file` is where the
     log goes beside stderr.
     """
@@ -248,9 +250,10 @@ class Hub:
             take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
-        view.config, view.services.audit = config, audit
+        before, view.config, view.services.audit = view.config, config, audit
         view.services.take(made)
-        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and config.roots.fallback:
+        is_changed = config.roots.fallback != before.roots.fallback
+        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and is_changed:
             log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)
 
 
@@ -364,6 +367,7 @@ async def _children(
             flavour=machine.flavour,
             max_children=MAX_CHILDREN,
             clock=machine.clock,
+            cache=CatalogCache(CacheFiles(catalog_directory(machine))),
         )
         async with children.running():
             try:

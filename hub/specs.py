@@ -101,7 +101,8 @@ class ServerSpec(Struct, frozen=True):
     the same as roots; None if there are none, or if the client's roots replace them.
     `tool_policies` has policies of single tools, by the child's own tool name. `environment` says
     which variables the child process inherits, `inherits` has them with their values. `fingerprint`
-    is a digest of all that a running child depends on and that its launch plan does not have.
+    is a digest of all that a running child depends on and that its launch plan does not have,
+    `catalog_id` of what of that may decide what the child lists.
     `eager` None is `start: auto`.
     """
 
@@ -118,6 +119,7 @@ class ServerSpec(Struct, frozen=True):
     environment: Inherits = "default"
     inherits: Mapping[str, str] = field(default_factory=dict[str, str])
     fingerprint: str = ""
+    catalog_id: str = ""
     share: Share = "auto"
     eager: bool | None = None
     era: EraChoice = "auto"

@@ -198,12 +198,49 @@ class Relay:
             raise RootsNeededError
 
     async def _catalog_for(self, request: CallRequest, effective: EffectiveRoots) -> Catalog:
+        """Return the catalog that a call's route is looked up in.
+
+        What the cache has is for questions about tools. A call is judged by what its running child
+        lists: the cache may only tell which child to start.
+        """
         session, named, owners = request.session, request.named, request.owners
-        if owners is None and named.question is None:
-            known = await self.listings.catalog(session, effective, ())
+        catalog = self.listings.catalog
+        if named.question is not None:
+            return await catalog(session, effective, owners)
+        if owners is None:
+            known = await catalog(session, effective, (), for_call=True)
             if named.is_listed(known):
                 return known
-        return await self.listings.catalog(session, effective, owners)
+            shown = await catalog(session, effective, ())
+            found = None if shown is known else await self._started(request, effective, shown)
+            if found is not None:
+                return found
+        return await catalog(session, effective, owners, for_call=True)
+
+    async def _started(
+        self, request: CallRequest, effective: EffectiveRoots, shown: Catalog
+    ) -> Catalog | None:
+        """Start the server that a name leads to in `shown`; return the catalog with its own list.
+
+        None if the name leads to no server, or its server does not have it any more.
+
+        Raises: ChildError if the server does not start.
+        """
+        named, session = request.named, request.session
+        try:
+            route = named.route(shown)
+        except RouteError:
+            return None
+        if not isinstance(route, ChildRoute):
+            return None
+        found = await self.listings.catalog(session, effective, (route.server,), for_call=True)
+        trouble = self.listings.missing(session, (route.server,))
+        if trouble is not None:
+            raise ChildError(trouble)
+        try:
+            return found if named.route(found) else None
+        except RouteError:
+            return None
 
     async def _judged(self, request: CallRequest, case: JudgingContext) -> Payload:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""

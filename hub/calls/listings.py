@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import anyio
 import structlog
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from hub.calls.builtin_tools import BUILTINS
 from hub.catalog.merge import Catalog, Clash, Listing, merge
@@ -71,18 +72,60 @@ def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
     return Raw(exact_json.encode(result))
 
 
-LIST_GRACE = 5.0
-"""Seconds from their start that a listing waits for slow children once one child has answered."""
+LIST_GRACE = 1.0
+"""Seconds that a list waits for slow children at most, once the list of one child is known."""
+LIST_PAUSE = 0.4
+"""The part of that after which a list goes out if no other child has answered in the meantime."""
+CALL_GRACE = 5.0
+"""The same for a call whose name any server may own: it waits to find its server."""
 KEPT = 64
 """How many merged catalogs are kept; the oldest make room."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
+class _Wait(Struct, eq=False):
+    """How long a list waits for the children of `slots`; those of `known` can be listed.
+
+    If there are none of these, one of `slots` has to answer first, however long that takes. From
+    then on they have `grace` seconds in all, and `pause` seconds after the last answer.
+    """
+
+    slots: Sequence[ChildSlot]
+    known: Sequence[ChildSlot]
+    grace: float
+    pause: float
+    _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    def answered(self) -> None:
+        """Take into account that a child has answered."""
+        before, self._answered = self._answered, anyio.Event()
+        before.set()
+
+    async def until_over(self, clock: Callable[[], float]) -> None:
+        """Return when the list should go out, though children have not answered."""
+        is_over = False
+        while not is_over:
+            with anyio.move_on_after(self._deadline() - clock()) as scope:
+                await self._answered.wait()
+            is_over = scope.cancelled_caught
+
+    def _deadline(self) -> float:
+        """Return when the wait ends, by the answers so far; infinite if one has to come first."""
+        begun = max(slot.started_at for slot in self.slots)
+        ready = [*self.known, *(slot for slot in self.slots if slot.listing is not None)]
+        answers = [slot.answered_at for slot in ready if slot.answered_at >= begun]
+        # What started together is counted from the first answer: all of it may be slow.
+        is_known = any(slot.answered_at < begun for slot in self.known)
+        first = begun if is_known else min(answers, default=math.inf)
+        return min(first + self.grace, max(answers, default=math.inf) + self.pause)
+
+
 class Listings:
     """Merges the children's listings into catalogs, and caches each catalog by its listings.
 
-    Slow children are waited for `grace` seconds; `kept` merged catalogs are cached.
+    Lists wait for slow children as `_Wait` says, with this `grace`; `kept` merged catalogs are
+    cached.
     """
 
     def __init__(self, services: Services, *, grace: float = LIST_GRACE, kept: int = KEPT) -> None:
@@ -152,32 +195,40 @@ class Listings:
         session: Session,
         effective: EffectiveRoots,
         only: Collection[ServerName] | None = None,
+        *,
+        for_call: bool = False,
     ) -> Catalog:
         """Return the catalog of `session` for these effective roots.
 
-        A child that does not answer in time, or is gone, has its last known listing for the same
-        roots. With `only`, other servers are not waited for; without, no child that a list has
-        waited for in vain.
+        A child that is gone has its last known listing for the same roots; one that has not run
+        yet the listing in the cache, unless the catalog is `for_call`. With `only`, other servers
+        are not waited for; without, no list waits for a child that one has waited for in vain.
         """
-        slots, last_known = self._slots(session, effective), self._services.children.last_known
+        slots, children = self._slots(session, effective), self._services.children
+        known = children.last_known if for_call else children.known.shown
+        listed = [slot for slot in slots.values() if known(slot) is not None]
         awaited = [
             slot
             for name, slot in slots.items()
-            if last_known(slot) is None and (only is None or name in only)
+            if known(slot) is None and (only is None or name in only)
         ]
-        if awaited:
-            waited = awaited if only is not None else self._without_late(awaited)
-            await self._wait(waited, eager=only is not None or len(awaited) == len(slots))
+        if only is None and not for_call:
+            awaited, grace = self._without_late(awaited), self._grace
+            await self._wait_for(_Wait(awaited, listed, grace, grace * LIST_PAUSE))
+        else:
+            await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             slot = slots.get(name)
-            listing = last_known(slot) if slot is not None else None
+            listing = known(slot) if slot is not None else None
             if slot is not None and listing is not None:
                 listings[name] = listing
                 slot.unlisted, slot.is_late = None, False
+                if slot.spec.eager and slot.child is None and not for_call:
+                    self._services.tasks.start_soon(self._try, slot)
             elif only is None:
                 session.unlisted.add(name)
-                self._services.children.listeners.missed(session.principal, name)
+                children.listeners.missed(session.principal, name)
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
@@ -198,7 +249,7 @@ class Listings:
 
     def _trouble_of_all(self, session: Session) -> str | None:
         """Return why no listing of any server is known; None if one is, or there are no servers."""
-        servers, known = self._services.servers, self._services.children.last_known
+        servers, known = self._services.servers, self._services.children.known.shown
         if not servers or any(known(slot) is not None for slot in session.slots):
             return None
         told = self.missing(session, servers) or "none can be started"
@@ -236,34 +287,28 @@ class Listings:
             return False
         return True
 
-    async def _wait(self, slots: list[ChildSlot], *, eager: bool) -> None:
-        """Wait for all `slots`; once a child has answered, until `grace` after the last start.
-
-        With `eager`, the first answer has to come from `slots`; otherwise one child has answered.
-        """
-        answered = anyio.Event()
-        if not eager:
-            answered.set()
+    async def _wait_for(self, wait: _Wait) -> None:
+        """Start the children of `wait`, and wait for them; those left over are late then."""
 
         async def one(slot: ChildSlot) -> None:
             if await self._try(slot):
-                answered.set()
+                wait.answered()
 
         async def cut() -> None:
-            await answered.wait()
-            patience = max(slot.started_at for slot in slots) + self._grace
-            await anyio.sleep(max(0.0, patience - self._services.machine.clock()))
-            for slot in slots:
+            await wait.until_over(self._services.machine.clock)
+            for slot in wait.slots:
                 slot.is_late = slot.is_running and slot.listing is None
+                if slot.is_late:
+                    self._services.children.known.note_late(slot)
             tasks.cancel_scope.cancel()
 
-        if not slots:
+        if not wait.slots:
             return
         async with anyio.create_task_group() as tasks:
-            async with anyio.create_task_group() as waiting:
+            async with anyio.create_task_group() as starting:
+                for slot in wait.slots:
+                    starting.start_soon(one, slot)
                 tasks.start_soon(cut)
-                for slot in slots:
-                    waiting.start_soon(one, slot)
             tasks.cancel_scope.cancel()
 
     def _merge(self, listings: Mapping[ServerName, Listing]) -> Catalog:

@@ -11,7 +11,7 @@ entries keep fields that the hub does not know.
 
 Read in this order:
 - `names`: prefixes, separators and shortened names; `resource_uris`: the same for resources;
-- `merge`: listings in, catalog out;
+- `merge`: listings in, catalog out; `known`: what one server was last known to offer;
 - `pages`: pages of a listing, by cursor; `instructions`: the servers' instructions as one text;
 - `search` and `search_tools`: `expose: search`, a few tools to find and call all others.
 """

@@ -78,6 +78,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[ChildConnection]]
+Learned: TypeAlias = Callable[[Ready], Collection[str]]
+"""Takes what a child lists; returns the notifications that its clients are owed when it starts."""
 
 
 class Child:
@@ -85,6 +87,7 @@ class Child:
 
     `is_stopping`: the owner was asked to end the child, or the child has ended. A child that asks
     and reads no answer for `stall` seconds is ended; lists are read again after `relist_pause`.
+    `learned` is called with each new state of the lists.
     """
 
     def __init__(  # noqa: PLR0913 - what a connection consists of
@@ -94,10 +97,12 @@ class Child:
         connect: Connect,
         health: ChildHealth | None = None,
         *,
+        learned: Learned = lambda _ready: (),
         stall: float = STALL,
         relist_pause: float = RELIST_PAUSE,
     ) -> None:
         self._stall, self._relist_pause = stall, relist_pause
+        self._learned = learned
         self.spec = answers.spec
         self.answers = answers
         self.state: ChildState = Starting()
@@ -210,6 +215,8 @@ class Child:
         self._health.came()
         self._started.set()
         log.info("ready", server=self.spec.name, era=handshake.era, tools=len(listing.tools))
+        for name in self._learned(self.state):
+            await self.answers.spread(Notification(name, {}))
         await self.answers.came()
 
     def _reader(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
@@ -237,6 +244,7 @@ class Child:
             listing = await read_again(request, handshake, self.spec.name, known, changed)
             if listing is not self.state.listing:
                 self.state = Ready(handshake, listing)
+                self._learned(self.state)
                 for name in sorted(changed):
                     await self.answers.spread(Notification(name, {}))
             taken = anyio.current_time() - began

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Final, NoReturn, Protocol
 
 import anyio
@@ -14,13 +14,14 @@ from anyio.abc import TaskGroup
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from hub.catalog.instructions import is_for_all
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import Child, Down
+from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser
 from hub.children.handshake import HubIdentity
+from hub.children.known.cache import CatalogCache
+from hub.children.known.lists import KnownLists, Outdated
 from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
 from hub.children.process.process_tree import ProcessSupervisor
@@ -28,6 +29,7 @@ from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
@@ -199,12 +201,13 @@ class ChildPool:
         chance: Callable[[], float] = random.random,
         kept_listings: int = KEPT_LISTINGS,
         sweep_every: float = SWEEP_EVERY,
+        cache: CatalogCache | None = None,
     ) -> None:
-        self._max_listings, self._sweep_every = kept_listings, sweep_every
+        self._sweep_every = sweep_every
         self._callers: set[ServerName] = set()
+        self._cache = cache
+        self.known = KnownLists(cache, kept_listings)
         self.listeners = Listeners()
-        self._last_known: OrderedDict[ChildKey, Listing] = OrderedDict()
-        self._instructions: dict[tuple[ServerName, str, str], str] = {}
         self._open = open_child
         self._info = info
         self._flavour = flavour
@@ -221,6 +224,8 @@ class ChildPool:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._sweep)
+            if self._cache is not None:
+                tasks.start_soon(self._cache.write)
             try:
                 yield
             finally:
@@ -235,6 +240,7 @@ class ChildPool:
         if slot is None:
             health = ChildHealth(spec.name, self._clock, self._chance)
             slot = self._slots[key] = ChildSlot(key, spec, health=health)
+            self.known.recall(slot)
         slot.users[session] = user
         slot.unused_since = None
         slot.follow(spec)
@@ -246,8 +252,7 @@ class ChildPool:
 
     def forget(self, servers: Collection[ServerName]) -> None:
         """Forget what children of changed or removed servers have said of themselves."""
-        for key in [key for key in self._instructions if key[0] in servers]:
-            del self._instructions[key]
+        self.known.forget(servers)
         self._callers.difference_update(servers)
 
     def settled(self, key: ChildKey) -> ChildKey:
@@ -306,23 +311,30 @@ class ChildPool:
         if child is None or isinstance(child.state, Down):
             child = self._start(slot, child)
         ready = await child.ready()
-        if self._last_known.get(slot.key) is not ready.listing:
-            self._learn(slot.key, ready.handshake.instructions)
-        self._remember(slot.key, ready.listing)
+        self.known.remember(slot.key, ready)
         return child
 
-    def _learn(self, key: ChildKey, instructions: str) -> None:
-        if is_for_all(instructions, key.roots):
-            self._instructions[key.server, key.fingerprint, key.principal] = instructions
+    def _learned(self, slot: ChildSlot, tasks: TaskGroup, ready: Ready) -> Collection[str]:
+        """Take what a child lists; returns the notifications that its clients are owed.
 
-    def instructions_of(self, spec: ServerSpec, principal: str) -> str:
-        """Return the server's last `instructions` for a principal's clients, or an empty string.
-
-        Instructions that name a root which the child was told of are not among them.
+        Clients of other slots that were shown otherwise are told here.
         """
-        known = self._instructions
-        own = known.get((spec.name, spec.fingerprint, principal))
-        return own if own is not None else known.get((spec.name, spec.fingerprint, ""), "")
+        is_start = not slot.answered_at
+        slot.answered_at = slot.answered_at or self._clock()
+        own: Collection[str] = ()
+        for outdated in self.known.learn(slot, ready, self._slots.values(), is_start=is_start):
+            if outdated.slot is slot:
+                own = outdated.methods
+            else:
+                tasks.start_soon(self._tell, outdated)
+        return own
+
+    async def _tell(self, outdated: Outdated) -> None:
+        slot = outdated.slot
+        listeners = self.listeners.of(slot.key.principal, slot.key.session)
+        for user in {**listeners, **slot.users}.values():
+            for method in outdated.methods:
+                await user.told(slot.spec, Notification(method, {}))
 
     def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
         """Return the running or starting children of a server that this client may use."""
@@ -341,8 +353,11 @@ class ChildPool:
         return server in self._callers
 
     def last_known(self, slot: ChildSlot) -> Listing | None:
-        """Return the listing of this key's child: the present one, or else the last one known."""
-        return slot.listing or self._last_known.get(slot.key)
+        """Return the listing of this key's child: the present one, or else the last one known.
+
+        Both are of this process: what the cache has is `known.shown`, but judges no call.
+        """
+        return self.known.last(slot)
 
     def most_telling(self, slot: ChildSlot) -> ChildSlot:
         """Return the slot whose state tells most about the server of `slot`: `slot` if it started.
@@ -364,12 +379,6 @@ class ChildPool:
         )
         return next(others, slot)
 
-    def _remember(self, key: ChildKey, listing: Listing) -> None:
-        self._last_known[key] = listing
-        self._last_known.move_to_end(key)
-        while len(self._last_known) > self._max_listings:
-            self._last_known.popitem(last=False)
-
     def _start(self, slot: ChildSlot, fallen: Child | None) -> Child:
         name, tasks = slot.spec.name, self._tasks
         if tasks is None:
@@ -379,13 +388,14 @@ class ChildPool:
                 f"server {name!r} is not running: {fallen.state.reason}; {slot.health.outlook}"
             )
         self._make_room(slot)
-        slot.started_at = self._clock()
+        slot.started_at, slot.answered_at = self._clock(), 0.0
         launched = slot.launched = slot.key.plan
         child = slot.child = Child(
             self._answers(slot),
             self._identity(slot),
             lambda: self._open(slot.spec, launched),
             slot.health,
+            learned=partial(self._learned, slot, tasks),
         )
         tasks.start_soon(child.own)
         return child
@@ -444,6 +454,7 @@ class ChildPool:
             del self._slots[slot.key]
             slot.key = key
             self._slots[key] = slot
+            self.known.recall(slot)
             if slot.child is not None and self._tasks is not None:
                 slot.child.share(key.roots, self._tasks)
         return reason

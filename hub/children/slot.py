@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from hub.catalog.known import KnownCatalog
 from hub.catalog.merge import Listing
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
@@ -45,7 +46,8 @@ class ChildSlot(Struct, eq=False):
     `launched` is the plan that the child was started with: a child that is kept while its key
     changes still runs as it was launched. `is_kept`: calls with this key still use this slot.
     `unlisted` is the reason last logged for a failed listing. `is_late`: a list has waited for the
-    child in vain, so no other list does.
+    child in vain, so no other list does. `known` is what the cache has of the child: it is shown
+    until the child has listed. `answered_at` is when the last child was ready; 0 if it was not.
     """
 
     key: ChildKey
@@ -56,11 +58,13 @@ class ChildSlot(Struct, eq=False):
     health: ChildHealth = field(default_factory=ChildHealth)
     unused_since: float | None = None
     started_at: float = 0.0
+    answered_at: float = 0.0
     used_at: float = 0.0
     uses: int = 0
     is_kept: bool = True
     unlisted: str | None = None
     is_late: bool = False
+    known: KnownCatalog | None = None
 
     def follow(self, spec: ServerSpec) -> None:
         """Apply the limits of `spec`: a changed config may have others for the running child."""
@@ -114,8 +118,13 @@ class ChildSlot(Struct, eq=False):
 
     @property
     def state(self) -> str:
-        """The state in one word, for people: `idle`, `starting`, `ready` or `down`."""
-        return "idle" if self.child is None else type(self.child.state).__name__.lower()
+        """The state in one word, for people: `idle`, `cached`, `starting`, `ready` or `down`.
+
+        `cached`: not started by this process, and listed as it was when it last ran.
+        """
+        if self.child is not None:
+            return type(self.child.state).__name__.lower()
+        return "cached" if self.known is not None and not self.answered_at else "idle"
 
     @property
     def trouble(self) -> str | None:

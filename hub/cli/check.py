@@ -21,6 +21,8 @@ import structlog
 from hub.app import Setting, place_of, running_hub, this_machine
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
+from hub.children.known.cache import CatalogCache
+from hub.children.known.lists import KnownLists
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -36,6 +38,7 @@ from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, json_schema
 from hub.config.operator_roots import operator_roots
+from hub.config.own_files import catalog_directory
 from hub.config.to_specs import UsableServers, server_specs, usable_servers
 from hub.config.withholding import missed, warn_of_left_out
 from hub.confinement import landlock, launcher, seccomp
@@ -52,6 +55,7 @@ from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import LeftOut, RemoteTarget, ServerSpec
+from hub.system.cache_files import CacheFiles
 from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName
 
@@ -64,6 +68,8 @@ except PermissionError:
 for name in sys.argv[1:]:
     print(open(name).read(), flush=True)
 """
+LOCAL: Final = "stdio"
+"""The principal of a client over stdio."""
 _PATIENCE: Final = 20.0
 """Seconds that the trial of the confinement may take."""
 
@@ -318,7 +324,8 @@ def _check(options: Namespace) -> int:
         print(f"problem: {problem}")
     names = ", ".join(spec.name for spec, _ in servers)
     count = "1 server" if len(servers) == 1 else f"{len(servers)} servers"
-    sharing = _sharing(config, [spec for spec, _ in servers])
+    specs = [spec for spec, _ in servers]
+    sharing = [*_sharing(config, specs), *_known(specs)]
     print("\n".join([f"{count}: {names}. {_verdict(left_out, len(problems))}", *sharing]))
     answer = run_loop(_connect, config, Setting(given=options.root)) if options.connect else 0
     return 3 if left_out else 1 if problems else answer
@@ -384,6 +391,17 @@ def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
         yield f"{', '.join(names)}: {text}"
 
 
+def _known(specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield a line on the servers whose lists are shown to a client over stdio before they run."""
+    known = KnownLists(CatalogCache(CacheFiles(catalog_directory(this_machine(os.environ)))), 0)
+    names = [spec.name for spec in specs if known.has_run_before(spec, LOCAL)]
+    if names:
+        yield (
+            f"{', '.join(names)}: known from an earlier start: listed before being started again "
+            "(`check --connect` renews what is known)"
+        )
+
+
 def _hints(config: HubConfig) -> Iterator[str]:
     """Yield hints about keys that the operator should set; other programs' files have no such."""
     if config.is_clients:
@@ -405,8 +423,9 @@ async def _connect(config: HubConfig, setting: Setting) -> int:
     servers: Sequence[ServerSpec] = ()
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
+        services.children.known.renews = True  # whoever checks wants to see what is there now
         servers = list(services.servers.values())
-        session = Session(services, tasks, principal="check")
+        session = Session(services, tasks, principal=LOCAL)
         async with anyio.create_task_group() as starting:
             for spec in servers:
                 print(f"{spec.name}: starting", flush=True)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Final
 
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
-from hub.launch.environments import inherited
+from hub.launch.environments import inherited, is_withheld, stable
 from hub.launch.plan import plan
+from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
 
 _OWN: Final = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
 """Names of the hub's own variables."""
+_SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})
+"""Variables with another value at each login, whatever the account."""
 
 
 def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
@@ -28,6 +32,24 @@ def inherited_by(server: Server, config: HubConfig, place: PathContext) -> dict[
     if not isinstance(server, StdioServer):
         return {}
     return inherited(offered(config, place.environment), server.environment, place.flavour)
+
+
+def deciding(server: Server, inherits: Mapping[str, str], flavour: Flavour) -> dict[str, str]:
+    """Return those variables of `inherits` that may decide what a server lists.
+
+    What differs between two terminals of one user does not, unless the server's config names it.
+    """
+    if not isinstance(server, StdioServer):
+        return {}
+    named = server.environment if isinstance(server.environment, tuple) else ()
+    same = stable(inherits, flavour).keys() - _SOCKETS
+    return {
+        name: value
+        for name, value in inherits.items()
+        if name in same
+        or any(fnmatchcase(name, glob) for glob in named)
+        or (is_withheld(name, value) and name not in _SOCKETS)
+    }
 
 
 def fingerprint_of(

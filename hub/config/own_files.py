@@ -14,6 +14,8 @@ from hub.system.machine import Machine
 
 NAME = "roots-hub"
 """The name of the hub's directories."""
+CATALOGS = "catalogs"
+"""The directory of servers' last known lists, inside the hub's cache directory."""
 
 
 def own_files(
@@ -30,7 +32,7 @@ def own_files(
     logs = () if audit is None else (audit, str(put_aside(Path(audit))))
     kept = [*([] if config is None else [str(config)]), *logs, *([] if log is None else [log])]
     keys = own_directories(machine)
-    caches = _below(machine.environment, "XDG_CACHE_HOME", ".cache")
+    caches = _cache_directories(machine)
     return OwnFiles(
         secret=(*_places(keys, machine, holds_keys=True), *_places(caches, machine)),
         kept=tuple(_places(kept, machine)),
@@ -47,6 +49,24 @@ def own_directories(machine: Machine) -> tuple[str, ...]:
     state = _below(environment, "XDG_STATE_HOME", ".local/state")
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     return (*state, f"{runtime}/{NAME}") if runtime.startswith("/") else state
+
+
+def catalog_directory(machine: Machine) -> Path | None:
+    """Return the directory for the last known lists of servers; None without a home directory."""
+    if machine.flavour is Flavour.WINDOWS:
+        directories = own_directories(machine)
+    elif {"HOME", "XDG_CACHE_HOME"}.isdisjoint(machine.environment):
+        return None
+    else:
+        directories = _cache_directories(machine)
+    return Path(directories[-1], CATALOGS) if directories else None
+
+
+def _cache_directories(machine: Machine) -> tuple[str, ...]:
+    found = _below(machine.environment, "XDG_CACHE_HOME", ".cache")
+    if machine.flavour is Flavour.MACOS and not machine.environment.get("XDG_CACHE_HOME"):
+        return (*found, *_below(machine.environment, "", "Library/Caches"))
+    return found
 
 
 def _below(environment: Mapping[str, str], variable: str, default: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
-from hub.config.inheritance import fingerprint_of, inherited_by
+from hub.config.inheritance import deciding, fingerprint_of, inherited_by
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.errors import ConfigError, Fault, RootError
@@ -65,6 +65,7 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
     server = config.servers[name]
     directories, ceiling = _own_directories(config, name, place)
     inherits = inherited_by(server, config, place)
+    lists_by = deciding(server, inherits, place.flavour)
     return ServerSpec(
         name=name,
         target=_target(name, server),
@@ -79,6 +80,7 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         environment=server.environment if isinstance(server, StdioServer) else "default",
         inherits=inherits,
         fingerprint=fingerprint_of(name, server, inherits, place.environment),
+        catalog_id=fingerprint_of(name, server, lists_by, place.environment),
         share=_share(name, server),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,

@@ -93,7 +93,7 @@ class ConfigWatch:
     """Watches one config file for a hub that was started with the config `running`.
 
     `watched` None: there is no file. A file that does not load changes nothing. What is known of
-    the file is in `writable_by.file`, for others to read.
+    the file is in `file`, for others to read.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ConfigWatch:
         self._watched = watched
         self._running = running
         self._take = take
-        self._file = writable_by.file
+        self.file = writable_by.file
         self._writable_by = writable_by
         self._needs_restart = needs_restart
         self._problem: tuple[Fault, ...] = ()
@@ -178,7 +178,7 @@ class ConfigWatch:
         report = ReloadReport(
             watched.source, change.taken, change.waiting, change.restart, because=because
         )
-        before, self._file.state = self._file.state, report.state()
+        before, self.file.state = self.file.state, report.state()
         self._running = change.config
         if change.taken:
             for warning in loaded.warnings:
@@ -193,13 +193,15 @@ class ConfigWatch:
         The file has been read before: whoever wrote it had been granted its place by then.
         """
         by = self._writable_by
-        is_new = digest is not None and digest != watched.context.digest
-        if is_new and digest is not None and not by.trust.has(watched.path, digest):
+        if digest is not None and not self._is_trusted(watched, digest):
             return UNTRUSTED
-        if self._file.is_overflowing:
+        if self.file.is_overflowing:
             return "clients have shared more folders than the hub remembers"
         path, places = str(watched.path), [*by.places()]
         return await anyio.to_thread.run_sync(by.lookup.why_writable, path, places)
+
+    def _is_trusted(self, watched: Watched, digest: str) -> bool:
+        return digest == watched.context.digest or self._writable_by.trust.has(watched.path, digest)
 
     def _trust(self, watched: Watched, digest: str | None) -> None:
         if digest is None:
@@ -215,7 +217,7 @@ class ConfigWatch:
             for one in faults:
                 log.error("config not reloaded: the old one stays", where=one.where, fix=one.fix)
         self._problem = faults
-        self._file.state = ConfigState(source, told(faults))
+        self.file.state = ConfigState(source, told(faults))
         return ReloadReport(source, error=str(error))
 
     def _tell(self, report: ReloadReport, before: ConfigState, *, confirmed: bool) -> None:

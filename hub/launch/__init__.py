@@ -11,5 +11,6 @@ Read in this order:
 - `templates`: placeholders such as `${root}` and `${NAME:-default}`;
 - `plan`: fills a template for a client's effective roots;
 - `filesystem_servers`: recognises servers that take their directories as arguments;
-- `environments`: which variables of the hub's environment a child inherits.
+- `environments`: which variables of the hub's environment a child inherits; `stable_variables`:
+  those that all sessions of a user have in common.
 """

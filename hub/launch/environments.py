@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Final, Literal, TypeAlias
 
+from hub.launch.stable_variables import PER_TERMINAL, STABLE, WINDOWS
 from hub.paths.resolve import Flavour
 
 Inherits: TypeAlias = Literal["default", "all", "minimal"] | tuple[str, ...]
@@ -84,6 +86,42 @@ def inherited(environment: Mapping[str, str], choice: Inherits, flavour: Flavour
         if (name in minimal and not value.startswith("()"))
         or any(fnmatchcase(name, glob) for glob in globs)
     }
+
+
+def stable(environment: Mapping[str, str], flavour: Flavour) -> dict[str, str]:
+    """Return the variables of a client's environment that servers of a shared hub may inherit.
+
+    They are the same in all sessions of a user, so that a terminal's id keeps no two apart. What
+    is named like a secret, or holds a login, is not among them.
+    """
+    names, globs = _STABLE[flavour]
+    folded = flavour is Flavour.WINDOWS
+    return {
+        name: value
+        for name, value in environment.items()
+        if _is_among(name.upper() if folded else name, names, globs)
+        and not value.startswith("()")
+        and not is_withheld(name, value)
+    }
+
+
+def _is_among(name: str, names: frozenset[str], globs: tuple[str, ...]) -> bool:
+    return name in names or any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _stable_of(flavour: Flavour) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the stable variables of a system: names, and globs."""
+    more = WINDOWS if flavour is Flavour.WINDOWS else ()
+    wanted = {*_MINIMAL[flavour], *more, *chain.from_iterable(STABLE.values())} - PER_TERMINAL
+    if flavour is Flavour.WINDOWS:
+        wanted = {one.upper() for one in wanted}
+    return (
+        frozenset(one for one in wanted if "*" not in one),
+        tuple(sorted(one for one in wanted if "*" in one)),
+    )
+
+
+_STABLE: Final = {flavour: _stable_of(flavour) for flavour in Flavour}
 
 
 def is_withheld(name: str, value: str) -> bool:

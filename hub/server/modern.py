@@ -54,7 +54,7 @@ CAPABILITIES: Final[JsonObject] = {
     "logging": {},
 }
 """The server capabilities that the hub declares, in both eras."""
-GREETING_GRACE: Final = 3.0
+GREETING_GRACE: Final = 1.0
 """Seconds that `initialize` and `server/discover` wait for children to start (single client)."""
 
 

@@ -145,17 +145,15 @@ class Services(Struct, eq=False):
 
     def instructions(self, principal: str) -> str | None:
         """Return the merged instructions of the servers, as far as they are known; else None."""
-        texts = {
-            name: self.children.instructions_of(spec, principal)
-            for name, spec in self.servers.items()
-        }
+        said = self.children.known.instructions_of
+        texts = {name: said(spec, principal) for name, spec in self.servers.items()}
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as its roots are known, before any call.
 
         The default is no with `expose: search`, where a child may never be needed, and where
-        clients share children.
+        clients share children; and no for a child whose lists are known already.
         """
         if spec.eager is not None:
             return spec.eager

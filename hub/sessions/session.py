@@ -286,9 +286,12 @@ class Session:
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
                 try:
-                    starting.start_soon(self._start, self.slot_for(spec, self.known_effective()))
+                    slot = self.slot_for(spec, self.known_effective())
                 except HubError as exc:
                     log.warning("no launch plan", server=spec.name, error=str(exc))
+                    continue
+                if spec.eager or self.services.children.known.shown(slot) is None:
+                    starting.start_soon(self._start, slot)
 
     async def _start(self, slot: ChildSlot) -> None:
         try:

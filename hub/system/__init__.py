@@ -10,7 +10,7 @@ and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being repl
 Read in this order:
 - `machine`, `disk`: what the guard asks the computer;
 - `atomic_file`: replace a file as a whole, and detect changes (`Look`); `state_file`: small
-  records that outlive the process;
+  records that outlive the process; `cache_files`: files that may be lost;
 - `shutdown`, `worker`: signals, and work beside the event loop;
 - `log`: the hub's own log on stderr;
 - `memory`, `this_process`: settings of glibc's heap and of this process in the kernel.

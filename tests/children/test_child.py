@@ -48,7 +48,7 @@ def child_of(
 ) -> Child:
     notifier = {} if user is None else {SessionKey("a"): user}
     answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, notifier=lambda: notifier)
-    return Child(answers, HubIdentity(INFO, {}), fake.connect, None, **times)
+    return Child(answers, HubIdentity(INFO, {}), fake.connect, None, **times)  # pyright: ignore[reportArgumentType] - times only
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,8 +11,13 @@ import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
+from hub.config import watch
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
 from hub.config.models import HubConfig
+from hub.config.watch import Watched
 from hub.errors import ConfigError
+from hub.sessions.config_file import ConfigState
 from hub.values import JsonObject
 from tests.kit.fakes import SILENT
 from tests.kit.hubs import FakeClient, FlowHub, flow_hub, text_of
@@ -217,3 +223,32 @@ async def test_who_lets_clients_in_is_asked_first_and_may_refuse_the_change() ->
         assert await tools_of(client) == ["get-roots", "read_file"]
         await take(hub, names="never")
         assert heard == ["always", "never"]
+
+
+async def test_a_changed_file_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes before the config stays before it, and that is told."""
+    monkeypatch.setattr(watch, "EVERY", 0.01)
+    top = plant(tmp_path, "conf/", "a/f", "b/f")
+    file = top / "conf/hub.yaml"
+
+    def write(**keys: Any) -> None:
+        raw = {"version": 1, "servers": {"files": FILES}, **keys}
+        file.write_text(json.dumps(raw))
+
+    write()
+    context = LoadContext(top, str(top))
+    watched = Watched.now("conf/hub.yaml", context)
+    loaded = load_config("conf/hub.yaml", context).config
+    with capture_logs() as logged:
+        async with flow_hub(loaded=loaded, watched=watched, given=[str(top / "a")]) as hub:
+            client = await hub.connected([], capabilities={})
+            assert not await client.is_refused(str(top / "a/f"))
+            write(roots={"deny": ["f"], "fallback": [str(top / "b")]})
+            await client.until(lambda: told(client) > 0)
+            assert await client.is_refused(str(top / "a/f"))
+            assert hub.services.config_file.state == ConfigState("conf/hub.yaml")
+    events = {str(line["event"]): line for line in logged}
+    assert events["config reloaded"]["keys"] == ["roots.fallback", "roots.deny"]
+    assert events["roots.fallback has no effect"]["before_it"] == "--root"

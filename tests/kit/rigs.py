@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,6 +14,7 @@ from anyio.abc import TaskGroup
 from hub.calls.dispatch import Relay
 from hub.catalog.names import Names, NamesMode
 from hub.catalog.search import Expose
+from hub.children.known.cache import CatalogCache
 from hub.children.link import ChildConnection
 from hub.children.pool import ChildPool
 from hub.guard.containment import CallContext
@@ -39,6 +41,7 @@ from hub.sessions.operator_roots import Operator
 from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
+from hub.system.cache_files import CacheFiles
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
 from hub.system.worker import FairWorker
@@ -123,8 +126,12 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
     clock: Callable[[], float] = time.monotonic,
     environment: Mapping[str, str] | None = None,
     worker: FairWorker | None = None,
+    cache: Path | None = None,
 ) -> AsyncGenerator[Rig]:
-    """Keep a hub with these servers, each played by the child of its name."""
+    """Keep a hub with these servers, each played by the child of its name.
+
+    `cache` is the directory in which it finds, and leaves, what the servers list.
+    """
 
     def open_child(
         spec: ServerSpec, plan: LaunchPlan | None
@@ -147,6 +154,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
         max_children=max_children,
         chance=lambda: 0.0,
         clock=clock,
+        cache=None if cache is None else CatalogCache(CacheFiles(cache)),
     )
     audit = RecordingAudit()
     with anyio.fail_after(5):

@@ -46,3 +46,8 @@ PROJECT = (
     "home/.ssh/id_rsa",
 )
 """The tree that the guard's tests speak of: `project` and `docs` are shared, the others are not."""
+
+
+def files_in(directory: Path) -> list[str]:
+    """Return the names of all entries of a directory."""
+    return sorted(path.name for path in directory.iterdir())

@@ -103,6 +103,28 @@ async def test_a_config_in_a_clients_root_is_taken_over_as_far_as_it_tightens(to
             assert (found["filePaths"], found["config"]["waiting"]) == ([f"{top}/b"], [])
 
 
+async def test_a_new_server_in_a_file_that_a_client_shares_waits_for_the_user(top: Path) -> None:
+    with serving(top / "hub.yaml", {}) as hub:
+        async with connected(hub.url, [top]) as client:
+            await report(client)
+            more = {"s": {"command": "cat", "timeout": 5}, "evil": {"command": "sh"}}
+            hub.write({}, guard="off", names="always", servers=more)
+            keys = [hub.until(WAITS)["key"] for _ in range(3)]
+            assert keys == ["guard.mode", "names", "servers.evil"]
+            found = await report(client)
+            assert [one["name"] for one in found["servers"]] == ["s"]
+            assert found["mode"] == "enforce"
+            assert found["config"]["waiting"] == keys
+            hub.process.send_signal(signal.SIGHUP)
+            assert hub.until("config reloaded")["keys"] == keys
+            found = await report(client)
+            assert [one["name"] for one in found["servers"]] == ["s", "evil"]
+            assert (found["mode"], found["config"]["waiting"]) == ("off", [])
+            hub.write({}, servers={"s": more["s"]})
+            assert hub.until("config reloaded")["keys"] == ["guard.mode", "servers.evil"]
+            assert [one["name"] for one in (await report(client))["servers"]] == ["s"]
+
+
 async def test_a_mistake_is_told_until_it_is_mended(top: Path) -> None:
     with serving(top / "conf/hub.yaml", {"fallback": ["../a"]}) as hub:
         async with connected(hub.url) as client:

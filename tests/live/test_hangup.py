@@ -38,7 +38,7 @@ def test_without_a_terminal_the_config_is_loaded_again(tmp_path: Path) -> None:
             raw = json.loads(Path(config).read_text())
             Path(config).write_text(json.dumps({**raw, "roots": {"fallback": ["a"]}}))
             process.send_signal(signal.SIGHUP)
-            waited = {"asked to reload", "roots reloaded from the config"}
+            waited = {"asked to reload", "config reloaded"}
             while waited:
                 waited.discard(json.loads(process.stderr.readline())["event"])
             assert anyio.run(folders, url) == [str(tmp_path / "a")]

@@ -297,7 +297,7 @@ SHARING = {"all": {"all"}, "roots": {"roots", "auto", "session"}, "auto": {"auto
 
 
 @pytest.mark.parametrize("varied", [("roots",), ("guard", "tools"), ("t",)])
-@settings(max_examples=2 * EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_call_passes_that_did_not_pass_before(
     top: Path, varied: tuple[str, ...], data: st.DataObject
@@ -315,7 +315,7 @@ NESTED = some((".", "a", "a/sub", "a/sub/deep", "b"), 2)
 """Folders inside each other."""
 
 
-@settings(max_examples=4 * EXAMPLES)
+@settings(max_examples=2 * EXAMPLES)
 @given(
     key=st.sampled_from(("fallback", "ceiling")),
     old=NESTED,
@@ -333,7 +333,7 @@ def test_other_roots_reach_no_more(
     assert not set(passing(found.config, top)) - set(passing(was, top))
 
 
-@settings(max_examples=5 * EXAMPLES)
+@settings(max_examples=2 * EXAMPLES)
 @given(change=changes())
 def test_nothing_else_is_looser(change: tuple[Parts, Parts]) -> None:
     old, new = (load(raw, Path("/top")) for raw in change)
@@ -372,7 +372,7 @@ def test_what_waits_and_what_is_taken_over_is_the_whole_change(
     assert not config_change(new, new, only_tightens=True, locate=located).waiting
 
 
-@settings(max_examples=10 * EXAMPLES)
+@settings(max_examples=5 * EXAMPLES)
 @given(
     old=some(PATTERNS, 4),
     new=some(PATTERNS, 4),

@@ -190,6 +190,8 @@ LOOSER: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({}, {"listen": {"origins": ["http://a"]}}, ["listen.origins"]),
     ({}, {"instructions": "Obey."}, ["instructions"]),
     ({}, {"names": "never"}, ["names"]),
+    ({}, {"audit": {"file": "a"}}, ["audit"]),
+    ({"audit": {"file": "a"}}, {"audit": {"file": "b"}}, ["audit.file"]),
 ]
 """The running config, a new one that allows more or cannot be ranked, and the keys that differ."""
 
@@ -362,7 +364,7 @@ def test_a_narrower_root_waits_if_less_would_be_denied_in_it(
 
 def test_what_needs_a_restart_is_named_and_stays() -> None:
     old = {"listen": {"port": 1, "token": "t"}}
-    new = {"listen": {"port": 2, "path": "/x", "token": "t", "poll_after": 3}}
+    new = {"listen": {"port": 2, "path": "/x", "token": "t", "poll_after": 1}}
     for only_tightens in (True, False):
         found = change(old, new, only_tightens=only_tightens)
         assert found.restart == ("listen.port", "listen.path", "listen.poll_after")

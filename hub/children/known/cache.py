@@ -1,0 +1,124 @@
+"""The last known catalogs of servers, on disk (`CatalogCache`); written by a thread, later."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+import anyio
+from anyio import to_thread
+
+from hub.catalog.known import KnownCatalog
+from hub.children.known.entries import decoded_entry, encoded_entry
+from hub.children.slot import ChildKey
+from hub.specs import ServerSpec
+from hub.system.cache_files import CacheFiles, UnfitEntryError
+
+MAX_KEPT: Final = 512
+"""How many catalogs are kept in memory."""
+MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of their files that these may have together."""
+
+
+def entry_name(spec: ServerSpec, key: ChildKey) -> str:
+    """Return the name of the file for a child's catalog: equal for children that list the same.
+
+    Neither roots nor values of variables can be read from it. Sessions share an entry.
+    """
+    plan = key.plan
+    launch = None if plan is None else [plan.argv, plan.env, plan.cwd]
+    roots = [[root.uri, root.path, root.name, root.is_file] for root in key.roots.roots]
+    asks = key.asks.decode()
+    return _named(
+        ["child", spec.name, spec.catalog_id, launch, roots, key.principal, asks, key.unknown]
+    )
+
+
+def server_entry_name(spec: ServerSpec, principal: str) -> str:
+    """Return the name of the file for what a server says of itself, whatever the roots."""
+    return _named(["server", spec.name, spec.catalog_id, principal])
+
+
+def _named(parts: list[object]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class _Kept(NamedTuple):
+    known: KnownCatalog | None
+    content: bytes | None
+
+
+class CatalogCache:
+    """Known catalogs by the names of their files; a catalog that is kept can be found at once.
+
+    What other processes write after a file was read is not noticed.
+    """
+
+    def __init__(self, files: CacheFiles) -> None:
+        self._files = files
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._size = 0
+        self._unwritten: OrderedDict[str, bytes] = OrderedDict()
+        self._wake = anyio.Event()
+
+    def find(self, name: str) -> KnownCatalog | None:
+        """Return the catalog of this name; None if there is none that can be used."""
+        kept = self._kept.get(name)
+        if kept is None:
+            kept = self._read(name)
+            self._hold(name, kept)
+        else:
+            self._kept.move_to_end(name)
+        return kept.known
+
+    def keep(self, name: str, known: KnownCatalog) -> None:
+        """Keep a catalog from now on; it is written if it differs from the one that was kept."""
+        content = encoded_entry(name, known)
+        if content is None:
+            return
+        before = self._kept.get(name)
+        if before is None:
+            before = self._read(name)
+        self._hold(name, _Kept(known, content))
+        if before.content != content:
+            self._unwritten[name] = content
+            self._wake.set()
+
+    async def write(self) -> None:
+        """Write what is kept, as it comes; when this is cancelled, write the rest first."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                await self._write_all()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._write_all()
+
+    async def _write_all(self) -> None:
+        while self._unwritten:
+            name, content = next(iter(self._unwritten.items()))
+            await to_thread.run_sync(self._files.write, name, content)
+            if self._unwritten[name] is content:
+                del self._unwritten[name]
+
+    def _read(self, name: str) -> _Kept:
+        try:
+            content = self._files.read(name)
+            if content is not None:
+                return _Kept(decoded_entry(name, content), content)
+        except UnfitEntryError as exc:
+            self._files.ignored(name, str(exc))
+        return _Kept(None, None)
+
+    def _hold(self, name: str, kept: _Kept) -> None:
+        self._size += len(kept.content or b"")
+        before = self._kept.pop(name, None)
+        self._kept[name] = kept
+        while before is not None or len(self._kept) > MAX_KEPT or self._size > MAX_KEPT_BYTES:
+            if before is None:
+                _, before = self._kept.popitem(last=False)
+            self._size -= len(before.content or b"")
+            before = None

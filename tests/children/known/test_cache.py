@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from hub.catalog.known import KnownCatalog
+from hub.catalog.merge import Listing
+from hub.children.known import cache as cache_module
+from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
+from hub.children.slot import ClientOfKey, key_of
+from hub.launch.plan import LaunchTemplate, plan
+from hub.roots.roots import EMPTY
+from hub.system.cache_files import CacheFiles
+from hub.values import SessionKey
+from tests.kit.fakes import ECHO, READ
+from tests.kit.rigs import launched, roots_at
+from tests.kit.trees import files_in
+
+ECHOING, READING = KnownCatalog(Listing((ECHO,))), KnownCatalog(Listing((READ,)))
+
+
+class CountedFiles(CacheFiles):
+    """Files that count how often they are written."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.written: list[str] = []
+
+    def write(self, name: str, content: bytes) -> None:
+        super().write(name, content)
+        self.written.append(name)
+
+
+@asynccontextmanager
+async def cached(directory: Path) -> AsyncGenerator[tuple[CatalogCache, CountedFiles]]:
+    files = CountedFiles(directory)
+    made = CatalogCache(files)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(made.write)
+            await anyio.wait_all_tasks_blocked()
+            yield made, files
+            tasks.cancel_scope.cancel()
+
+
+async def test_what_is_kept_is_found_at_once_and_by_the_next_process(tmp_path: Path) -> None:
+    async with cached(tmp_path) as (cache, _):
+        assert cache.find("a") is None
+        cache.keep("a", ECHOING)
+        assert cache.find("a") == ECHOING
+    async with cached(tmp_path) as (cache, _):
+        assert cache.find("a") == ECHOING
+
+
+async def test_nothing_is_written_while_nothing_changes(tmp_path: Path) -> None:
+    async with cached(tmp_path) as (cache, files):
+        cache.keep("a", ECHOING)
+    assert files.written == ["a"]
+    async with cached(tmp_path) as (cache, files):
+        cache.keep("a", replace(ECHOING, listing=Listing((dict(ECHO),))))
+    assert files.written == []
+    async with cached(tmp_path) as (cache, files):
+        cache.keep("a", READING)
+        cache.keep("a", READING)
+    assert files.written == ["a"]
+
+
+async def test_a_broken_file_is_ignored_with_one_line_and_written_again(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"nonsense")
+    (tmp_path / "a").chmod(0o600)
+    async with cached(tmp_path) as (cache, _):
+        with capture_logs() as logs:
+            assert cache.find("a") is None
+            assert cache.find("a") is None
+            cache.keep("a", ECHOING)
+        assert [entry["event"] for entry in logs] == ["cached file ignored"]
+    assert CatalogCache(CacheFiles(tmp_path)).find("a") == ECHOING
+
+
+async def test_memory_is_bounded_and_the_disk_has_the_rest(tmp_path: Path) -> None:
+    async with cached(tmp_path) as (cache, _):
+        for number in range(cache_module.MAX_KEPT + 1):
+            cache.find(f"none {number}")
+        cache.keep("a", ECHOING)
+        large = KnownCatalog(Listing(({"name": "t", "text": "x" * 2_000_000},)))
+        for number in range(cache_module.MAX_KEPT_BYTES // 2_000_000 + 1):
+            cache.keep(f"large {number}", large)
+            await anyio.wait_all_tasks_blocked()
+        kept = cache._kept  # pyright: ignore[reportPrivateUsage] - to see that it is bounded
+        assert "a" not in kept
+        assert len(kept) < 20
+    assert cache.find("a") == ECHOING
+
+
+async def test_caches_that_write_at_once_leave_a_whole_entry(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def keep(known: KnownCatalog) -> None:
+            for number in range(20):
+                async with cached(tmp_path) as (cache, _):
+                    cache.keep("a", replace(known, instructions=f"{number}" * 10_000))
+
+        for known in (ECHOING, READING) * 3:
+            tasks.start_soon(keep, known)
+    found = CatalogCache(CacheFiles(tmp_path)).find("a")
+    assert found is not None
+    assert found.listing in [ECHOING.listing, READING.listing]
+    assert files_in(tmp_path) == ["a"]
+
+
+def test_an_entry_is_for_all_that_a_listing_may_depend_on(tmp_path: Path) -> None:
+    session = SessionKey("s")
+    user = ClientOfKey(session, session, "alice", {})
+    spec = launched("a", "${TOKEN}", share="auto", catalog_id="f")
+    assert isinstance(spec.target, LaunchTemplate)
+    template = spec.target
+    here = roots_at(tmp_path)
+
+    base = key_of(spec, plan(template, here, {"TOKEN": "t"}), here, user)
+    same = key_of(
+        spec,
+        plan(template, here, {"TOKEN": "t"}),
+        here,
+        ClientOfKey(SessionKey("z"), SessionKey("z"), "alice", {}),
+    )
+    assert entry_name(spec, base) == entry_name(spec, same)
+    others = [
+        replace(base, principal="bob"),
+        replace(base, roots=EMPTY),
+        replace(base, asks=b'{"sampling":{}}'),
+        replace(base, unknown=True),
+        replace(base, plan=plan(template, here, {"TOKEN": "u"})),
+        replace(base, plan=plan(template, EMPTY, {"TOKEN": "t"})),
+        replace(base, plan=None),
+    ]
+    names = {entry_name(spec, key) for key in (base, *others)}
+    names |= {entry_name(launched(name, catalog_id=id_), base) for name, id_ in ("ag", "bf")}
+    assert len(names) == len(others) + 3
+    assert all(len(name) == 64 and name.isalnum() for name in names)
+
+
+def test_a_servers_own_entry_is_each_principals() -> None:
+    spec = launched("a")
+    names = {server_entry_name(spec, whose) for whose in ("alice", "bob")}
+    assert len({*names, server_entry_name(launched("a", catalog_id="f"), "alice")}) == 3

@@ -1,0 +1,165 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from hub.system.cache_files import CacheFiles, CacheLimits, UnfitEntryError
+
+SMALL = CacheLimits(files=3, file_bytes=100, bytes=250)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def at_age(path: Path, seconds: int) -> None:
+    now = path.stat().st_mtime
+    os.utime(path, (now - seconds, now - seconds))
+
+
+def test_files_are_the_users_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "new/roots-hub/catalogs"
+    files = CacheFiles(directory)
+    assert files.read("a") is None
+    files.write("a", b"one")
+    files.write("a", b"two")
+    assert files.read("a") == b"two"
+    assert [mode_of(path) for path in (directory / "a", directory, directory.parent)] == [
+        0o600,
+        0o700,
+        0o700,
+    ]
+    assert [path.name for path in directory.iterdir()] == ["a"]
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("moved"))
+
+
+def hard_linked(path: Path) -> None:
+    path.with_name("other").hardlink_to(path)
+
+
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def huge(path: Path) -> None:
+    path.write_bytes(b"x" * 101)
+
+
+def group_writable(path: Path) -> None:
+    path.chmod(0o620)
+
+
+@pytest.mark.parametrize("spoil", [linked, hard_linked, a_pipe, a_directory, huge, group_writable])
+def test_what_is_no_file_of_our_own_is_not_read(tmp_path: Path, spoil: object) -> None:
+    files = CacheFiles(tmp_path / "c", SMALL)
+    files.write("a", b"text")
+    spoil(tmp_path / "c/a")  # pyright: ignore[reportCallIssue] - one of the functions above
+    with pytest.raises(UnfitEntryError):
+        files.read("a")
+
+
+@pytest.mark.parametrize("spoil", [linked, hard_linked, a_pipe, huge, group_writable])
+def test_it_is_replaced_and_what_a_link_leads_to_stays(tmp_path: Path, spoil: object) -> None:
+    files = CacheFiles(tmp_path / "c", SMALL)
+    files.write("a", b"text")
+    spoil(tmp_path / "c/a")  # pyright: ignore[reportCallIssue] - one of the functions above
+    files.write("a", b"new")
+    assert files.read("a") == b"new"
+    for other in ("moved", "other"):
+        assert not (tmp_path / "c" / other).exists() or files.read(other) == b"text"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_another_users_file_or_directory_is_not_read(tmp_path: Path) -> None:
+    files = CacheFiles(tmp_path / "c")
+    files.write("a", b"text")
+    os.chown(tmp_path / "c/a", 4242, 4242)
+    with pytest.raises(UnfitEntryError):
+        files.read("a")
+    files.write("a", b"text")
+    os.chown(tmp_path / "c", 4242, 4242)
+    with capture_logs() as logs:
+        assert files.read("a") is None
+        assert files.read("a") is None
+    assert [entry["event"] for entry in logs] == ["cache not used"]
+
+
+def test_a_directory_that_is_a_link_is_not_used(tmp_path: Path) -> None:
+    CacheFiles(tmp_path / "c").write("a", b"text")
+    (tmp_path / "link").symlink_to(tmp_path / "c")
+    files = CacheFiles(tmp_path / "link")
+    with capture_logs() as logs:
+        assert files.read("a") is None
+        files.write("b", b"text")
+    assert len(logs) == 1
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["a"]
+
+
+def test_a_directory_that_others_could_write_is_not_read_until_it_is_ours_again(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "c"
+    CacheFiles(directory).write("a", b"text")
+    directory.chmod(0o777)
+    assert CacheFiles(directory).read("a") is None
+    CacheFiles(directory).write("a", b"new")
+    assert mode_of(directory) == 0o700
+    assert CacheFiles(directory).read("a") == b"new"
+
+
+def test_where_nothing_can_be_written_the_log_says_so_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    files = CacheFiles(tmp_path / "file" / "c")
+    with capture_logs() as logs:
+        files.write("a", b"1")
+        files.write("b", b"2")
+        assert files.read("a") is None
+    assert [entry["event"] for entry in logs] == ["cache not used"]
+
+
+def test_without_a_directory_nothing_is_kept() -> None:
+    files = CacheFiles(None)
+    files.write("a", b"text")
+    assert files.read("a") is None
+
+
+def test_the_files_unused_for_longest_make_room(tmp_path: Path) -> None:
+    files = CacheFiles(tmp_path, SMALL)
+    for age, name in enumerate("dcba"):
+        files.write(name, b"x")
+        at_age(tmp_path / name, 20_000 - age * 1000)
+    assert {path.name for path in tmp_path.iterdir()} == set("abc")
+    assert files.read("c") == b"x"
+    files.write("e", b"x")
+    assert {path.name for path in tmp_path.iterdir()} == set("ace")
+    files.write("f", b"x" * 100)
+    files.write("g", b"x" * 100)
+    files.write("h", b"x" * 100)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= SMALL.bytes
+
+
+def test_what_is_too_large_is_not_written_and_the_old_file_goes(tmp_path: Path) -> None:
+    files = CacheFiles(tmp_path, SMALL)
+    files.write("a", b"x")
+    files.write("a", b"x" * 101)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_after_a_while(tmp_path: Path) -> None:
+    (tmp_path / ".new-old").write_bytes(b"half")
+    (tmp_path / ".new-now").write_bytes(b"half")
+    at_age(tmp_path / ".new-old", 7200)
+    CacheFiles(tmp_path, SMALL).write("a", b"x")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", ".new-now"}
