@@ -13,5 +13,6 @@ Read in this order:
 - `run` (`run`, `attach`, `wrap`) with `terminal_questions` and `served`; `explain`;
 - `check` (`check`, `plan`, `schema`) with `problems`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
-- `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`).
+- `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`);
+- `setup`: `init`, `import`, `install`, `uninstall`; `doctor`: what is wrong here.
 """

@@ -58,6 +58,10 @@ _EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
 """The exit codes of errors; that of any other is 1."""
 _COMMANDS: Final = {
     "run": ("run", "attach", "wrap"),
+    "setup.starting": ("init",),
+    "setup.importing": ("import",),
+    "setup.installing": ("install", "uninstall"),
+    "doctor.command": ("doctor",),
     "check": ("check", "plan", "schema"),
     "explain": ("explain",),
     "tools": ("tools", "call"),

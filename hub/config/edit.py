@@ -6,19 +6,17 @@ old text except for that list. If not (anchors, merge keys, rare spellings), the
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, TypeAlias, cast
 
 import yaml
 from msgspec import Struct
 
+from hub.config.source.yaml_flow import PLAIN, scalar
 from hub.errors import ConfigError
 
 ParsedYaml: TypeAlias = dict[str, Any]
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@+= -]*[A-Za-z0-9_./~@+=-])?")
 _NULL = "tag:yaml.org,2002:null"
 
 
@@ -34,7 +32,7 @@ def added(text: str, path: str, name: str | None) -> str:
     """
     raw = _loaded(text)
     entry = path if name is None else {"path": path, "name": name}
-    flow = _scalar(path) if name is None else f"{{path: {_scalar(path)}, name: {_scalar(name)}}}"
+    flow = scalar(path) if name is None else f"{{path: {scalar(path)}, name: {scalar(name)}}}"
     return _exactly(_Document(text).with_entry(flow), raw, [*_listed(raw), entry])
 
 
@@ -51,7 +49,7 @@ def renamed(text: str, index: int, name: str) -> str:
     names = list(_listed(raw))
     old = names[index]
     names[index] = {**(old if isinstance(old, dict) else {"path": old}), "name": name}
-    return _exactly(_Document(text).with_name(index, _scalar(name)), raw, names)
+    return _exactly(_Document(text).with_name(index, scalar(name)), raw, names)
 
 
 def _loaded(text: str) -> ParsedYaml:
@@ -96,12 +94,6 @@ def _awkward() -> NoReturn:
         "roots.fallback: cannot be edited safely in the form it is written in",
         "Nothing was changed. Edit the list by hand.",
     )
-
-
-def _scalar(text: str) -> str:
-    if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text:
-        return text
-    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf).strip()
 
 
 class _Member(Struct, frozen=True):
@@ -179,8 +171,8 @@ class _Document:
         if isinstance(item, yaml.ScalarNode):
             start, end = item.start_mark.index, self._end(item)
             written = self._text[start:end]
-            if written[:1] not in "\"'" and not _PLAIN.fullmatch(written):
-                written = _scalar(item.value)
+            if written[:1] not in "\"'" and not PLAIN.fullmatch(written):
+                written = scalar(item.value)
             return f"{self._text[:start]}{{path: {written}, name: {name}}}{self._text[end:]}"
         old = _member(item, "name")
         if old is not None:

@@ -70,6 +70,12 @@ def load_config(source: str, context: LoadContext) -> Loaded:
     return Loaded(config, warnings)
 
 
+def server_problems(name: str, server: ParsedConfig, context: LoadContext) -> list[Problem]:
+    """Return what is wrong with a server in hub.yaml's shape; empty if it can be used."""
+    made = _server(name, server, context)
+    return [] if isinstance(made, StdioServer | RemoteServer) else made
+
+
 def is_own_config(source: str, context: LoadContext) -> bool:
     """Return whether `source`, a config that loads, is a hub.yaml and not a client's config."""
     if is_inline(source) or form_of(source) != "yaml":

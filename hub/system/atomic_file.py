@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -85,6 +86,70 @@ def opened(source: Path) -> Generator[FileEdit]:
             text = path.read_bytes().decode()
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         yield FileEdit(path, text.removeprefix(mark), seen, mark)
+
+
+def created(path: Path, text: str, mode: int | None = None) -> None:
+    """Write a new file; a reader sees the whole text, or no file. `mode`: else as usual.
+
+    Raises: StartError if there is a file already, or it cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(_usual_mode() if mode is None else mode)
+            _linked(Path(name), path)
+        finally:
+            with suppress(OSError):
+                Path(name).unlink()
+    except UnicodeEncodeError:
+        raise _unwritten(path, "the new text is not Unicode") from None
+    except FileExistsError:
+        raise _unwritten(path, "another program has made it in the meantime") from None
+    except OSError as exc:
+        raise _unwritten(path, str(exc.strerror)) from exc
+
+
+def _linked(made: Path, path: Path) -> None:
+    """Give a file its name, unless there is one of that name."""
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems have no hard links
+        if path.exists():
+            raise FileExistsError(str(path)) from None
+        made.rename(path)
+
+
+def _usual_mode() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def backed_up(path: Path) -> Path:
+    """Copy a file to one beside it, with the time in its name and the same mode; return its path.
+
+    Raises: StartError if that cannot be written.
+    """
+    now = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        kept = path.with_name(f"{path.name}.roots-hub-{now}{'' if number == 1 else f'-{number}'}")
+        try:
+            handle = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        except OSError as exc:
+            raise _unwritten(kept, str(exc.strerror)) from exc
+        with os.fdopen(handle, "wb") as file:
+            file.write(path.read_bytes())
+        shutil.copymode(path, kept)
+        return kept
+    raise _unwritten(path, "there are too many copies of it")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hub.errors import StartError
-from hub.system.atomic_file import look, opened
+from hub.system.atomic_file import backed_up, created, look, opened
 
 
 @pytest.fixture
@@ -99,3 +99,34 @@ def test_a_file_that_cannot_be_read_is_not_opened(file: Path) -> None:
     with pytest.raises(StartError, match="is not UTF-8"):
         replace(file, "new\n")
     assert look(file.parent / "gone.yaml") is None
+
+
+def test_a_new_file_is_written_whole_and_never_over_another(file: Path) -> None:
+    path = file.parent / "new.json"
+    created(path, "{}\n", 0o600)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("{}\n", 0o600)
+    with pytest.raises(StartError, match="another program has made it"):
+        created(path, "other")
+    with pytest.raises(StartError, match="not Unicode"):
+        created(file.parent / "x", "\ud800")
+    with pytest.raises(StartError, match="No such file or directory"):
+        created(file.parent / "no" / "x", "x")
+    assert sorted(names(file.parent)) == ["hub.yaml", "new.json"]
+
+
+def test_a_new_file_has_the_usual_mode(file: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        created(file.parent / "new", "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((file.parent / "new").stat().st_mode) == 0o640
+
+
+def test_copies_are_beside_the_file_and_as_private(file: Path) -> None:
+    first, second = backed_up(file), backed_up(file)
+    assert first != second
+    for kept in (first, second):
+        assert kept.name.startswith("hub.yaml.roots-hub-")
+        assert kept.read_text() == "old\n"
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o640

@@ -7,6 +7,7 @@ Main types: `ClientConfig` (a program's servers), `ClientServer` (one server in 
 shape, its problems, and where its keys came from).
 
 Read in this order:
+- `locations`: the files of each program;
 - `sections`: where the servers are in the files of each program;
 - `entries`: one server, in the spellings of all programs;
 - `placeholders`: the programs' placeholders, put into the hub's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from msgspec import Struct
@@ -46,6 +46,14 @@ class ClientConfig(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
+class PlacedEntry(Struct, frozen=True):
+    """One server of a client's config, and its place in the file."""
+
+    name: str
+    place: Path
+    entry: ClientServer
+
+
 class EditorInput(Struct, frozen=True):
     """What an editor would ask its user for: `${input:id}`."""
 
@@ -65,30 +73,51 @@ def client_config(document: Document, context: LoadContext) -> ClientConfig | No
 
     Raises: ConfigError if the section is no mapping, or every server in it is turned off.
     """
-    found = list(_found(document, context))
+    found = list(_found(document, context, _SECTIONS))
     if not found:
         return None
-    defaults = {one.id: one.default for one in inputs_in(document) if one.default is not None}
-    respelling = Respelling(context.home, context.environment, defaults)
     entries: dict[str, ClientServer] = {}
     places: dict[str, Path] = {}
-    for section, value in found:
-        for name, key, raw in _named(document, section, value):
-            entries[name], places[name] = read_entry(raw), (*section, key)
+    for one in _placed(document, context, found):
+        entries[one.name], places[one.name] = one.entry, one.place
     _check_any_is_on(document, found[0][0], entries)
     on = {name: entry for name, entry in entries.items() if not entry.is_off}
     warnings = _ignored(document.raw, {str(path[0]) for path, _ in found})
-    for entry in on.values():
-        entry.server = respelling.entry(entry.server)
     for name, entry in entries.items():
         warnings += [f"{spelled(places[name])}: {one}" for one in entry.warnings]
     return ClientConfig(on, places, found[0][0], tuple(warnings))
 
 
-def _found(document: Document, context: LoadContext) -> Iterator[tuple[Path, object]]:
+def entries_in(
+    document: Document, context: LoadContext, sections: Sequence[Path] = ()
+) -> list[PlacedEntry]:
+    """Return all servers in a client's config, those that are turned off as well.
+
+    `sections`: where to look; everywhere if there are none.
+
+    Raises: ConfigError if a section is neither a mapping nor a list.
+    """
+    return list(_placed(document, context, _found(document, context, sections or _SECTIONS)))
+
+
+def _placed(
+    document: Document, context: LoadContext, found: Iterable[tuple[Path, object]]
+) -> Iterator[PlacedEntry]:
+    defaults = {one.id: one.default for one in inputs_in(document) if one.default is not None}
+    respelling = Respelling(context.home, context.environment, defaults)
+    for section, value in found:
+        for name, key, raw in _named(document, section, value):
+            entry = read_entry(raw)
+            entry.server = respelling.entry(entry.server)
+            yield PlacedEntry(name, (*section, key), entry)
+
+
+def _found(
+    document: Document, context: LoadContext, sections: Sequence[Path]
+) -> Iterator[tuple[Path, object]]:
     """Yield the sections with servers, the general one before that of a project."""
     raw = document.raw
-    for section in _SECTIONS:
+    for section in sections:
         value = _at(raw, section)
         is_there = value is not None or (section[0] in raw and len(section) == 1)
         if is_there and _is_theirs(section, value, document):

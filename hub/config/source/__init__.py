@@ -9,7 +9,8 @@ key and the value of a path are).
 
 Read in this order:
 - `documents`: read a file or inline JSON;
-- `strict_yaml`, `strict_json`: parse, with the line and column of a mistake;
+- `strict_yaml`, `strict_json`, `toml`: parse, with the line and column of a mistake;
 - `places`: find paths in the text;
-- `excerpts`: show a line with its mistake underlined.
+- `excerpts`: show a line with its mistake underlined;
+- `yaml_flow`: write a value as YAML.
 """

@@ -208,8 +208,10 @@ def _parsed(text: str, form: Form) -> object:
 def _toml(text: str) -> object:
     import tomllib  # noqa: PLC0415 - few configs are TOML
 
+    from hub.config.source.toml import read_toml  # noqa: PLC0415
+
     try:
-        return tomllib.loads(text)
+        return read_toml(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
         at = len(text.rstrip())

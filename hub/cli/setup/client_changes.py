@@ -1,0 +1,219 @@
+"""What installing and uninstalling change in one client's file, and writing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from hub.cli.setup.showing import difference, shown
+from hub.config.clients.locations import ClientFile
+from hub.config.installing.changes import (
+    EntryEditedError,
+    Installation,
+    digest,
+    installed,
+    parsed,
+    section_of,
+    uninstalled,
+    without_entry,
+)
+from hub.config.installing.own_entry import is_hub
+from hub.config.installing.record import InstallRecord
+from hub.config.source.documents import Document
+from hub.errors import StartError
+from hub.system.atomic_file import backed_up, created, opened
+
+
+class FileChange(Struct, frozen=True):
+    """A change of one file. `before` is None if there is no file, `after` if there will be none.
+
+    `known` is what is recorded of the file now, `made` what will be.
+    """
+
+    file: ClientFile
+    path: Path
+    before: str | None
+    after: str | None
+    known: Installation | None
+    made: Installation | None
+
+    def diff(self) -> list[str]:
+        """Return the change as lines of a unified diff, without secrets."""
+        return difference(self.file.path, self.before or "", self.after or "")
+
+
+def read_client(file: ClientFile) -> str | None:
+    """Return the text of a client's file, without a byte order mark; None if there is no file.
+
+    Raises:
+        StartError: it cannot be read.
+        ConfigError: it cannot be parsed.
+    """
+    try:
+        text = file.path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise StartError(f"{file.path}: is not UTF-8", "Save the file in that encoding.") from None
+    except OSError as exc:
+        raise StartError(f"{file.path}: {exc.strerror}", "Make the file readable.") from exc
+    if text.strip() and not _is_only_comments(text, file):
+        Document(str(file.path), text, file.form)
+    return text
+
+
+def _is_only_comments(text: str, file: ClientFile) -> bool:
+    try:
+        return not parsed(text, file.form)
+    except ValueError:
+        return False
+
+
+def to_install(
+    file: ClientFile,
+    name: str,
+    entry: Mapping[str, Any],
+    record: InstallRecord,
+    moved: Iterable[str] = (),
+) -> FileChange | None:
+    """Return the change that puts the hub's entry in; None if it is there already.
+
+    Raises: StartError or ConfigError if that is not possible.
+    """
+    path = file.path.resolve()
+    text, known = read_client(file), record.of(path)
+    base = text or ""
+    servers = section_of(parsed(base, file.form), file.section)
+    moved = list(moved)
+    if known is not None and known.name in servers:
+        if known.name == name and servers[name] == entry and not moved:
+            return None
+        base = _without_known(file, base, known)
+        servers = section_of(parsed(base, file.form), file.section)
+        # What went behind the hub before stays there.
+        moved += [one for one in known.moved if one in servers and one not in moved]
+    if name in servers:
+        if servers[name] == entry and not moved:
+            return None
+        raise _name_is_taken(file, name, servers[name])
+    after, made = installed(base, file.form, file.section, name, dict(entry), moved)
+    if known is not None:
+        made = replace(made, is_new=known.is_new)
+    return FileChange(
+        file, path, text, after, known, replace(made, is_new=made.is_new or text is None)
+    )
+
+
+def _name_is_taken(file: ClientFile, name: str, there: object) -> StartError:
+    whose = "the hub, with other arguments," if is_hub(there) else "another server"
+    return StartError(
+        f"{shown(file.path)}: {'.'.join((*file.section, name))} is {whose} already",
+        f"Take it out (roots-hub uninstall {file.client}), or choose another name: --name NAME.",
+    )
+
+
+def to_uninstall(file: ClientFile, name: str, record: InstallRecord) -> FileChange | None:
+    """Return the change that takes the hub's entry out; None if there is none.
+
+    Raises: StartError or ConfigError if that is not possible.
+    """
+    path = file.path.resolve()
+    text, known = read_client(file), record.of(path)
+    if text is None:
+        return None if known is None else FileChange(file, path, None, None, known, None)
+    if known is None:
+        if not is_hub(section_of(parsed(text, file.form), file.section).get(name)):
+            return None
+        after = without_entry(text, file.form, file.section, name)
+        return FileChange(file, path, text, after, None, None)
+    after = _without_known(file, text, known)
+    is_as_made = known.is_new and digest(text) == known.after
+    return FileChange(file, path, text, None if is_as_made else after, known, None)
+
+
+def _without_known(file: ClientFile, text: str, known: Installation) -> str:
+    try:
+        return uninstalled(text, file.form, known)
+    except EntryEditedError as exc:
+        was = json.dumps(known.entry, indent=2, ensure_ascii=False)
+        now = json.dumps(exc.found, indent=2, ensure_ascii=False)
+        lines = "\n".join(difference(file.path, was, now)[2:])
+        where = f"{shown(file.path)}: {'.'.join((*known.section, known.name))}"
+        raise StartError(
+            f"{where} was edited since it was installed, so it is left as it is\n{lines}".rstrip(),
+            "Undo that in the file, or take the entry out by hand.",
+        ) from None
+
+
+def perform(change: FileChange, record: InstallRecord) -> Path | None:
+    """Write a change and what is recorded of it; return the copy of the file from before, if any.
+
+    Raises: StartError if writing fails, or the file is not as it was when the change was made.
+    """
+    if change.before is None:
+        _make(change, record)
+        return None
+    with opened(change.path) as file:
+        if file.text != change.before:
+            raise StartError(
+                f"{shown(change.path)}: not written: another program changed it in the meantime",
+                "Nothing was changed. Run the command again.",
+            )
+        is_undone = change.made is None and change.known is not None
+        is_exact = is_undone and digest(change.before) == change.known.after  # pyright: ignore[reportOptionalMemberAccess] - it is undone
+        kept = None if is_exact else backed_up(file.path)
+        made = change.made
+        if made is not None:
+            made = replace(made, backup=None if kept is None else str(kept))
+        try:
+            record.set(change.path, made)
+            if change.after is None:
+                file.path.unlink()
+            else:
+                file.replace(change.after)
+        except BaseException:
+            if kept is not None:
+                kept.unlink(missing_ok=True)
+            with suppress(StartError):
+                record.set(change.path, change.known)
+            raise
+    if is_exact:
+        _drop_copy(change)
+    return kept
+
+
+def _make(change: FileChange, record: InstallRecord) -> None:
+    if change.after is None:  # the file is gone, and with it the entry
+        record.set(change.path, None)
+        return
+    try:
+        change.path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        fix = "Make the directory writable."
+        raise StartError(f"{change.path.parent}: {exc.strerror}", fix) from exc
+    record.set(change.path, change.made)
+    try:
+        created(change.path, change.after, 0o600 if change.file.scope == "user" else None)
+    except BaseException:
+        with suppress(StartError):
+            record.set(change.path, change.known)
+        raise
+
+
+def _drop_copy(change: FileChange) -> None:
+    """Remove the copy that install made, now that the file is as it was before."""
+    known = change.known
+    if known is None or known.backup is None or change.after is None:
+        return
+    kept = Path(known.backup)
+    try:
+        if kept.read_bytes() == change.path.read_bytes():
+            kept.unlink()
+    except OSError:
+        return  # the user has taken it away

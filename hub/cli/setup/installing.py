@@ -1,0 +1,294 @@
+"""`roots-hub install` and `uninstall`: the hub's entry in the configs of MCP clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from hub.app import this_machine
+from hub.cli.options import Subparsers, add_config_option, load_context
+from hub.cli.setup.client_changes import FileChange, perform, to_install, to_uninstall
+from hub.cli.setup.hub_command import hub_command
+from hub.cli.setup.importing import (
+    add_writing_options,
+    known_clients,
+    user_place,
+    variables,
+)
+from hub.cli.setup.moving import HubConfigFile, MovedServers
+from hub.cli.setup.showing import agrees, difference, shown
+from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed
+from hub.config.fields import LoadContext
+from hub.config.importing.discovery import Discovery
+from hub.config.installing.own_entry import NAME, own_entry
+from hub.config.installing.record import InstallRecord, install_record
+from hub.config.load import config_source, is_own_config, load_config
+from hub.config.trust import FOUND, found_in
+from hub.errors import ConfigError, HubError, StartError, UsageError
+from hub.legible import on_one_line
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommands `install` and `uninstall`."""
+    install = subparsers.add_parser(
+        "install",
+        help="put the hub into the config of MCP clients",
+        description="Put the hub into the configs of MCP clients: the change is shown first, a "
+        "copy is kept, comments and order of the file stay. `uninstall` takes it out again.",
+    )
+    _add_clients(install)
+    add_config_option(install)
+    install.add_argument(
+        "--replace", action="store_true", help="move the clients' own servers behind the hub"
+    )
+    install.add_argument(
+        "--with-secrets", action="store_true", help="with --replace: copy their secrets, too"
+    )
+    add_writing_options(install)
+    install.set_defaults(perform=_install)
+    uninstall = subparsers.add_parser(
+        "uninstall", help="take out of MCP clients' configs what `install` put in"
+    )
+    _add_clients(uninstall)
+    add_writing_options(uninstall)
+    uninstall.set_defaults(perform=_uninstall)
+
+
+def _add_clients(parser: ArgumentParser) -> None:
+    names = ", ".join(CLIENTS)
+    parser.add_argument("clients", metavar="CLIENT", nargs="*", help=f"one of {names}")
+    parser.add_argument("--all", action="store_true", help="all clients of this user")
+    parser.add_argument(
+        "--project", action="store_true", help="the client's file in this directory, not the user's"
+    )
+    parser.add_argument(
+        "--name", default=NAME, help="what the hub is called there (default: roots-hub)"
+    )
+
+
+class _Outcome(Struct, frozen=True):
+    """What is to be done, or was done, for one client; `error` if that is not possible."""
+
+    client: str
+    path: Path | None
+    change: FileChange | None = None
+    error: HubError | None = None
+    moved: MovedServers | None = None
+
+
+def _files(options: Namespace) -> list[_Outcome | ClientFile]:
+    """Return the file of each client that is meant, or why there is none.
+
+    Raises: UsageError if none is named.
+    """
+    names = known_clients(options.clients)
+    if not names and not options.all:
+        fix = f"Name some of {', '.join(CLIENTS)}; or --all for those that are there."
+        raise UsageError("no client is named", fix)
+    place = user_place()
+    scope = "project" if options.project else "user"
+    found: list[_Outcome | ClientFile] = []
+    for client in names or CLIENTS:
+        file = client_file(client, scope, place)
+        if file is None:
+            fix = "Leave --project out: it has a config for the user alone."
+            error = StartError(f"{client}: has no config in a project", fix)
+            found += [_Outcome(client, None, error=error)] if names else []
+        elif scope == "user" and not is_installed(client, place):
+            fix = "Start the client once, then try again."
+            what = f"{client}: is not installed here: there is no {shown(file.path.parent)}"
+            found += [_Outcome(client, None, error=StartError(what, fix))] if names else []
+        else:
+            found.append(file)
+    if options.all and not options.clients and options.project:
+        found = [one for one in found if isinstance(one, ClientFile) and one.path.exists()]
+    return found
+
+
+def _install(options: Namespace) -> int:
+    files = _files(options)
+    config = _config(options)
+    hub = HubConfigFile(config, with_secrets=options.with_secrets) if options.replace else None
+    record = install_record(this_machine(os.environ))
+    command = hub_command()
+
+    def planned(file: ClientFile) -> _Outcome:
+        entry = own_entry(file.client, options.name, command, config)
+        moved = None if hub is None else hub.take(file)
+        names = () if moved is None else moved.names
+        change = to_install(file, options.name, entry, record, names)
+        return _Outcome(file.client, file.path, change, moved=moved)
+
+    outcomes = [_tried(one, planned) for one in files]
+    _check_any(outcomes, "install into")
+    if hub is not None and hub.is_changed and not options.json:
+        print("\n".join(difference(hub.path, hub.before or "", hub.text)))
+    return _carry_out(outcomes, options, record, hub)
+
+
+def _config(options: Namespace) -> Path:
+    """Return the config that the clients' hub gets.
+
+    Raises: ConfigError if there is none, or it is wrong.
+    """
+    source = config_source(options.config, os.environ)
+    if source is None and (found_in(Path.cwd()) or options.replace):
+        source = FOUND
+    if source is None:
+        fix = "Make one by roots-hub import or roots-hub init, or name one by --config."
+        raise ConfigError("there is no hub.yaml here for the hub to start with", fix)
+    if source.lstrip().startswith("{"):
+        raise ConfigError("the config is no file", "Save it in a file, and name that by --config.")
+    path = Path(os.path.abspath(Path.cwd() / source))  # noqa: PTH100 - links stay
+    if path.exists() or not options.replace:
+        context = load_context()
+        context = LoadContext(context.directory, context.home, _AllSet(os.environ))
+        load_config(source, context)
+        if options.replace and not is_own_config(source, context):
+            what = f"{source}: is not a hub.yaml, so no servers can be moved into it"
+            raise ConfigError(what, f"Make one: roots-hub import --from {shlex.quote(source)}")
+    return path
+
+
+class _AllSet(dict[str, str]):
+    """An environment with every variable: what is not set now may be so when the hub starts."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return super().get(key, default or "https://variable.invalid")
+
+
+def _uninstall(options: Namespace) -> int:
+    record = install_record(this_machine(os.environ))
+
+    def planned(file: ClientFile) -> _Outcome:
+        return _Outcome(file.client, file.path, to_uninstall(file, options.name, record))
+
+    outcomes = [_tried(one, planned) for one in _files(options)]
+    _check_any(outcomes, "uninstall from")
+    return _carry_out(outcomes, options, record, None)
+
+
+def _tried(one: _Outcome | ClientFile, planned: Callable[[ClientFile], _Outcome]) -> _Outcome:
+    if isinstance(one, _Outcome):
+        return one
+    try:
+        return planned(one)
+    except HubError as error:
+        return _Outcome(one.client, one.path, error=error)
+
+
+def _check_any(outcomes: Sequence[_Outcome], what: str) -> None:
+    if not outcomes:
+        fix = f"Name one of {', '.join(CLIENTS)} to see where its config is looked for."
+        raise StartError(f"no client to {what} was found", fix)
+
+
+def _carry_out(
+    outcomes: Sequence[_Outcome],
+    options: Namespace,
+    record: InstallRecord,
+    hub: HubConfigFile | None,
+) -> int:
+    changes = [one for one in outcomes if one.change is not None]
+    if not options.json:
+        print("\n".join(_preview(outcomes)))
+    done: list[tuple[_Outcome, Path | None]] = []
+    if changes and not options.dry_run:
+        files = "this file" if len(changes) == 1 else f"these {len(changes)} files"
+        if not agrees(f"Change {files}?", is_yes=options.yes):
+            return 1
+        if hub is not None:
+            hub.write()
+        done = _performed(changes, record)
+    if options.json:
+        print(json.dumps(_as_json(outcomes, dict(_kept(done))), indent=2))
+    else:
+        _tell(done, options)
+        _tell_moved(outcomes)
+    has_failed = any(one.error is not None for one in outcomes) or len(done) < len(changes)
+    return 1 if has_failed and not options.dry_run else 0
+
+
+def _preview(outcomes: Iterable[_Outcome]) -> list[str]:
+    lines: list[str] = []
+    for one in outcomes:
+        if one.error is not None:
+            lines += [f"{one.client}:", *(f"  {line}" for line in str(one.error).splitlines())]
+        elif one.change is None:
+            where = "" if one.path is None else f" in {shown(one.path)}"
+            lines.append(f"{one.client}: nothing to do{where}")
+        else:
+            lines += one.change.diff()
+    return lines
+
+
+def _performed(
+    changes: Iterable[_Outcome], record: InstallRecord
+) -> list[tuple[_Outcome, Path | None]]:
+    done: list[tuple[_Outcome, Path | None]] = []
+    for one in changes:
+        if one.change is None:
+            continue
+        try:
+            done.append((one, perform(one.change, record)))
+        except HubError as error:
+            print(f"{one.client}: {on_one_line(str(error))}", file=sys.stderr)
+    return done
+
+
+def _tell(done: Iterable[tuple[_Outcome, Path | None]], options: Namespace) -> None:
+    is_install = hasattr(options, "replace")
+    for one, kept in done:
+        if one.path is None or one.change is None:
+            continue
+        known = one.change.made or one.change.known
+        name = options.name if known is None else known.name
+        copy = f" (the file from before: {shown(kept)})" if kept is not None else ""
+        if is_install:
+            print(f"{one.client}: {name} is in {shown(one.path)}{copy}")
+        elif one.change.after is None:
+            print(f"{one.client}: {shown(one.path)}, which install had made, is gone")
+        else:
+            print(f"{one.client}: {name} is out of {shown(one.path)}{copy}")
+    if is_install and any(True for _ in done):
+        print("Restart the client, or reload its MCP servers, for it to take effect.")
+
+
+def _tell_moved(outcomes: Iterable[_Outcome]) -> None:
+    for one in outcomes:
+        if one.moved is None:
+            continue
+        for name in one.moved.names:
+            print(on_one_line(f"{one.client}: {name} is behind the hub"))
+        for reason in one.moved.kept:
+            print(on_one_line(f"{one.client}: stays as it is: {reason}"))
+        for line in variables(one.moved.added, Discovery((), (), {})):
+            print(line)
+
+
+def _kept(done: Iterable[tuple[_Outcome, Path | None]]) -> Iterable[tuple[str, str | None]]:
+    return ((one.client, None if kept is None else str(kept)) for one, kept in done)
+
+
+def _as_json(outcomes: Iterable[_Outcome], done: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    return [
+        {
+            "client": one.client,
+            "file": None if one.path is None else str(one.path),
+            "changed": one.client in done,
+            "diff": [] if one.change is None else one.change.diff(),
+            "copy": done.get(one.client),
+            "moved": [] if one.moved is None else list(one.moved.names),
+            "notMoved": [] if one.moved is None else list(one.moved.kept),
+            "error": None if one.error is None else str(one.error),
+        }
+        for one in outcomes
+    ]

@@ -1,0 +1,115 @@
+"""`install --replace`: a client's own servers go behind the hub, into its hub.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from hub.cli.options import load_context
+from hub.cli.setup.client_changes import read_client
+from hub.config.clients.locations import ClientFile
+from hub.config.importing.carrying import Carried, CarriedServer, carried
+from hub.config.importing.discovery import FoundServer, discover
+from hub.config.importing.hub_yaml import hub_yaml, servers_in
+from hub.config.installing.changes import parsed, with_entry
+from hub.errors import StartError
+from hub.system.atomic_file import backed_up, created, opened
+
+
+class MovedServers(Struct, frozen=True):
+    """The servers of one client's file that go behind the hub, and why others do not."""
+
+    names: tuple[str, ...]
+    added: tuple[CarriedServer, ...]
+    kept: tuple[str, ...]
+
+
+class HubConfigFile:
+    """A hub.yaml that servers are added to; `text` is what it will be."""
+
+    def __init__(self, path: Path, *, with_secrets: bool) -> None:
+        """Read the file, if there is one."""
+        self.path = path
+        self.before = read_client(ClientFile("roots-hub", "file", path, ("servers",), "yaml"))
+        self.text = self.before or ""
+        self._with_secrets = with_secrets
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to write."""
+        return self.text != (self.before or "")
+
+    def take(self, file: ClientFile) -> MovedServers:
+        """Add the servers of a client's file, and return which of them it can do without.
+
+        Raises: ConfigError if a text cannot be edited safely, or the client's file is broken.
+        """
+        context = load_context()
+        discovery = discover([file], context)
+        for broken in discovery.broken:
+            raise broken.error
+        own = [one for one in discovery.servers if one.place[:-1] == file.section]
+        there = servers_in(parsed(self.text, "yaml")) if self.text.strip() else {}
+        made = carried(own, context, with_secrets=self._with_secrets, there=there)
+        moved = [one for one in made.servers if not self._missing(one, context.environment)]
+        added = [one for one in moved if one.name not in there]
+        self._add(added)
+        kept = _reasons(made, moved, self._with_secrets)
+        names = [source.name for one in moved for source in one.sources]
+        return MovedServers(tuple(names), tuple(added), tuple(kept))
+
+    def _missing(self, one: CarriedServer, environment: Mapping[str, str]) -> bool:
+        """Return whether a secret would be lost: it is not copied, and no variable has it."""
+        return any(
+            need.value is not None and environment.get(need.name) != need.value
+            for need in one.needs
+        )
+
+    def _add(self, servers: list[CarriedServer]) -> None:
+        if not servers:
+            return
+        if not self.text.strip():
+            self.text = hub_yaml(servers)
+            return
+        for one in servers:
+            self.text = with_entry(self.text, "yaml", ("servers",), one.name, _yaml(one.server))
+
+    def write(self) -> Path | None:
+        """Write the file; return the copy of the one from before, if any.
+
+        Raises: StartError if that fails, or another program has changed the file.
+        """
+        if not self.is_changed:
+            return None
+        if self.before is None:
+            created(self.path, self.text, 0o600 if self._with_secrets else None)
+            return None
+        with opened(self.path) as file:
+            if file.text != self.before:
+                what = f"{self.path}: not written: another program changed it in the meantime"
+                raise StartError(what, "Nothing was changed. Run the command again.")
+            kept = backed_up(file.path)
+            file.replace(self.text)
+        if self._with_secrets:
+            self.path.chmod(0o600)
+        return kept
+
+
+def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> list[str]:
+    reasons = [f"{left.source.name}: {left.why}" for left in made.left if _is_worth(left.source)]
+    for one in made.servers:
+        if one not in moved and not with_secrets:
+            names = ", ".join(need.name for need in one.needs if need.value is not None)
+            reasons.append(f"{one.name}: its secret is not copied; set {names}, or --with-secrets")
+    return reasons
+
+
+def _is_worth(source: FoundServer) -> bool:
+    return not source.entry.is_off
+
+
+def _yaml(server: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(server)

@@ -1,0 +1,159 @@
+"""Tables, differences and questions on the terminal, for the commands that set the hub up."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from hub.config.importing.secrets import looks_secret
+from hub.config.source.excerpts import MASK
+from hub.errors import UsageError
+from hub.launch.environments import is_named_like_a_secret
+from hub.legible import on_one_line
+
+_YES: Final = frozenset({"y", "yes"})
+_WIDEST: Final = 60
+_AROUND: Final = 3
+"""Lines around a change that are shown."""
+_LONG: Final = 240
+_WIDE: Final = 5000
+"""Characters around a change in which a secret has its key, too."""
+_LONGEST: Final = 2000
+_HEADING: Final = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
+_VALUE: Final = re.compile(
+    r"""(?P<key>["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
+)
+_BARE: Final = re.compile(r"""(?P<key>^[+ -]?\s*(?P<name>[\w.-]+):\s+)(?P<value>[^\s"'{\[].*)$""")
+_QUOTED: Final = re.compile(r'"(?P<value>(?:\\.|[^"\\])*)"')
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; long cells but the last are cut."""
+    cells = [
+        [_cut(cell, is_last=at == len(heads) - 1) for at, cell in enumerate(row)] for row in rows
+    ]
+    widths = [max(len(row[at]) for row in [list(heads), *cells]) for at in range(len(heads))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [list(heads), *cells]
+    ]
+
+
+def _cut(text: str, *, is_last: bool) -> str:
+    text = on_one_line(text)
+    return text if is_last or len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}{MASK}"
+
+
+def shown(path: Path) -> str:
+    """Return a path as a person writes it, with `~` for the home directory."""
+    home = str(Path.home())
+    text = str(path)
+    return on_one_line(f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text)
+
+
+def difference(path: Path, old: str, new: str) -> list[str]:
+    """Return a unified diff as lines, with `…` for what looks like a secret."""
+    before, after = old.splitlines(), new.splitlines()
+    # Only what is around the change is compared: files may have a million lines.
+    start = max(0, _common(before, after) - _AROUND)
+    end = max(0, _common(before[start:][::-1], after[start:][::-1]) - _AROUND)
+    lines = difflib.unified_diff(
+        before[start : len(before) - end],
+        after[start : len(after) - end],
+        shown(path),
+        f"{shown(path)} (new)",
+        lineterm="",
+    )
+    return [on_one_line(without_secrets(line)) for line in _shortened(_moved(lines, start))]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many lines two texts have in common at their start."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _moved(lines: Iterable[str], by: int) -> Iterator[str]:
+    """Yield the lines of a diff with other line numbers in their headings."""
+    for line in lines:
+        if found := _HEADING.match(line):
+            old, new = int(found[1]) + by, int(found[3]) + by
+            yield f"@@ -{old}{found[2]} +{new}{found[4]} @@"
+        else:
+            yield line
+
+
+def _shortened(lines: Iterable[str]) -> list[str]:
+    """Return the lines of a diff; of a long one that changed, what is around the change."""
+    made = list(lines)
+    for at, line in enumerate(made):
+        other = made[at + 1] if at + 1 < len(made) else ""
+        if line[:1] == "-" and other[:1] == "+" and max(len(line), len(other)) > _LONG:
+            made[at], made[at + 1] = _around(line, other)
+    return [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}{MASK}" for line in made]
+
+
+def _around(old: str, new: str) -> tuple[str, str]:
+    """Return what is around the change of a line; secrets are masked while their keys are there."""
+    old, new = _cut_out(old, new, _WIDE)
+    return _cut_out(without_secrets(old), without_secrets(new), _LONG // 4)
+
+
+def _cut_out(old: str, new: str, margin: int) -> tuple[str, str]:
+    start = _common(old[1:], new[1:]) + 1
+    end = min(_common(old[start:][::-1], new[start:][::-1]), min(len(old), len(new)) - start)
+    first = max(1, start - margin)
+
+    def cut(text: str) -> str:
+        last = min(len(text), len(text) - end + margin)
+        before, after = MASK if first > 1 else "", MASK if last < len(text) else ""
+        return f"{text[0]}{before}{text[first:last]}{after}"
+
+    return cut(old), cut(new)
+
+
+def without_secrets(line: str) -> str:
+    """Return a line of a config with `…` for values that look like secrets."""
+    line = _VALUE.sub(_masked, line)
+    line = _BARE.sub(_masked, line)
+    return _QUOTED.sub(
+        lambda found: f'"{MASK}"' if looks_secret(found["value"]) else found[0], line
+    )
+
+
+def _masked(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    is_login = name.casefold() in {"authorization", "cookie"}
+    if not value or not (is_login or is_named_like_a_secret(name) or looks_secret(value)):
+        return found[0]
+    quote = found.groupdict().get("quote") or ""
+    return f"{found['key']}{quote}{MASK}{quote}"
+
+
+def is_terminal() -> bool:
+    """Return whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agrees(question: str, *, is_yes: bool) -> bool:
+    """Return whether the user wants it; `is_yes`: said already, by `--yes`.
+
+    Raises: UsageError if there is nobody to ask.
+    """
+    if is_yes:
+        return True
+    if not is_terminal():
+        what = "nothing was written, as there is no terminal to ask at"
+        raise UsageError(what, "Run it again with --yes; --dry-run shows what would be written.")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in _YES
+
+
+def answer(question: str, default: str) -> str:
+    """Return what the user types, or the default for an empty line."""
+    print(f"{question} [{default}] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() or default

@@ -1,0 +1,180 @@
+"""`roots-hub init`: a first hub.yaml for a directory, by a few questions or by options."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from hub.cli.options import Subparsers, load_context
+from hub.cli.setup.importing import add_writing_options, found_files, may_write, variables, written
+from hub.cli.setup.showing import agrees, answer, is_terminal
+from hub.config.clients.locations import CLIENTS
+from hub.config.importing.carrying import CarriedServer, LeftServer, carried
+from hub.config.importing.discovery import Discovery, discover
+from hub.config.importing.hub_yaml import hub_yaml
+from hub.confinement.confined_launch import this_kernel
+from hub.errors import StartError, UsageError
+from hub.legible import on_one_line
+
+
+class _Known(Struct, frozen=True):
+    """A server that many people begin with."""
+
+    about: str
+    command: tuple[str, ...]
+
+
+_KNOWN: Final[Mapping[str, _Known]] = {
+    "files": _Known(
+        "Reads and writes files. ${roots}: one argument for each of the client's folders.",
+        ("npx", "-y", "@modelcontextprotocol/server-filesystem", "${roots}"),
+    ),
+    "git": _Known("Git: status, diff, commit, log.", ("uvx", "mcp-server-git")),
+    "fetch": _Known("Reads web pages.", ("uvx", "mcp-server-fetch")),
+    "time": _Known("The time, and time zones.", ("uvx", "mcp-server-time")),
+    "memory": _Known(
+        "Remembers what it is told.", ("npx", "-y", "@modelcontextprotocol/server-memory")
+    ),
+}
+_MODES: Final = ("off", "auto", "require")
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommand `init`."""
+    init = subparsers.add_parser(
+        "init",
+        help="write a first hub.yaml for this directory",
+        description="Write a first hub.yaml with comments. On a terminal a few questions are "
+        "asked, unless options answer them.",
+    )
+    init.add_argument(
+        "--folder", metavar="DIR", action="append", default=[],
+        help="a folder for clients that share none (repeatable; default: this directory)",
+    )  # fmt: skip
+    init.add_argument(
+        "--server", metavar="NAME", action="append", default=[],
+        help=f"a server to begin with (repeatable; default: files): {', '.join(_KNOWN)}",
+    )  # fmt: skip
+    init.add_argument(
+        "--import", dest="imports", action="store_true", help="add the servers of your MCP clients"
+    )
+    init.add_argument(
+        "--confine", choices=_MODES, help="whether the kernel holds the servers to the folders"
+    )
+    init.add_argument(
+        "--output", metavar="FILE", default="hub.yaml", help="what to write (default: hub.yaml)"
+    )
+    init.add_argument("--force", action="store_true", help="replace FILE if it is there already")
+    add_writing_options(init)
+    init.set_defaults(perform=_init, with_secrets=False)
+
+
+class _Choice(Struct):
+    """What goes into the config."""
+
+    folders: list[str]
+    servers: list[str]
+    imports: bool
+    confine: str | None
+
+
+def _init(options: Namespace) -> int:
+    output = Path(options.output)
+    may_write(output, options)
+    context = load_context()
+    discovery = discover(found_files(CLIENTS), context)
+    found = carried(discovery.servers, context)
+    chosen = _chosen(options, found.servers)
+    folders = [_folder(one, output) for one in chosen.folders]
+    servers = [_server(name) for name in chosen.servers]
+    left: Sequence[LeftServer] = ()
+    if chosen.imports:
+        names = {one.name for one in servers}
+        servers += [one for one in found.servers if one.name not in names]
+        left = found.left
+    text = hub_yaml(servers, left, folders=folders, confine=chosen.confine)
+    is_written = written(output, text, options)
+    if options.json:
+        print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))
+        return 0
+    if options.dry_run:
+        print(f"Would write {output}:\n\n{text}", end="")
+        return 0
+    print("\n".join(_told(output, servers, discovery)))
+    return 0
+
+
+def _told(output: Path, servers: Sequence[CarriedServer], discovery: Discovery) -> list[str]:
+    config = shlex.quote(str(output))
+    names = ", ".join(one.name for one in servers) or "no servers yet"
+    return [
+        on_one_line(f"Wrote {output}: {names}."),
+        *variables(servers, discovery),
+        f"Next: roots-hub check --config {config} --connect",
+        f"Then: roots-hub install CLIENT --config {config}",
+    ]
+
+
+def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
+    """Return what the options say, and for the rest the user's answers, or what is usual.
+
+    Raises: UsageError if a server is not known.
+    """
+    asks = is_terminal() and not (options.yes or options.json)
+    folders = options.folder or ["."]
+    if asks and not options.folder:
+        said = answer("Which folders, for clients that share none? (several: with spaces)", ".")
+        folders = shlex.split(said)
+    servers = options.server or ([] if options.imports else ["files"])
+    if asks and not options.server:
+        known = ", ".join(_KNOWN)
+        said = answer(
+            f"Which servers of {known}? (several: with spaces)", " ".join(servers) or "none"
+        )
+        servers = said.replace(",", " ").split() if said != "none" else []
+    unknown = next((name for name in servers if name not in _KNOWN), None)
+    if unknown is not None:
+        fix = f"Name one of {', '.join(_KNOWN)}; others are written into the file by hand."
+        raise UsageError(f"{on_one_line(unknown)}: is no server that init knows", fix)
+    imports = options.imports
+    if asks and not imports and found:
+        names = on_one_line(", ".join(one.name for one in found))
+        imports = agrees(f"Add the servers of your clients as well: {names}?", is_yes=False)
+    confine = options.confine
+    if asks and confine is None and this_kernel().abi:
+        question = "May the kernel hold the servers to these folders, too (confine: auto)?"
+        confine = "auto" if agrees(question, is_yes=False) else None
+    return _Choice(folders, list(dict.fromkeys(servers)), imports, confine)
+
+
+def _folder(given: str, output: Path) -> str:
+    """Return a folder as the config names it: relative to the config if it was given relative.
+
+    Raises: StartError if there is no such folder.
+    """
+    path = Path(given).expanduser()
+    if not path.is_dir():
+        raise StartError(f"{on_one_line(given)}: is no folder", "Name one that exists.")
+    if given.startswith("~") or path.is_absolute():
+        return given.replace("${", "$${")
+    relative = os.path.relpath(path, output.parent)
+    return relative.replace("${", "$${")
+
+
+def _server(name: str) -> CarriedServer:
+    """Return a known server; where there is no npx, the hub's own file server stands in."""
+    known = _KNOWN[name]
+    program, *args = known.command
+    if name == "files" and shutil.which(program) is None:
+        program, *args = (sys.executable, "-P", "-m", "hub.file_server.server", "${roots}")
+    server = {"command": program, "args": args}
+    return CarriedServer(name, server, (), about=known.about)

@@ -1,0 +1,134 @@
+"""Where MCP clients keep their configs: one file for the user, one in a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from hub.config.source.documents import Form
+
+Scope: TypeAlias = Literal["user", "project", "file"]
+"""Whose servers a file has: the user's everywhere, those of a project; or just a named file."""
+
+
+class UserPlace(Struct, frozen=True):
+    """What the places of configs depend on. `platform` as in `sys.platform`."""
+
+    home: Path
+    environment: Mapping[str, str]
+    platform: str
+    directory: Path
+
+
+class ClientFile(Struct, frozen=True):
+    """A file in which a client has servers, at `section`; there need not be one yet.
+
+    Without a `section` the servers may be at any place that a client has them.
+    """
+
+    client: str
+    scope: Scope
+    path: Path
+    section: tuple[str, ...]
+    form: Form
+
+
+class _Client(Struct, frozen=True):
+    """A client; its files as paths that begin with the name of a base directory."""
+
+    section: tuple[str, ...]
+    user: str
+    project: str | None = None
+    form: Form = "json"
+    also: tuple[str, ...] = ()
+
+
+_CLIENTS: Final[Mapping[str, _Client]] = {
+    "claude-desktop": _Client(("mcpServers",), "programs:Claude/claude_desktop_config.json"),
+    "claude-code": _Client(("mcpServers",), "claude:.claude.json", ".mcp.json"),
+    "cursor": _Client(("mcpServers",), "home:.cursor/mcp.json", ".cursor/mcp.json"),
+    "vscode": _Client(
+        ("servers",),
+        "programs:Code/User/mcp.json",
+        ".vscode/mcp.json",
+        # Where it had them before mcp.json.
+        also=("programs:Code/User/settings.json", "project:.vscode/settings.json"),
+    ),
+    "windsurf": _Client(("mcpServers",), "home:.codeium/windsurf/mcp_config.json"),
+    "zed": _Client(("context_servers",), "zed:settings.json", ".zed/settings.json"),
+    "codex": _Client(("mcp_servers",), "codex:config.toml", ".codex/config.toml", "toml"),
+    "gemini": _Client(("mcpServers",), "home:.gemini/settings.json", ".gemini/settings.json"),
+    "goose": _Client(("extensions",), "goose:config.yaml", None, "yaml"),
+}
+CLIENTS: Final = tuple(_CLIENTS)
+"""The clients that the hub knows the places of."""
+
+
+def client_file(client: str, scope: Scope, place: UserPlace) -> ClientFile | None:
+    """Return the file that a client is told of servers in; None if it has none of this scope."""
+    known = _CLIENTS[client]
+    if scope == "user":
+        return ClientFile(client, scope, _path(known.user, place), known.section, known.form)
+    if known.project is None:
+        return None
+    return ClientFile(client, scope, place.directory / known.project, known.section, known.form)
+
+
+def client_files(client: str, place: UserPlace) -> Iterator[ClientFile]:
+    """Yield all files that a client may have servers in, whether they are there or not."""
+    for scope in ("user", "project"):
+        found = client_file(client, scope, place)
+        if found is not None:
+            yield found
+    known = _CLIENTS[client]
+    for spelled in known.also:
+        scope = "project" if spelled.startswith("project:") else "user"
+        yield ClientFile(client, scope, _path(spelled, place), ("mcp", "servers"), known.form)
+
+
+def is_installed(client: str, place: UserPlace) -> bool:
+    """Return whether a client seems to be used by this user: it has made its directory."""
+    path = _path(_CLIENTS[client].user, place)
+    if client == "claude-code":
+        return path.exists() or (place.home / ".claude").is_dir()
+    if client == "vscode":
+        return path.parent.parent.is_dir()
+    return path.parent.is_dir()
+
+
+def _path(spelled: str, place: UserPlace) -> Path:
+    base, _, rest = spelled.partition(":")
+    return _base(base, place) / rest
+
+
+def _base(base: str, place: UserPlace) -> Path:
+    """Return the directory of that name, which depends on the system for three of them."""
+    home = place.home
+    own = {
+        "project": place.directory,
+        "claude": _given(place, "CLAUDE_CONFIG_DIR") or home,
+        "codex": _given(place, "CODEX_HOME") or home / ".codex",
+        "home": home,
+    }
+    if base in own:
+        return own[base]
+    if place.platform == "win32":
+        below = {"goose": "Block/goose/config", "zed": "Zed", "programs": "."}
+        return _roaming(place) / below[base]
+    xdg = _given(place, "XDG_CONFIG_HOME") or home / ".config"
+    if place.platform == "darwin":
+        below_home = {"zed": home / ".config" / "zed", "goose": xdg / "goose"}
+        return below_home.get(base, home / "Library" / "Application Support")
+    return xdg if base == "programs" else xdg / base
+
+
+def _given(place: UserPlace, variable: str) -> Path | None:
+    found = Path(place.environment.get(variable, ""))
+    return found if found.is_absolute() else None
+
+
+def _roaming(place: UserPlace) -> Path:
+    return _given(place, "APPDATA") or place.home / "AppData" / "Roaming"

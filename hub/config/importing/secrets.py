@@ -1,0 +1,245 @@
+"""Put variables of the environment in the place of the secrets in a server's entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from hub.config.source.places import Path as Place
+from hub.launch.environments import is_named_like_a_secret, is_withheld
+from hub.launch.templates import EnvironmentVariable, TemplateError, parse_template
+
+_PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*\}")
+_KNOWN: Final = re.compile(
+    r"\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|AKIA|AIza|npm_|hf_|ntn_|secret_|lin_api_"
+    r"|sk-|sk_|pk_|rk_|pat[-_]|dop_v1_|sbp_|tvly-|fc-|pplx-|r8_|figd_)[A-Za-z0-9_-]{8,}"
+    r"|\beyJ[\w-]{8,}\.[\w-]+|\b(?:Bearer|Basic|token)\s+[^\s$]{6,}"
+)
+"""How the keys of well-known services begin."""
+_MIXED: Final = re.compile(r"(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}", re.ASCII)
+_DIGITS: Final = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{32,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])"
+)
+_RANDOM: Final = re.compile(r"(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}", re.ASCII)
+_HARMLESS: Final = frozenset(
+    {"accept", "content-type", "user-agent", "mcp-protocol-version", "accept-language", "origin"}
+)
+_LOGINS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-auth"})
+_SCHEME: Final = re.compile(r"((?:Bearer|Basic|Token|ApiKey|token)\s+)?(.*)", re.DOTALL)
+_FLAG: Final = re.compile(r"--?[A-Za-z][\w-]*")
+_ASSIGNED: Final = re.compile(r"(?P<name>(?:--?)?[A-Za-z_][\w.-]*)=(?P<value>.+)", re.DOTALL)
+_HEADER: Final = re.compile(r"(?P<name>[A-Za-z][\w-]*):(?P<space>\s*)(?P<value>\S.*)", re.DOTALL)
+
+
+_TOKEN: Final = 20
+"""Characters of a name in a URL that is rather a token."""
+
+
+class NeededVariable(Struct, frozen=True):
+    """A variable that a server needs.
+
+    If it stands for a secret: its `value`, and its `path` in the entry, both as the hub has them.
+    """
+
+    name: str
+    server: str
+    path: Place = ()
+    value: str | None = None
+    where: str = ""
+
+
+class SecretVariables:
+    """Gives each secret a variable of its own: no two values, and none of the environment's."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._values: dict[str, str] = {}
+
+    def named(self, wanted: str, server: str, value: str) -> str:
+        """Return the name of the variable for a value: `wanted`, if no other value has it."""
+        base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_").upper() or "SECRET"
+        prefix = re.sub(r"\W+", "_", server, flags=re.ASCII).strip("_").upper()
+        longer = base if base.startswith(f"{prefix}_") else f"{prefix}_{base}"
+        number = 1
+        name = base if not base[0].isdigit() and base != "SECRET" else longer.lstrip("0123456789_")
+        while self._values.get(name, self._environment.get(name, value)) != value:
+            number += 1
+            name = longer if number == 2 else f"{longer}_{number}"  # noqa: PLR2004 - the second try
+        self._values[name] = value
+        return name
+
+
+def looks_secret(value: str, name: str = "") -> bool:
+    """Return whether a value is likely a secret, by its name or by how it looks."""
+    bare = _PLACEHOLDER.sub("", value)
+    if not bare.strip():
+        return _has_default(value)
+    if is_withheld(name or "X", bare) or _KNOWN.search(bare) or _DIGITS.search(bare):
+        return True
+    return _MIXED.search(bare) is not None
+
+
+def _is_certain(value: str) -> bool:
+    """Return whether a value is a secret even if it is a path or a URL."""
+    bare = _PLACEHOLDER.sub("", value)
+    return is_withheld("X", bare) or _KNOWN.search(bare) is not None or _has_default(value)
+
+
+def _has_default(value: str) -> bool:
+    """Return whether a default in a placeholder looks secret: `${KEY:-sk-...}`."""
+    defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
+    return any(default and looks_secret(default) for default in defaults)
+
+
+def hidden(
+    name: str, server: Mapping[str, Any], variables: SecretVariables
+) -> tuple[dict[str, Any], list[NeededVariable]]:
+    """Return a server, in the hub's shape, with variables for its secrets, and those variables."""
+    return _Hiding(name, variables).server(server)
+
+
+def variables_of(name: str, server: Mapping[str, Any]) -> list[NeededVariable]:
+    """Return the variables without a default that a server's own placeholders name."""
+    found: dict[str, NeededVariable] = {}
+    texts = [str(server.get("command", "")), str(server.get("url", "")), str(server.get("cwd", ""))]
+    texts += map(str, cast("list[Any]", server.get("args", [])))
+    for key in ("env", "headers"):
+        texts += map(str, cast("dict[str, Any]", server.get(key, {})).values())
+    for text in texts:
+        try:
+            parts = parse_template(text, spread=True).parts
+        except TemplateError:
+            continue
+        for part in parts:
+            if isinstance(part, EnvironmentVariable) and part.default is None:
+                found[part.name] = NeededVariable(part.name, name)
+    return list(found.values())
+
+
+class _Hiding:
+    """Hides the secrets of one server."""
+
+    def __init__(self, name: str, variables: SecretVariables) -> None:
+        self._name = name
+        self._variables = variables
+        self._needed: list[NeededVariable] = []
+
+    def server(self, server: Mapping[str, Any]) -> tuple[dict[str, Any], list[NeededVariable]]:
+        made = dict(server)
+        if isinstance(made.get("env"), dict):
+            made["env"] = {key: self._env(key, one) for key, one in server["env"].items()}
+        if isinstance(made.get("headers"), dict):
+            headers = server["headers"].items()
+            made["headers"] = {
+                key: self._header(key, one, ("headers", key)) for key, one in headers
+            }
+        if isinstance(made.get("args"), list):
+            made["args"] = self._args([str(one) for one in server["args"]])
+        if isinstance(made.get("url"), str):
+            made["url"] = self._url(server["url"])
+        return made, self._needed
+
+    def _env(self, name: str, value: object) -> object:
+        if not isinstance(value, str) or not value or not looks_secret(value, name):
+            return value
+        return (
+            value
+            if not _rest(value) and not _has_default(value)
+            else self._put(name, value, ("env", name))
+        )
+
+    def _header(self, name: str, value: object, at: Place) -> object:
+        low = name.casefold()
+        if not isinstance(value, str) or low in _HARMLESS or not _rest(value):
+            return value
+        is_login = low in _LOGINS or looks_secret(value, name.replace("-", "_"))
+        if not is_login and not _RANDOM.search(_PLACEHOLDER.sub("", value)):
+            return value
+        found = cast("re.Match[str]", _SCHEME.fullmatch(value))
+        if found[2].startswith("${") and not _rest(found[2]):
+            return value
+        wanted = "TOKEN" if low in _LOGINS else name
+        return (found[1] or "") + self._put(f"{self._name}_{wanted}", found[2], at)
+
+    def _args(self, args: list[str]) -> list[str]:
+        made: list[str] = []
+        for index, value in enumerate(args):
+            before = args[index - 1] if index else ""
+            made.append(self._argument(value, before, ("args", index)))
+        return made
+
+    def _argument(self, value: str, before: str, at: Place) -> str:
+        flag = before.lstrip("-").replace("-", "_") if _FLAG.fullmatch(before) else ""
+        if not _rest(value):
+            return value
+        if flag and not value.startswith("-") and is_named_like_a_secret(flag):
+            return self._put(f"{self._name}_{flag}", value, at)
+        if found := _ASSIGNED.fullmatch(value):
+            return self._assigned(found, at)
+        made = self._with_header(value, at)
+        if made == value and value.startswith("http"):
+            made = self._url(value, at)
+        is_secret = _is_certain(value) or (looks_secret(value) and not _is_path(value))
+        if made == value and is_secret:
+            return self._put(f"{self._name}_secret", value, at)
+        return made
+
+    def _with_header(self, value: str, at: Place) -> str:
+        """Return `Name: value` with a variable for the value, if it is secret."""
+        found = _HEADER.fullmatch(value)
+        if found is None or found["value"].startswith(("/", "\\")):
+            return value
+        return f"{found['name']}:{found['space']}{self._header(found['name'], found['value'], at)}"
+
+    def _assigned(self, found: re.Match[str], at: Place) -> str:
+        """Return `NAME=value` or `--name=value` with a variable for the value, if it is secret."""
+        name = found["name"].lstrip("-").replace("-", "_").replace(".", "_")
+        if not _rest(found["value"]) or not looks_secret(found["value"], name):
+            return found[0]
+        wanted = name if name.isupper() else f"{self._name}_{name}"
+        return f"{found['name']}={self._put(wanted, found['value'], at)}"
+
+    def _url(self, url: str, at: Place = ("url",)) -> str:
+        """Return a URL with variables for its password, and for keys in its query and path."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return url
+        if parts.password:
+            url = self._put_in(url, f":{parts.password}@", parts.password, "password", at)
+        elif parts.username and len(parts.username) >= _TOKEN:
+            url = self._put_in(url, f"//{parts.username}@", parts.username, "token", at)
+        for pair in parts.query.split("&"):
+            name, _, written = pair.partition("=")
+            value = unquote(written)
+            if _rest(value) and looks_secret(value, unquote(name).replace("-", "_")):
+                url = self._put_in(url, pair, written, name, at)
+        for part in parts.path.split("/"):
+            if part and (_KNOWN.search(part) or _MIXED.search(part) or _DIGITS.search(part)):
+                url = self._put_in(url, f"/{part}", part, "url_key", at)
+        return url
+
+    def _put_in(self, url: str, around: str, secret: str, wanted: str, at: Place) -> str:
+        """Return a URL with a variable for a secret in it, which is found by what is around it."""
+        variable = self._put(f"{self._name}_{wanted}", secret, at)
+        before, _, after = around.rpartition(secret)
+        return url.replace(around, f"{before}{variable}{after}", 1)
+
+    def _put(self, wanted: str, value: str, at: Place) -> str:
+        variable = self._variables.named(wanted, self._name, value)
+        self._needed.append(NeededVariable(variable, self._name, at, value))
+        return f"${{{variable}}}"
+
+
+def _rest(value: str) -> str:
+    """Return what of a value is no placeholder."""
+    return _PLACEHOLDER.sub("", value).strip()
+
+
+def _is_path(value: str) -> bool:
+    """Return whether an argument is a path or a package: long names with digits are no secrets."""
+    return value.startswith(("/", "./", "../", "~", "@", "-")) or value.count("/") > 0

@@ -1,0 +1,14 @@
+"""The hub's entry in the configs of MCP clients: put in, and taken out again.
+
+Only the text of the entry changes: comments, layout and the order of keys stay. Every new text is
+parsed, and must have the values of the old one and the change, nothing else; if not, the change is
+refused. Nothing here reads or writes a client's file.
+
+Main types: `Installation` (what was done to one file, so that it can be undone).
+
+Read in this order:
+- `json_text`, `toml_text`, `yaml_text`: a member of a section, put into a text and taken out;
+- `changes`: what installing and uninstalling make of a text;
+- `own_entry`: what the entry says, in the words of each client;
+- `record`: what was installed where, kept in the hub's state directory.
+"""

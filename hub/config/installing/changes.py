@@ -1,0 +1,282 @@
+"""What installing and uninstalling make of the text of a client's config."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeAlias, cast
+
+import yaml
+from msgspec import Struct, field
+
+from hub.config.installing import json_text, toml_text, yaml_text
+from hub.config.installing.unsafe import awkward
+from hub.config.source.documents import Form
+from hub.config.source.mistakes import SyntaxMistakesError
+from hub.config.source.strict_json import read_json
+from hub.config.source.toml import read_toml
+
+ClientEntry: TypeAlias = Mapping[str, Any]
+"""A server of a client's config, as parsed."""
+
+
+class Installation(Struct, frozen=True):
+    """What was done to one client's file, so that it can be undone.
+
+    `start`, `old` and `new` are the one place that changed; `after` is the hash of the whole text
+    afterwards. `moved` has the client's own servers that went behind the hub. `is_new`: there was
+    no such file; `backup` is the file with the text from before.
+    """
+
+    section: tuple[str, ...]
+    name: str
+    entry: dict[str, Any]
+    start: int
+    old: str
+    new: str
+    after: str
+    has_made_section: bool
+    moved: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_new: bool = False
+    backup: str | None = None
+
+
+class EntryEditedError(Exception):
+    """The hub's entry is not as it was installed: `found` is what is there now."""
+
+    def __init__(self, found: object) -> None:
+        super().__init__("the entry was edited")
+        self.found = found
+
+
+_WITH: Final[Mapping[Form, Callable[..., str]]] = {
+    "json": json_text.with_member,
+    "toml": toml_text.with_member,
+    "yaml": yaml_text.with_member,
+}
+_WITHOUT: Final[Mapping[Form, Callable[..., Iterator[str]]]] = {
+    "json": json_text.without_member,
+    "toml": toml_text.without_member,
+    "yaml": yaml_text.without_member,
+}
+
+
+def parsed(text: str, form: Form) -> dict[str, Any]:
+    """Return the value of a text; an empty one is an empty mapping.
+
+    Raises: ValueError if it cannot be parsed, or is no mapping.
+    """
+    form = _real(text, form)
+    if form == "json":
+        found = read_json(text)
+    elif form == "toml":
+        found = read_toml(text)
+    else:
+        try:
+            found = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(str(error)) from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ValueError("is no mapping")  # noqa: TRY004 - one error for all that cannot be read
+    return cast("dict[str, Any]", found)
+
+
+def section_of(raw: Mapping[str, Any], section: Sequence[str]) -> dict[str, Any]:
+    """Return the servers at a section of a parsed file; empty if there is no such section."""
+    found: Any = raw
+    for key in section:
+        found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def installed(  # noqa: PLR0913, PLR0917 - a text, a place in it, and what comes there
+    text: str,
+    form: Form,
+    section: Sequence[str],
+    name: str,
+    entry: ClientEntry,
+    moved: Iterable[str],
+) -> tuple[str, Installation]:
+    """Return the text with the hub's entry and without the servers in `moved`, and the record.
+
+    Raises: ConfigError if the text cannot be changed safely.
+    """
+    raw = parsed(text, form)
+    servers = section_of(raw, section)
+    taken = {one: servers[one] for one in moved}
+    new = text
+    for one in taken:
+        new = _without(new, form, section, one)
+    new = _with(new, form, section, name, entry)
+    start, old, added = _difference(text, new)
+    record = Installation(
+        section=tuple(section),
+        name=name,
+        entry=dict(entry),
+        start=start,
+        old=old,
+        new=added,
+        after=digest(new),
+        has_made_section=not _is_there(raw, section),
+        moved=taken,
+    )
+    return new, record
+
+
+def uninstalled(text: str, form: Form, record: Installation) -> str:
+    """Return the text without what install put in: as it was, if nothing else has changed since.
+
+    Raises:
+        EntryEditedError: the hub's entry is not as it was installed.
+        ConfigError: the text cannot be changed safely.
+    """
+    if digest(text) == record.after:
+        return _undone(text, record.start, record)
+    servers = section_of(parsed(text, form), record.section)
+    if record.name in servers and not _same(servers[record.name], record.entry):
+        raise EntryEditedError(servers[record.name])
+    expected = _expected(text, form, record)
+    if record.new and text.count(record.new) == 1:
+        literal = _undone(text, text.index(record.new), record)
+        if _is(literal, form, expected):
+            return literal
+    return _taken_out(text, form, record)
+
+
+def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
+    """Return the text with one more entry, of which nothing is recorded.
+
+    Raises: ConfigError if the text cannot be changed safely.
+    """
+    return _with(text, form, section, name, value)
+
+
+def without_entry(text: str, form: Form, section: Sequence[str], name: str) -> str:
+    """Return the text without an entry of which nothing is recorded.
+
+    Raises: ConfigError if the text cannot be changed safely.
+    """
+    return _without(text, form, section, name)
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 hash of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _undone(text: str, start: int, record: Installation) -> str:
+    return text[:start] + record.old + text[start + len(record.new) :]
+
+
+def _taken_out(text: str, form: Form, record: Installation) -> str:
+    servers = section_of(parsed(text, form), record.section)
+    new = text
+    if record.name in servers:
+        new = _without(new, form, record.section, record.name)
+    for name, value in record.moved.items():
+        if name not in servers:
+            new = _with(new, form, record.section, name, cast("ClientEntry", value))
+    if record.has_made_section and form != "toml":
+        raw = parsed(new, form)
+        if _is_there(raw, record.section) and not section_of(raw, record.section):
+            new = _without(new, form, record.section[:-1], record.section[-1])
+    return new
+
+
+def _expected(text: str, form: Form, record: Installation) -> dict[str, Any]:
+    raw = copy.deepcopy(parsed(text, form))
+    servers = section_of(raw, record.section)
+    servers.pop(record.name, None)
+    for name, value in record.moved.items():
+        servers.setdefault(name, value)
+    if record.has_made_section and not servers:
+        around = section_of(raw, record.section[:-1]) if record.section[:-1] else raw
+        around.pop(record.section[-1], None)
+    return raw
+
+
+def _with(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
+    expected = copy.deepcopy(parsed(text, form))
+    around: dict[str, Any] = expected
+    for key in section:
+        around[key] = around[key] if isinstance(around.get(key), dict) else {}
+        around = around[key]
+    around[name] = value
+    found = _WITH[_real(text, form)](text, section, name, value)
+    return found if _is(found, form, expected) else awkward(".".join(section))
+
+
+def _without(text: str, form: Form, section: Sequence[str], name: str) -> str:
+    expected = copy.deepcopy(parsed(text, form))
+    around = section_of(expected, section) if section else expected
+    del around[name]
+    for found in _WITHOUT[_real(text, form)](text, section, name):
+        if _is(found, form, expected):
+            return found
+        if form == "toml" and not around:
+            # The section was there only as a part of its last table's name.
+            del expected[section[0]]
+            if _is(found, form, expected):
+                return found
+    return awkward(".".join([*section, name]))
+
+
+def _real(text: str, form: Form) -> Form:
+    """Return the form of a text: a YAML file may have JSON in it, which tabs may indent."""
+    if form == "yaml" and text.lstrip().startswith("{"):
+        with suppress(SyntaxMistakesError):
+            read_json(text)
+            return "json"
+    return form
+
+
+def _is(text: str, form: Form, expected: Mapping[str, Any]) -> bool:
+    try:
+        return _same(parsed(text, form), expected)
+    except (ValueError, SyntaxMistakesError):
+        return False
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two parsed values are alike, whatever the order of their keys."""
+    if type(one) is not type(other) and not (isinstance(one, float) and isinstance(other, float)):
+        return False
+    if isinstance(one, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(one, list):
+        ones, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(ones) == len(others) and all(map(_same, ones, others))
+    return repr(one) == repr(other)
+
+
+def _is_there(raw: Mapping[str, Any], section: Sequence[str]) -> bool:
+    found: Any = raw
+    for key in section:
+        if not isinstance(found, dict) or key not in found:
+            return False
+        found = cast("dict[str, Any]", found)[key]
+    return True
+
+
+def _difference(old: str, new: str) -> tuple[int, str, str]:
+    """Return the one place where two texts differ: its start, and what each has there."""
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    return start, old[start : len(old) - end], new[start : len(new) - end]
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their start."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

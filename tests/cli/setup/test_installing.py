@@ -1,0 +1,379 @@
+"""`roots-hub install` and `uninstall`, through the whole command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hub.app import this_machine
+from hub.cli.main import main
+from hub.cli.setup.client_changes import perform, to_install
+from hub.config.clients.locations import ClientFile
+from hub.config.installing.record import install_record
+from hub.errors import StartError
+
+GIVEN = "ghp_0123456789abcdefABCDEF0123456789"
+CURSOR = '{\n  "mcpServers": {\n    "mine": {"command": "x"} // keep me\n  }\n}'
+
+
+@pytest.fixture(autouse=True)
+def home(own_home: Path) -> Path:
+    Path("hub.yaml").write_text("version: 1\nservers: {files: {command: x}}\n")
+    (own_home / ".cursor").mkdir()
+    return own_home
+
+
+@pytest.fixture
+def cursor(home: Path) -> Path:
+    path = home / ".cursor" / "mcp.json"
+    path.write_text(CURSOR)
+    path.chmod(0o640)
+    return path
+
+
+def copies(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.name}.roots-hub-*"))
+
+
+def hub_in(path: Path) -> Any:
+    import tomllib  # noqa: PLC0415
+
+    text = path.read_text()
+    if path.suffix == ".toml":
+        return tomllib.loads(text)["mcp_servers"]["roots-hub"]
+    raw = json.loads("\n".join(line.partition(" //")[0] for line in text.splitlines()))
+    return next(iter(raw.values()))["roots-hub"]
+
+
+def test_the_hub_is_put_in_shown_and_copied(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "cursor", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert hub_in(cursor)["args"] == ["run", "--config", str(Path("hub.yaml").absolute())]
+    assert Path(hub_in(cursor)["command"]).is_absolute()
+    assert '-    "mine": {"command": "x"} // keep me\n' in shown
+    assert '+    "mine": {"command": "x"}, // keep me\n' in shown
+    (kept,) = copies(cursor)
+    assert kept.read_text() == CURSOR
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (cursor, kept)] == [0o640, 0o640]
+    assert main(["install", "cursor", "--yes"]) == 0
+    assert capsys.readouterr().out == "cursor: nothing to do in ~/.cursor/mcp.json\n"
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert cursor.read_text() == CURSOR
+    assert copies(cursor) == []
+    capsys.readouterr()
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert capsys.readouterr().out == "cursor: nothing to do in ~/.cursor/mcp.json\n"
+
+
+def test_nothing_is_written_before_it_is_agreed_to(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "cursor"]) == 2
+    shown = capsys.readouterr()
+    assert '+    "roots-hub": {' in shown.out
+    assert shown.err == (
+        "roots-hub: nothing was written, as there is no terminal to ask at\n"
+        "Run it again with --yes; --dry-run shows what would be written.\n"
+    )
+    assert main(["install", "cursor", "--dry-run"]) == 0
+    assert cursor.read_text() == CURSOR
+    assert copies(cursor) == []
+
+
+def test_the_preview_shows_no_secret(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env = {"GIT_TOKEN": GIVEN, "URL": "https://me:hidden@x.example"}
+    cursor.write_text(json.dumps({"mcpServers": {"git": {"command": "x", "env": env}}}))
+    assert main(["install", "cursor", "--dry-run"]) == 0
+    assert main(["install", "cursor", "--yes", "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "roots-hub" in shown
+    assert GIVEN not in shown
+    assert "hidden" not in shown
+
+
+def test_a_link_stays_one_and_its_target_is_changed(cursor: Path, home: Path) -> None:
+    target = home / "dotfiles" / "mcp.json"
+    target.parent.mkdir()
+    cursor.rename(target)
+    cursor.symlink_to(target)
+    assert main(["install", "cursor", "--yes"]) == 0
+    assert cursor.is_symlink()
+    assert hub_in(target)
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert cursor.is_symlink()
+    assert target.read_text() == CURSOR
+
+
+def test_a_file_that_is_missing_is_made_and_goes_again(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "cursor", "--yes"]) == 0
+    path = home / ".cursor/mcp.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert "which install had made, is gone" in capsys.readouterr().out
+    assert list((home / ".cursor").iterdir()) == []
+
+
+def test_a_file_made_by_install_stays_once_others_wrote_to_it(home: Path) -> None:
+    assert main(["install", "cursor", "--yes"]) == 0
+    path = home / ".cursor/mcp.json"
+    raw = json.loads(path.read_text())
+    raw["mcpServers"]["later"] = {"command": "x"}
+    path.write_text(json.dumps(raw))
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert json.loads(path.read_text()) == {"mcpServers": {"later": {"command": "x"}}}
+
+
+def test_a_project_gets_a_file_of_its_own(home: Path) -> None:
+    assert main(["install", "vscode", "codex", "--project", "--yes"]) == 0
+    assert hub_in(Path(".vscode/mcp.json"))["type"] == "stdio"
+    assert hub_in(Path(".codex/config.toml"))["args"][0] == "run"
+    assert not (home / ".codex").exists()
+
+
+def test_all_means_the_clients_that_are_there(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".codex").mkdir()
+    assert main(["install", "--all", "--yes", "--json"]) == 0
+    assert [one["client"] for one in json.loads(capsys.readouterr().out)] == ["cursor", "codex"]
+    assert main(["uninstall", "--all", "--yes"]) == 0
+    assert not (home / ".codex/config.toml").exists()
+
+
+def test_a_client_that_is_not_there_is_said_and_the_others_go_on(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "windsurf", "goose", "cursor", "--yes"]) == 1
+    shown = capsys.readouterr().out
+    assert "windsurf: is not installed here: there is no ~/.codeium/windsurf" in shown
+    assert "goose: is not installed here: there is no ~/.config/goose" in shown
+    assert hub_in(cursor)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "roots-hub: no client is named"),
+        (["cursr"], 2, "roots-hub: cursr: is no client that the hub knows"),
+        (["cursor", "--config", "gone.yaml"], 3, "roots-hub: gone.yaml: no such file"),
+        (["cursor", "--config", '{"servers": {}}'], 3, "roots-hub: the config is no file"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", *arguments]) == code
+    error, _ = capsys.readouterr().err.splitlines()
+    assert error == said
+
+
+def test_a_config_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("hub.yaml").unlink()
+    assert main(["install", "cursor"]) == 3
+    error, fix = capsys.readouterr().err.splitlines()
+    assert error == "roots-hub: there is no hub.yaml here for the hub to start with"
+    assert fix.startswith("Make one by roots-hub import or roots-hub init")
+
+
+def test_a_config_whose_variables_are_not_set_yet_will_do(cursor: Path) -> None:
+    Path("hub.yaml").write_text('version: 1\nservers: {a: {command: x, env: {T: "${UNSET_T}"}}}\n')
+    assert main(["install", "cursor", "--yes"]) == 0
+    assert hub_in(cursor)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mcpServers": {', "line 1, column"),
+        ('{"mcpServers": []}', "mcpServers: cannot be edited safely"),
+        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
+        ("[]", "must be a mapping"),
+        (b"\xff\xfe{\x00", "is not UTF-8"),
+        ('{"mcpServers": {"roots-hub": {"command": "y"}}}', "is another server already"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_stays(
+    text: str | bytes, said: str, cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = text if isinstance(text, bytes) else text.encode()
+    cursor.write_bytes(content)
+    assert main(["install", "cursor", "--yes"]) == 1
+    assert said in capsys.readouterr().out
+    assert cursor.read_bytes() == content
+
+
+def test_an_entry_that_was_edited_stays_and_the_difference_is_shown(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "cursor", "--yes"]) == 0
+    edited = cursor.read_text().replace('"--config",', '"--root", "/", "--config",')
+    cursor.write_text(edited)
+    capsys.readouterr()
+    for command in ("uninstall", "install"):
+        arguments = ["--config", "other.yaml"] if command == "install" else []
+        Path("other.yaml").write_text("version: 1\nservers: {files: {command: x}}\n")
+        assert main([command, "cursor", "--yes", *arguments]) == 1
+        shown = capsys.readouterr().out
+        assert "mcpServers.roots-hub was edited since it was installed" in shown
+        assert '+    "--root",' in shown
+    assert cursor.read_text() == edited
+
+
+def test_what_others_change_meanwhile_stays(cursor: Path) -> None:
+    assert main(["install", "cursor", "--yes"]) == 0
+    cursor.write_text(cursor.read_text().replace('"x"', '"changed"'))
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert cursor.read_text() == CURSOR.replace('"x"', '"changed"')
+    assert len(copies(cursor)) == 2
+
+
+def test_another_config_takes_the_place_of_the_first(cursor: Path) -> None:
+    Path("other.yaml").write_text("version: 1\nservers: {files: {command: x}}\n")
+    assert main(["install", "cursor", "--yes"]) == 0
+    assert main(["install", "cursor", "--yes", "--config", "other.yaml"]) == 0
+    assert hub_in(cursor)["args"][2] == str(Path("other.yaml").absolute())
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert cursor.read_text() == CURSOR
+
+
+def test_an_entry_of_the_hub_without_a_record_is_taken_out(cursor: Path) -> None:
+    assert main(["install", "cursor", "--yes"]) == 0
+    (Path(os.environ["XDG_STATE_HOME"]) / "roots-hub/installed.json").unlink()
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert cursor.read_text() == CURSOR
+
+
+def test_a_change_between_preview_and_writing_is_noticed(cursor: Path) -> None:
+    record = install_record(this_machine(os.environ))
+    file = ClientFile("cursor", "user", cursor, ("mcpServers",), "json")
+    change = to_install(file, "roots-hub", {"command": "roots-hub"}, record)
+    assert change is not None
+    theirs = CURSOR.replace('"x"', '"theirs"')
+    cursor.write_text(theirs)
+    with pytest.raises(StartError, match="another program changed it in the meantime"):
+        perform(change, record)
+    assert cursor.read_text() == theirs
+    assert copies(cursor) == []
+    assert record.of(cursor) is None
+
+
+def test_a_file_that_appears_between_preview_and_writing_is_noticed(home: Path) -> None:
+    record = install_record(this_machine(os.environ))
+    path = home / ".cursor/mcp.json"
+    file = ClientFile("cursor", "user", path, ("mcpServers",), "json")
+    change = to_install(file, "roots-hub", {"command": "roots-hub"}, record)
+    assert change is not None
+    path.write_text("{}")
+    with pytest.raises(StartError, match="another program has made it in the meantime"):
+        perform(change, record)
+    assert path.read_text() == "{}"
+    assert record.of(path) is None
+
+
+def test_a_large_file_is_changed_in_one_place(home: Path) -> None:
+    path = home / ".claude.json"
+    projects: dict[str, Any] = {
+        f"/p/{n}": {"history": ['{"x": "\\"}'] * 20, "mcpServers": {}} for n in range(2000)
+    }
+    path.write_text(json.dumps({"projects": projects, "mcpServers": {}}, indent=2))
+    before = path.read_bytes()
+    assert main(["install", "claude-code", "--yes"]) == 0
+    added = len(path.read_bytes()) - len(before)
+    assert 0 < added < 1000
+    assert main(["uninstall", "claude-code", "--yes"]) == 0
+    assert path.read_bytes() == before
+
+
+def test_servers_go_behind_the_hub_and_come_back(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = '{"mcpServers": {"a": {"command": "a"}, "off": {"command": "o", "disabled": true}}}'
+    cursor.write_text(own)
+    before = Path("hub.yaml").read_text()
+    assert main(["install", "cursor", "--replace", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert "cursor: a is behind the hub\n" in shown
+    assert '"off"' in cursor.read_text()
+    assert '"a"' not in cursor.read_text()
+    assert Path("hub.yaml").read_text() == before.replace(
+        "{command: x}}", '{command: x}, a: {command: "a"}}'
+    )
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert cursor.read_text() == own
+
+
+def test_a_server_whose_secret_would_be_lost_stays(
+    cursor: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"mcpServers": {"git": {"command": "x", "env": {"GIT_TOKEN": GIVEN}}}}
+    cursor.write_text(json.dumps(own))
+    assert main(["install", "cursor", "--replace", "--yes"]) == 0
+    assert "git: its secret is not copied; set GIT_TOKEN, or" in capsys.readouterr().out
+    assert GIVEN in cursor.read_text()
+    assert "git" not in Path("hub.yaml").read_text()
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    monkeypatch.setenv("GIT_TOKEN", GIVEN)
+    assert main(["install", "cursor", "--replace", "--yes"]) == 0
+    assert GIVEN not in cursor.read_text() + Path("hub.yaml").read_text()
+    assert "${GIT_TOKEN}" in Path("hub.yaml").read_text()
+
+
+def test_servers_that_were_imported_before_are_not_added_again(
+    cursor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"mcpServers": {"git": {"command": "x", "env": {"GIT_TOKEN": GIVEN}}}}
+    cursor.write_text(json.dumps(own))
+    assert main(["import", "--force"]) == 0
+    before = Path("hub.yaml").read_text()
+    monkeypatch.setenv("GIT_TOKEN", GIVEN)
+    assert main(["install", "cursor", "--replace", "--yes"]) == 0
+    assert Path("hub.yaml").read_text() == before
+    assert list(json.loads(cursor.read_text())["mcpServers"]) == ["roots-hub"]
+
+
+def test_no_servers_are_moved_into_another_programs_config(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".mcp.json").write_text(CURSOR)
+    assert main(["install", "cursor", "--replace", "--yes", "--config", ".mcp.json"]) == 3
+    error, fix = capsys.readouterr().err.splitlines()
+    assert error == "roots-hub: .mcp.json: is not a hub.yaml, so no servers can be moved into it"
+    assert fix == "Make one: roots-hub import --from .mcp.json"
+    assert [cursor.read_text(), Path(".mcp.json").read_text()] == [CURSOR, CURSOR]
+
+
+def test_nothing_changes_where_it_cannot_be_recorded(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(os.environ["XDG_STATE_HOME"]).write_text("in the way")
+    assert main(["install", "cursor", "--yes"]) == 1
+    assert "without the record nothing can be taken out again" in capsys.readouterr().err
+    assert cursor.read_text() == CURSOR
+    assert copies(cursor) == []
+
+
+def test_another_name_is_used_and_found_again(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "cursor", "--yes", "--name", "guarded"]) == 0
+    assert "guarded is in ~/.cursor/mcp.json" in capsys.readouterr().out
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert "guarded is out of ~/.cursor/mcp.json" in capsys.readouterr().out
+    assert cursor.read_text() == CURSOR
+
+
+def test_replacing_makes_a_config_where_there_is_none(cursor: Path) -> None:
+    Path("hub.yaml").unlink()
+    assert main(["install", "cursor", "--replace", "--yes"]) == 0
+    assert 'command: "x"' in Path("hub.yaml").read_text()
+    assert main(["check"]) in {0, 1, 3}
+    assert list(hub_in(cursor)) == ["command", "args"]

@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from hub.cli.setup.showing import difference, table, without_secrets
+
+
+def test_a_table_has_columns_and_cuts_long_cells() -> None:
+    lines = table(("a", "b"), [("x", "y"), ("n" * 99, "\x1b[31m")])
+    assert lines == [
+        f"a{' ' * 59}  b",
+        f"x{' ' * 59}  y",
+        f"{'n' * 59}…  \\x1b[31m",
+    ]
+
+
+def test_a_difference_has_the_line_numbers_of_the_file() -> None:
+    old = "".join(f"{n}\n" for n in range(100_000))
+    lines = difference(Path("/x"), old, old.replace("\n70000\n", "\n70000\nnew\n"))
+    assert lines == [
+        "--- /x",
+        "+++ /x (new)",
+        "@@ -69999,6 +69999,7 @@",
+        " 69998",
+        " 69999",
+        " 70000",
+        "+new",
+        " 70001",
+        " 70002",
+        " 70003",
+    ]
+
+
+def test_of_a_long_line_that_changed_only_the_change_is_shown() -> None:
+    old = "a" * 100_000 + "END"
+    new = "a" * 50_000 + "NEW" + "a" * 50_000 + "END"
+    shown = difference(Path("/x"), old, new)
+    assert sum(map(len, shown)) < 1000
+    assert "NEW" in shown[-1]
+    assert shown[-1].startswith("+…a")
+
+
+def test_a_secret_is_not_shown_though_its_key_is_cut_off() -> None:
+    old = '{"accessToken": "' + "secret words " * 20 + '", "mcpServers": {}}'
+    shown = difference(Path("/x"), old, old.replace("{}}", '{"hub": 1}}'))
+    assert "secret" not in "".join(shown)
+    assert '"hub": 1' in shown[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('  "GIT_TOKEN": "abc",', '  "GIT_TOKEN": "…",'),
+        ('+  "Authorization": "Bearer x"', '+  "Authorization": "…"'),
+        ("      API_KEY: abc", "      API_KEY: …"),
+        ('TOKEN = "abc"', 'TOKEN = "…"'),
+        ('"args": ["--key", "sk-ant-0123456789"]', '"args": ["--key", "…"]'),
+        ('  "command": "npx",', '  "command": "npx",'),
+        ('  "GIT_TOKEN": "",', '  "GIT_TOKEN": "",'),
+    ],
+)
+def test_values_of_secrets_are_not_shown(line: str, expected: str) -> None:
+    assert without_secrets(line) == expected

@@ -1,0 +1,95 @@
+"""`roots-hub init`, through the whole command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hub.cli.main import main
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
+
+
+@pytest.fixture(autouse=True)
+def home(own_home: Path) -> Path:
+    return own_home
+
+
+def written() -> dict[str, Any]:
+    return yaml.safe_load(Path("hub.yaml").read_text())
+
+
+def test_without_a_terminal_the_usual_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init"]) == 0
+    assert capsys.readouterr().out.startswith("Wrote hub.yaml: files.\n")
+    config = load_config("hub.yaml", LoadContext(Path.cwd(), "/h", {})).config
+    assert [one.path for one in config.roots.fallback] == [str(Path.cwd())]
+    assert list(config.servers) == ["files"]
+    assert Path("hub.yaml").read_text().count("#") > 5
+
+
+def test_options_say_what_goes_in(home: Path) -> None:
+    Path("data").mkdir()
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"mine": {"command": "m"}}}')
+    options = ["--server", "git", "--server", "time", "--confine", "auto", "--import"]
+    assert main(["init", "--folder", "data", "--folder", "~/code", *options]) == 0
+    assert written()["roots"] == {"fallback": ["data", "~/code"]}
+    servers = written()["servers"]
+    assert list(servers) == ["git", "time", "mine"]
+    assert {one["confine"] for one in servers.values()} == {"auto"}
+
+
+def test_folders_are_relative_to_the_config(home: Path) -> None:
+    (home / "conf").mkdir()
+    assert main(["init", "--output", "../../conf/hub.yaml"]) == 0
+    text = (home / "conf/hub.yaml").read_text()
+    assert yaml.safe_load(text)["roots"]["fallback"] == ["../code/work"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--server", "gti"], 2, "roots-hub: gti: is no server that init knows"),
+        (["--folder", "gone"], 1, "roots-hub: gone: is no folder"),
+    ],
+)
+def test_a_wrong_option_is_an_error(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", *arguments]) == code
+    error, _ = capsys.readouterr().err.splitlines()
+    assert error == said
+    assert not Path("hub.yaml").exists()
+
+
+def test_a_config_that_is_there_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("hub.yaml").write_text("mine\n")
+    assert main(["init"]) == 2
+    assert "is there already, so nothing was written" in capsys.readouterr().err
+    assert Path("hub.yaml").read_text() == "mine\n"
+
+
+def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["written"] is False
+    assert yaml.safe_load(told["text"])["version"] == 1
+    assert not Path("hub.yaml").exists()
+
+
+def test_where_there_is_no_npx_the_hubs_own_file_server_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["init"]) == 0
+    assert written()["servers"]["files"]["args"] == [
+        "-P",
+        "-m",
+        "hub.file_server.server",
+        "${roots}",
+    ]

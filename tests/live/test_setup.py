@@ -1,0 +1,117 @@
+"""`roots-hub init`, `import` and `install` in an empty home: from nothing to a guarded call."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.kit.terminal import at_terminal
+from tests.live.programs import ROOTS_HUB, call, connected, environment, outside
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return an empty home directory with a project in it."""
+    home = tmp_path.resolve() / "home"
+    (home / "project").mkdir(parents=True)
+    (home / "project/a.txt").write_text("inside")
+    (home / "secret.txt").write_text("outside")
+    return home
+
+
+def env(home: Path, **more: str) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in environment().items()
+        if not name.startswith(("XDG_", "CODEX_", "CLAUDE_"))
+    }
+    python = f"{PROJECT}{os.pathsep}{kept.get('PYTHONPATH', '')}"
+    return {**kept, "HOME": str(home), "PYTHONPATH": python, "COLUMNS": "200", **more}
+
+
+def run(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [ROOTS_HUB, *arguments],
+        cwd=home / "project",
+        env=env(home, **more),
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def entry_in(home: Path, client: str) -> dict[str, Any]:
+    if client == "codex":
+        config = tomllib.loads((home / ".codex/config.toml").read_text())
+        return config["mcp_servers"]["roots-hub"]
+    file = {"claude-code": ".claude.json", "cursor": ".cursor/mcp.json"}.get(client)
+    config = json.loads((home / (file or ".config/Code/User/mcp.json")).read_text())
+    return next(iter(config.values()))["roots-hub"]
+
+
+@pytest.mark.parametrize("client", ["claude-code", "cursor", "vscode", "codex"])
+async def test_two_commands_lead_to_a_guarded_call(home: Path, client: str) -> None:
+    for folder in (".claude", ".cursor", ".config/Code/User", ".codex"):
+        (home / folder).mkdir(parents=True)
+    # Without npx on the PATH the hub's own file server serves, which needs no download.
+    path = str(home / "bin")
+    ran = run(home, "init", PATH=path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ran = run(home, "install", client, "--yes", PATH=path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    entry = entry_in(home, client)
+    project = home / "project"
+    command = [entry["command"], *entry["args"]]
+    async with connected(command, [project], cwd=home, env=env(home)) as them:
+        tools = [tool.name for tool in (await them.list_tools()).tools]
+        read = next(name for name in tools if name.startswith("read"))
+        assert "inside" in await call(them, read, path=str(project / "a.txt"))
+        secret = home / "secret.txt"
+        assert await call(them, read, path=str(secret)) == outside(secret, project)
+
+
+def test_a_terminal_is_asked_before_a_file_changes(home: Path) -> None:
+    (home / ".cursor").mkdir()
+    file = home / ".cursor/mcp.json"
+    before = '{"mcpServers": {"mine": {"command": "x"}}} // keep\n'
+    file.write_text(before)
+    assert run(home, "import").returncode == 0
+    for answer, is_there in (("n", False), ("y", True)):
+        command = [ROOTS_HUB, "install", "cursor"]
+        with at_terminal(command, cwd=home / "project", env=env(home)) as terminal:
+            assert '"roots-hub": {' in terminal.until("Change this file? [y/N] ")
+            assert file.read_text() == before
+            terminal.type(f"{answer}\n")
+            assert terminal.end() == (0 if is_there else 1)
+    assert '"roots-hub"' in file.read_text()
+    assert run(home, "uninstall", "cursor", "--yes").returncode == 0
+    assert file.read_text() == before
+    assert [one.name for one in (home / ".cursor").iterdir()] == ["mcp.json"]
+
+
+def test_init_asks_on_a_terminal(home: Path) -> None:
+    (home / "project/data").mkdir()
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"mine": {"command": "sh"}}}')
+    with at_terminal([ROOTS_HUB, "init"], cwd=home / "project", env=env(home)) as terminal:
+        terminal.until("Which folders, for clients that share none? (several: with spaces) [.] ")
+        terminal.type("data\n")
+        terminal.until("(several: with spaces) [files] ")
+        terminal.type("none\n")
+        terminal.until("Add the servers of your clients as well: mine? [y/N] ")
+        terminal.type("y\n")
+        terminal.type("n\n")
+        assert terminal.end() == 0
+        assert "Wrote hub.yaml: mine." in terminal.shown
+    checked = run(home, "check", "--config", "hub.yaml")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "1 server: mine. The config is fine." in checked.stdout
