@@ -222,6 +222,8 @@ async def _serve_stdio(
 async def _answer_inquiries(hub: Hub, setting: Setting, shutdown: Shutdown) -> None:
     if setting.watched is not None:
         await anyio.sleep(1)  # no client waits for this, not even for its import
+        if shutdown.begun.is_set():
+            return
         from hub.cli.hubs.inquiries import answer_inquiries  # noqa: PLC0415 - as said
 
         await answer_inquiries(hub, setting, shutdown)

@@ -112,6 +112,7 @@ class ConfigWatch:
         self._writable_by = writable_by
         self._needs_restart = needs_restart
         self._problem: tuple[Fault, ...] = ()
+        self._last_taken: tuple[str, ...] = ()
         self._loading = anyio.Lock()
 
     async def reload_when(self, asked: Callable[[], Awaitable[None]]) -> None:
@@ -176,11 +177,17 @@ class ConfigWatch:
             self._trust(watched, digest)
         because = why_waits if change.waiting else None
         report = ReloadReport(
-            watched.source, change.taken, change.waiting, change.restart, because=because
+            watched.source,
+            change.taken,
+            change.waiting,
+            change.restart,
+            because=because,
+            earlier=self._last_taken,
         )
         before, self.file.state = self.file.state, report.state()
         self._running = change.config
         if change.taken:
+            self._last_taken = change.taken
             for warning in loaded.warnings:
                 log.warning(warning)
         self._tell(report, before, confirmed=confirmed)

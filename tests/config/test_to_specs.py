@@ -43,7 +43,9 @@ def test_servers_keep_their_order() -> None:
 def test_missing_keys_have_the_defaults_of_a_spec() -> None:
     found = spec({"command": "x"}, unsafe=False)
     assert isinstance(found.target, LaunchTemplate)
-    assert found == ServerSpec(found.name, found.target, fingerprint=found.fingerprint)
+    assert found == ServerSpec(
+        found.name, found.target, fingerprint=found.fingerprint, catalog_id=found.catalog_id
+    )
 
 
 def test_every_key_of_a_server_arrives() -> None:

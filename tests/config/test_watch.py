@@ -136,6 +136,13 @@ async def test_a_file_without_news_is_not_taken_over(top: Path) -> None:
     assert at.report.lines() == ["hub.yaml has nothing new."]
 
 
+async def test_a_reload_without_news_says_what_was_taken_over_before_it(top: Path) -> None:
+    at = Running(top, config())
+    await at.becomes(config("{deny: [x]}"))
+    await at.reloaded()
+    assert at.report.lines() == ["hub.yaml has nothing new.", "Taken over before: roots.deny"]
+
+
 async def test_variables_are_those_of_the_start(top: Path) -> None:
     servers = "servers: {{s: {{command: s, env: {{A: '{}'}}}}, t: {{command: t}}}}\n"
     at = Running(top, config(rest=servers.format("")))

@@ -362,7 +362,7 @@ async def test_an_answer_that_comes_too_late_counts_no_more(
     now: list[float] = [1000.0]
     clock: Callable[[], float] = lambda: now[0]  # noqa: E731
     async with flow_hub(ASK) as hub:
-        force_setattr(hub.services.machine, "clock", clock)
+        force_setattr(hub.services.machine, "wall_clock", clock)
         modern = Modern(hub, top)
         state = (await modern.read(f"{top}/b/x"))["requestState"]
         now[0] += 61

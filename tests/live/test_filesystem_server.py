@@ -8,10 +8,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
 
 from tests.live.programs import (
     RECORDER,
     ROOTS_HUB,
+    SOON,
     Mode,
     Shared,
     Target,
@@ -209,13 +211,18 @@ async def test_a_client_without_roots_is_judged_by_the_operators(
         assert refused == outside(secret, project)
 
 
+async def names_in(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
 async def test_a_modern_client_over_http(config: str, tree: Path) -> None:
     with http_hub("--config", config, "--root", str(tree / "docs"), cwd=tree) as served:
         async with connected(served, mode="2026-07-28") as client:
             assert client.protocol_version == "2026-07-28"
-            assert "filesystem__read_text_file" in [
-                tool.name for tool in (await client.list_tools()).tools
-            ]
+            with anyio.fail_after(SOON):
+                # The first list does not wait for a server that is slow to start.
+                while "filesystem__read_text_file" not in await names_in(client):  # noqa: ASYNC110 - only the client knows
+                    await anyio.sleep(0.1)
             inside, secret = str(tree / "docs/b.md"), tree / "private/secret.txt"
             assert await call(client, "filesystem__read_text_file", path=inside) == "docs/b.md"
             refused = await call(client, "filesystem__read_text_file", path=str(secret))

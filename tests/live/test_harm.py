@@ -17,6 +17,7 @@ from typing import cast
 from urllib.parse import unquote, urlsplit
 
 import anyio
+import pytest
 
 from hub.app import Setting, connection_builder, running_hub
 from hub.config.models import HubConfig
@@ -75,7 +76,8 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     async with anyio.create_task_group() as tasks:
         made = HubConfig.model_validate(config)
         # The hub's own files, which are held even so, lie in no row's way.
-        own = {"XDG_STATE_HOME": "/nobody/state", "XDG_CACHE_HOME": "/proc/nobody"}
+        names = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
+        own = dict.fromkeys(names, "/proc/nobody")
         environment = {**os.environ, "HOME": "/nobody/home", **own}
         async with running_hub(made, Setting(), environment=environment) as hub:
             client = FakeClient(connection_builder(hub.services), tasks)
@@ -99,7 +101,10 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     return found
 
 
-async def test_every_refused_row_does_harm_or_is_in_the_table(tmp_path: Path) -> None:
+async def test_every_refused_row_does_harm_or_is_in_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # whose parent has none of the hub's own files, which are held
     rows = {
         id_: prepared(row, tmp_path / str(number))
         for number, (id_, row) in enumerate(REFUSED.items())

@@ -86,8 +86,19 @@ const call = async (name, args = {}, options = {}, meta = undefined) =>
   );
 const text = (result) => result.content[0].text;
 
-/** List everything, page by page where the SDK does not follow cursors itself. */
+/** List everything; again from the start where the listing changes between two pages. */
 const every = async (what, field) => {
+  for (;;) {
+    try {
+      return await pages(what, field);
+    } catch (error) {
+      if (!error.message.includes("Invalid cursor: the listing has changed")) throw error;
+    }
+  }
+};
+
+/** List everything, page by page where the SDK does not follow cursors itself. */
+const pages = async (what, field) => {
   const names = [];
   let cursor, pages = 0;
   do {
@@ -150,8 +161,15 @@ const steps = {
     const name = `added_by_typescript_${process.pid}`;
     await call("add", { kind: "tool", name });
     await until(() => found.changed > 0);
-    const all = await every("Tools", "tools");
-    found.shown = all.names.includes(`${server}__${name}`);
+    const isShown = async () =>
+      (await every("Tools", "tools")).names.includes(`${server}__${name}`);
+    found.shown = await isShown();
+    // A server that has only just started may be told of first. (The modern client caches lists.)
+    while (era === "legacy" && !found.shown) {
+      const seen = found.changed;
+      await until(() => found.changed > seen);
+      found.shown = await isShown();
+    }
     await (subscription ? subscription.close() : client.unsubscribeResource({ uri }));
   },
 };

@@ -18,7 +18,8 @@ MOST_FAULTS = 3
 class ReloadReport(Struct, frozen=True):
     """What a reload took over, what waits for the user (and `because` of what), and what failed.
 
-    `error`: nothing was taken over, and why. `file` is the name of the config.
+    `error`: nothing was taken over, and why. `file` is the name of the config. `earlier` was taken
+    over by the reload before: a hub may notice a change before the user asks.
     """
 
     file: str | None = None
@@ -27,6 +28,7 @@ class ReloadReport(Struct, frozen=True):
     restart: tuple[str, ...] = ()
     error: str | None = None
     because: str | None = None
+    earlier: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Return the report as lines for a terminal."""
@@ -47,6 +49,8 @@ class ReloadReport(Struct, frozen=True):
             yield f"After a restart of the hub: {', '.join(self.restart)}"
         if not (self.taken or self.waiting or self.restart):
             yield f"{self.file} has nothing new."
+            if self.earlier:
+                yield f"Taken over before: {', '.join(self.earlier)}"
 
     def state(self) -> ConfigState:
         """Return the state of the config file after a reload without error."""

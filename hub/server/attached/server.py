@@ -144,7 +144,6 @@ class AttachServer:
                 ready()
                 await self._shutdown.begun.wait()
                 self._place.remove("sock")
-                listener.close()
                 tasks.cancel_scope.cancel()
         finally:
             listener.close()
@@ -185,20 +184,25 @@ class AttachServer:
         moved.set()
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
-        while True:
-            await anyio.wait_readable(listener)
-            try:
-                connection, _ = listener.accept()
-            except BlockingIOError:
-                continue
-            except OSError as exc:
-                if exc.errno not in _NONE_FREE:
-                    raise
-                self._turn_away(listener)
-                await anyio.sleep(_REST)
-                continue
-            connection.setblocking(False)
-            tasks.start_soon(self._meet, connection)
+        """Accept connections until cancelled, then close the socket.
+
+        Nobody else may close it: libuv aborts the process where a socket that it watches is closed.
+        """
+        with listener:
+            while True:
+                await anyio.wait_readable(listener)
+                try:
+                    connection, _ = listener.accept()
+                except BlockingIOError:
+                    continue
+                except OSError as exc:
+                    if exc.errno not in _NONE_FREE:
+                        raise
+                    self._turn_away(listener)
+                    await anyio.sleep(_REST)
+                    continue
+                connection.setblocking(False)
+                tasks.start_soon(self._meet, connection)
 
     def _turn_away(self, listener: socket.socket) -> None:
         """Close the next connection, for which no descriptor is free: its client then knows."""
