@@ -16,7 +16,7 @@ NAME: Final = "roots-hub"
 
 def arguments(config: Path) -> list[str]:
     """Return the arguments that the hub is started with by a client."""
-    return ["run", "--config", str(config)]
+    return ["attach", "--config", str(config)]
 
 
 def own_entry(client: str, name: str, command: Sequence[str], config: Path) -> dict[str, Json]:

@@ -55,7 +55,7 @@ def test_the_hub_is_put_in_shown_and_copied(
 ) -> None:
     assert main(["install", "cursor", "--yes"]) == 0
     shown = capsys.readouterr().out
-    assert hub_in(cursor)["args"] == ["run", "--config", str(Path("hub.yaml").absolute())]
+    assert hub_in(cursor)["args"] == ["attach", "--config", str(Path("hub.yaml").absolute())]
     assert Path(hub_in(cursor)["command"]).is_absolute()
     assert '-    "mine": {"command": "x"} // keep me\n' in shown
     assert '+    "mine": {"command": "x"}, // keep me\n' in shown
@@ -135,7 +135,7 @@ def test_a_file_made_by_install_stays_once_others_wrote_to_it(home: Path) -> Non
 def test_a_project_gets_a_file_of_its_own(home: Path) -> None:
     assert main(["install", "vscode", "codex", "--project", "--yes"]) == 0
     assert hub_in(Path(".vscode/mcp.json"))["type"] == "stdio"
-    assert hub_in(Path(".codex/config.toml"))["args"][0] == "run"
+    assert hub_in(Path(".codex/config.toml"))["args"][0] == "attach"
     assert not (home / ".codex").exists()
 
 

@@ -15,7 +15,7 @@ def test_each_clients_entry_starts_the_hub(client: str, command: list[str]) -> N
     read = read_entry(entry)
     assert read.problems == []
     argv = [read.server["command"], *read.server["args"]]
-    assert argv == [*command, "run", "--config", "/x/hub.yaml"]
+    assert argv == [*command, "attach", "--config", "/x/hub.yaml"]
     assert is_hub(entry)
 
 
