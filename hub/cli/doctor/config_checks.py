@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from hub.app import place_of, this_machine
+from hub.cli.check.problems import audit_problem, program_problem
 from hub.cli.doctor.findings import Finding
 from hub.cli.options import load_context
-from hub.cli.problems import audit_problem, program_problem
 from hub.cli.setup.showing import shown
 from hub.config.importing.secrets import looks_secret
 from hub.config.load import load_config
