@@ -16,7 +16,7 @@ from hub.app import Setting, this_machine
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
 from hub.cli.check.configured_servers import servers_of, usable_of
-from hub.cli.check.connecting import LOCAL, Answer, answers_of
+from hub.cli.check.connecting import LOCAL, ServerAnswer, answers_of
 from hub.cli.check.kernel_trial import confinement_report
 from hub.cli.check.problems import (
     audit_problem,
@@ -152,7 +152,7 @@ def _print_json(options: Namespace, shown: JsonObject) -> None:
         print(json.dumps(shown, indent=2))
 
 
-def _answers(config: HubConfig, options: Namespace) -> list[Answer]:
+def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
     """Start the servers; print what they say unless JSON is asked for."""
     setting = Setting(given=options.root)
     if options.json:

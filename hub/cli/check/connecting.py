@@ -26,7 +26,7 @@ LOCAL = "stdio"
 """The principal of a client over stdio."""
 
 
-class Answer(Struct, frozen=True, rename="camel"):
+class ServerAnswer(Struct, frozen=True, rename="camel"):
     """What a server said that was started: what it offers, or in `error` why it did not answer.
 
     `hidden` is the number of tools that clients do not see, `seconds` what the start took.
@@ -58,9 +58,9 @@ class Answer(Struct, frozen=True, rename="camel"):
         )
 
 
-async def answers_of(config: HubConfig, setting: Setting, steps: Steps) -> list[Answer]:
+async def answers_of(config: HubConfig, setting: Setting, steps: Steps) -> list[ServerAnswer]:
     """Start the servers side by side; return what each said, in the order of the config."""
-    answers: list[Answer] = []
+    answers: list[ServerAnswer] = []
     order: list[ServerName] = []
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
@@ -82,14 +82,14 @@ async def _ask(  # noqa: PLR0913, PLR0917 - the first four are the same for all 
     config: HubConfig,
     steps: Steps,
     spec: ServerSpec,
-    answers: list[Answer],
+    answers: list[ServerAnswer],
 ) -> None:
     began = services.machine.clock()
     try:
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
         ready = await child.ready()
     except (ChildError, HubError) as exc:
-        answer = Answer(spec.name, str(exc))
+        answer = ServerAnswer(spec.name, str(exc))
     else:
         tools = list(map(_name_of, ready.listing.tools))
         problems = tuple(tool_problems(spec, config, tools))
@@ -101,11 +101,11 @@ async def _ask(  # noqa: PLR0913, PLR0917 - the first four are the same for all 
 
 def _answer(
     server: ServerName, ready: Ready, offer: Offer, problems: Sequence[str], seconds: float
-) -> Answer:
+) -> ServerAnswer:
     listing, handshake = ready.listing, ready.handshake
     named = f"{handshake.info.get('name', '?')} {handshake.info.get('version', '')}".strip()
     tools = tuple(tool for tool in map(_name_of, listing.tools) if offer.includes(tool))
-    return Answer(
+    return ServerAnswer(
         server,
         name=named,
         protocol=handshake.version,
