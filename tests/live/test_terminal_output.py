@@ -71,6 +71,13 @@ def test_verdicts_have_colours_on_a_terminal(folder: Path) -> None:
     assert "\x1b[1mfiles\x1b[0m\n" in at_screen(folder, "plan")
 
 
+def test_what_an_installation_changes_has_colours(folder: Path) -> None:
+    home = folder / "home"
+    (home / ".cursor").mkdir(parents=True)
+    shown = at_screen(folder, "install", "cursor", "--yes", HOME=str(home))
+    assert re.search(r'\x1b\[32m\+ +"roots-hub": \{\x1b\[0m', shown), shown
+
+
 @pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 @pytest.mark.parametrize("arguments", [EXPLAIN, ("check", "--connect"), ("plan",)], ids=str)
 def test_a_terminal_that_wants_no_colours_gets_none(

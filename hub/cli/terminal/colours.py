@@ -18,7 +18,7 @@ FAINT: Final = "dim"
 
 def painted(text: str, style: str) -> str:
     """Return a text in a style such as `bold red`, or as it is where there are no colours."""
-    return _rendered(text, style) if text and shows_colours(sys.stdout) else text
+    return _rendered(text, style) if text and style and shows_colours(sys.stdout) else text
 
 
 @lru_cache(256)
