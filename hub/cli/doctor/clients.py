@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from hub.app import this_machine
-from hub.cli.doctor.findings import Finding, is_others, is_plain_file, quoted, reason
+from hub.cli.doctor.findings import (
+    Finding,
+    barred_by,
+    is_others,
+    is_plain_file,
+    quoted,
+    reason,
+    take_over,
+)
 from hub.cli.doctor.scene import HubEntry, Scene
 from hub.cli.setup.client_changes import read_client, to_uninstall
 from hub.cli.setup.hub_command import hub_command
@@ -40,6 +48,8 @@ def hub_entries(place: UserPlace) -> tuple[list[HubEntry], list[Finding]]:
         # In the home directory a project's file is the user's.
         files = {file.path: file for file in reversed([*client_files(client, place)])}
         for file in reversed(files.values()):
+            if barred_by(file.path) is not None:
+                continue  # told by `places.barred`
             fault = _unreadable(file)
             if fault is not None:
                 found.append(fault)
@@ -60,10 +70,9 @@ def _unreadable(file: ClientFile) -> Finding | None:
     try:
         found = file.path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        if not file.path.is_symlink():
-            return None
         what = f"is a link to nothing, so {file.client} has no servers"
-        return Finding("warning", about, where, what, f"rm {path}")
+        is_link = file.path.is_symlink()
+        return Finding("warning", about, where, what, f"rm {path}") if is_link else None
     except (OSError, ValueError) as exc:
         why = reason(exc) if isinstance(exc, OSError) else "no name of a file"
         fix = f"chmod u+rx {quoted(file.path.parent)}"
@@ -73,7 +82,9 @@ def _unreadable(file: ClientFile) -> Finding | None:
         return Finding("problem", about, where, what, f"mv {path} {quoted(f'{file.path}.old')}")
     if os.access(file.path, os.R_OK):
         return None
-    fix = f'sudo chown "$(id -u)" {path}' if is_others(found) else f"chmod u+r {path}"
+    fix = f"chmod u+r {path}"
+    if is_others(found):
+        fix = take_over(file.path) or f"Make {path} readable for you"
     return Finding("problem", about, where, f"{file.client} may not read it", fix)
 
 

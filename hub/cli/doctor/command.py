@@ -39,6 +39,7 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     surroundings.proxies,
     surroundings.confinement,
     places.home,
+    places.barred,
     places.directories,
     places.records,
     places.room,

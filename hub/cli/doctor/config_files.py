@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from hub.cli.doctor.findings import (
     OTHERS_READ,
     OTHERS_WRITE,
     Finding,
+    barred_by,
     is_directory,
     is_others,
     open_to,
     quoted,
     status,
+    take_over,
 )
 from hub.cli.doctor.scene import LookedAtConfig, Scene
 from hub.config.clients.entries import read_entry
@@ -54,25 +57,25 @@ def _fault(fault: Fault, config: LookedAtConfig, scene: Scene, about: str) -> Fi
     if unset:
         fix = f"export {unset[1]}='...'"
     elif config.path is not None and not os.access(config.path, os.R_OK):
-        fix = _readable(config) or fix
+        fix = _readable(config.path, scene)
     return Finding("problem", about, where, what or where, fix)
 
 
-def _readable(config: LookedAtConfig) -> str | None:
-    """Return the command that lets the user read the file; None if it is not there."""
-    if config.path is None:
-        return None
-    found = status(config.path)
+def _readable(path: Path, scene: Scene) -> str:
+    """Return the command that makes a config that can be read of a file that cannot."""
+    above, found = barred_by(path), status(path)
+    other = "Name a config of your own: --config FILE."
+    if above is not None:
+        is_own = (seen := status(above)) is not None and not is_others(seen)
+        return f"chmod u+rwx {quoted(above)}" if is_own else take_over(above) or other
+    if found is None and path.is_symlink():
+        return f"rm {quoted(path)} && {scene.hub} init --yes --output {quoted(path)}"
     if found is None:
-        above = config.path.parent
-        return (
-            f"chmod u+rx {quoted(above)}"
-            if not os.access(above, os.X_OK) and is_directory(above)
-            else None
-        )
+        made = f"mkdir -p {quoted(path.parent)} && " if not is_directory(path.parent) else ""
+        return f"{made}{scene.hub} init --yes --output {quoted(path)}"
     if is_others(found):
-        return f'sudo chown "$(id -u)" {quoted(config.path)}'
-    return f"chmod u+r {quoted(config.path)}"
+        return take_over(path) or other
+    return f"chmod u+r {quoted(path)}"
 
 
 def modes(scene: Scene) -> Iterator[Finding]:
@@ -84,9 +87,8 @@ def modes(scene: Scene) -> Iterator[Finding]:
         where = one.name
         if is_others(found) and found.st_uid != 0:
             what = "belongs to another user, and it names commands that run as you"
-            yield Finding(
-                "problem", "config", where, what, f'sudo chown "$(id -u)" {quoted(one.path)}'
-            )
+            copy = f"cp {quoted(one.path)} hub.yaml && {scene.hub} doctor --config hub.yaml"
+            yield Finding("problem", "config", where, what, take_over(one.path) or copy)
         elif open_to(found, OTHERS_WRITE):
             what = "other users may write it, and it names commands that run as you"
             yield Finding("problem", "config", where, what, f"chmod go-w {quoted(one.path)}")

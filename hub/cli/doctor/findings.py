@@ -62,9 +62,30 @@ def is_plain_file(path: Path) -> bool:
     return found is not None and stat.S_ISREG(found.st_mode)
 
 
+def barred_by(path: Path) -> Path | None:
+    """Return the outermost directory above a path that this user may not look into."""
+    return next((one for one in reversed(path.parents) if _is_barred(one)), None)
+
+
+def _is_barred(place: Path) -> bool:
+    return is_directory(place) and not os.access(place, os.X_OK)
+
+
 def is_others(found: os.stat_result) -> bool:
     """Return whether a file belongs to another user."""
     return hasattr(os, "geteuid") and found.st_uid != os.geteuid()
+
+
+def take_over(path: Path, *, all_in_it: bool = False) -> str | None:
+    """Return the command that makes a file the user's; None outside of the home directory.
+
+    What is elsewhere may well be another user's on purpose.
+    """
+    home = Path(os.environ.get("HOME") or "/")
+    if len(home.parts) == 1 or not path.is_relative_to(home) or path == home:
+        return None
+    option = "-R " if all_in_it else ""
+    return f'sudo chown {option}"$(id -u):$(id -g)" {quoted(path)}'
 
 
 def open_to(found: os.stat_result, bits: int) -> int:

@@ -17,14 +17,17 @@ from hub.cli.doctor.findings import (
     OTHERS,
     OTHERS_WRITE,
     Finding,
+    barred_by,
     is_directory,
     is_others,
     is_plain_file,
     quoted,
     reason,
     status,
+    take_over,
 )
 from hub.cli.doctor.scene import Scene, users_home
+from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
 from hub.system.cache_files import UnfitEntryError
 
@@ -43,13 +46,29 @@ def home(scene: Scene) -> Iterator[Finding]:
     elif not is_directory(scene.home):
         what = "HOME names it, but there is no such directory"
         yield Finding("problem", "places", str(scene.home), what, f"mkdir -p {quoted(scene.home)}")
-    elif not os.access(scene.home, os.W_OK | os.X_OK):
+    elif os.access(scene.home, os.X_OK) and not os.access(scene.home, os.W_OK):
         fix = f"chmod u+rwx {quoted(scene.home)}"
         yield Finding("warning", "places", str(scene.home), "your home may not be written", fix)
     runtime = scene.environment.get("XDG_RUNTIME_DIR", "")
     if runtime and not (runtime.startswith("/") and is_directory(Path(runtime))):
         what = "XDG_RUNTIME_DIR names it, but there is no such directory"
         yield Finding("warning", "places", runtime, what, "unset XDG_RUNTIME_DIR")
+
+
+def barred(scene: Scene) -> Iterator[Finding]:
+    """Yield the directories that the user may not look into, and that the hub must."""
+    wanted = [file.path for name in CLIENTS for file in client_files(name, scene.place)]
+    wanted += map(Path, own_directories(this_machine(os.environ)))
+    if scene.home is not None:
+        wanted += [scene.home / name for name in (".cache/x", ".local/state/x", ".npm/x")]
+    for place in dict.fromkeys(map(barred_by, wanted)):
+        found = None if place is None else status(place)
+        if place is not None and found is not None:
+            fix = take_over(place) if is_others(found) else f"chmod u+rwx {quoted(place)}"
+            if fix is None:
+                continue  # it is another user's on purpose
+            what = "you may not look into it: what is in it was not looked at"
+            yield Finding("problem", "places", str(place), what, fix)
 
 
 def _new_home() -> str:
@@ -93,7 +112,7 @@ def records(_scene: Scene) -> Iterator[Finding]:
 def _record(file: Path) -> Iterator[Finding]:
     about, where = "records", str(file)
     aside = f"mv {quoted(file)} {quoted(f'{file}.old')}"
-    own = f'sudo chown "$(id -u):$(id -g)" {quoted(file)}'
+    own = take_over(file) or f"rm -f {quoted(file)}"
     try:
         found = file.lstat()
         if is_others(found):
@@ -157,24 +176,32 @@ def catalogs(_scene: Scene) -> Iterator[Finding]:
 
 def caches_of_runners(scene: Scene) -> Iterator[Finding]:
     """Yield what is wrong with the caches."""
-    for name, place in _caches(scene):
+    for name, variable, place in _caches(scene):
         for one in (place, *(place / inner for inner in _INSIDE)):
             found = _wrong_with(one)
             if found is not None:
                 what, fix = found
+                fix = f"unset {variable}" if fix.startswith("sudo mv ") else fix
                 what = f"{what}: {name} can install no server"
                 yield Finding("problem", "caches", str(one), what, fix)
                 break
 
 
-def _caches(scene: Scene) -> Iterator[tuple[str, Path]]:
+def _caches(scene: Scene) -> Iterator[tuple[str, str, Path]]:
+    """Yield each cache with its owner's name, and the variable that it is named by."""
     known, home = scene.environment, scene.home
-    npm = known.get("npm_config_cache") or known.get("NPM_CONFIG_CACHE")
-    if npm or home is not None:
-        yield "npm", Path(npm) if npm else Path(home or "/", ".npm")
-    uv, base = known.get("UV_CACHE_DIR"), known.get("XDG_CACHE_HOME")
-    if uv or base or home is not None:
-        yield "uv", Path(uv) if uv else Path(base or Path(home or "/", ".cache"), "uv")
+    for name, variables, usual in (
+        ("npm", ("npm_config_cache", "NPM_CONFIG_CACHE"), ".npm"),
+        ("uv", ("UV_CACHE_DIR",), ".cache/uv"),
+    ):
+        variable = next((one for one in variables if known.get(one)), None)
+        base = known.get("XDG_CACHE_HOME")
+        if variable is not None:
+            yield name, variable, Path(known[variable])
+        elif name == "uv" and base:
+            yield name, "XDG_CACHE_HOME", Path(base, "uv")
+        elif home is not None:
+            yield name, variables[0], home / usual
 
 
 def _wrong_with(
@@ -189,6 +216,8 @@ def _wrong_with(
     except (FileNotFoundError, NotADirectoryError):
         return None  # the one above is told where it is looked at
     except (OSError, ValueError) as exc:
+        if barred_by(place) is not None:
+            return None  # told by `barred`
         why = reason(exc) if isinstance(exc, OSError) else "no name of a file"
         return f"cannot be looked at: {why}", f"chmod u+rwx {quoted(place.parent)}"
     found = status(place)
@@ -206,7 +235,8 @@ def _wrong_access(place: Path, found: os.stat_result, others: int) -> tuple[str,
     if is_others(found):
         if is_usable and not others:
             return None
-        return "belongs to another user", f'sudo chown -R "$(id -u):$(id -g)" {quoted(place)}'
+        aside = f"sudo mv {quoted(place)} {quoted(f'{place}.old')}"
+        return "belongs to another user", take_over(place, all_in_it=True) or aside
     if found.st_mode & others:
         mode = stat.S_IMODE(found.st_mode)
         return f"other users have access to it (mode {mode:o})", f"chmod 700 {quoted(place)}"

@@ -27,7 +27,7 @@ _GUI_PATHS: Final = {
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 _GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", "goose")
-_ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)")
+_ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
 _INTERPRETER: Final = re.compile(rb"#!\s*(/\S+)")
 _SUGGESTED: Final = re.compile(r"Did you mean (.+)\?$")
 _HEAD: Final = 256
@@ -177,7 +177,6 @@ def node_version(scene: Scene) -> Iterator[Finding]:
 def gui_path(scene: Scene) -> Iterator[Finding]:
     """Yield the programs that only the shell's PATH has, not that of programs with a window."""
     known = _path_of_gui(scene)
-    has_client = any(is_installed(name, scene.place) for name in _GUI_CLIENTS)
     if known is None:
         return
     for config, spec in scene.specs():
@@ -192,11 +191,18 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
         wanted += ["node"] if Path(wanted[0]).name in NODE_PROGRAMS else []
         lost = [at for name in wanted if not scene.which(name, path) and (at := scene.which(name))]
         if lost:
-            level = "warning" if has_client else "note"
+            level = "warning" if _has_gui_client(scene) else "note"
             what = f"{lost[0]} is on your shell's PATH only: clients that the desktop starts "
             what += "do not find it"
             fix = _gui_fix(config, spec, str(Path(lost[0]).parent))
             yield Finding(level, "GUI path", f"servers.{spec.name}", what, fix)
+
+
+def _has_gui_client(scene: Scene) -> bool:
+    try:
+        return any(is_installed(name, scene.place) for name in _GUI_CLIENTS)
+    except OSError:
+        return False
 
 
 def _gui_fix(config: LookedAtConfig, spec: ServerSpec, directory: str) -> str:

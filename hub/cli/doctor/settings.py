@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hub.audit.open_file import unfit
-from hub.cli.doctor.findings import Finding, is_others, quoted, status
+from hub.cli.doctor.findings import Finding, is_others, quoted, status, take_over
 from hub.cli.doctor.scene import LookedAtConfig, Scene
 from hub.config.withholding import missed
 from hub.launch.plan import LaunchTemplate
@@ -75,9 +75,9 @@ def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
         yield Finding("problem", about, where, what, f"chmod u+rx {quoted(path.parent)}")
     else:
         if stat.S_ISDIR(found.st_mode) and not os.access(path, os.R_OK | os.X_OK):
-            sudo = "sudo setfacl -m u:$(id -u):rx" if is_others(found) else "chmod u+rx"
-            what = f"you may not read {path}"
-            yield Finding("problem", about, where, what, f"{sudo} {quoted(path)}")
+            fix = take_over(path) if is_others(found) else f"chmod u+rx {quoted(path)}"
+            fix = fix or f"In {config.name}, name a folder of yours at {key}."
+            yield Finding("problem", about, where, f"you may not read {path}", fix)
 
 
 def audit_file(scene: Scene) -> Iterator[Finding]:
@@ -102,8 +102,9 @@ def _audit_fix(path: Path, config: LookedAtConfig) -> str:
         return config.set_fix("audit.file", str(path / "audit.jsonl"))
     if found.st_nlink > 1:
         return config.set_fix("audit.file", f"{path}.new")
-    own = f'sudo chown "$(id -u)" {quoted(path)}'
-    return own if is_others(found) else f"chmod 600 {quoted(path)}"
+    if is_others(found):
+        return take_over(path) or _audit_elsewhere(config)
+    return f"chmod 600 {quoted(path)}"
 
 
 def _audit_folder_fix(path: Path, config: LookedAtConfig) -> str:
@@ -113,8 +114,13 @@ def _audit_folder_fix(path: Path, config: LookedAtConfig) -> str:
     if not stat.S_ISDIR(above.st_mode):
         return config.set_fix("audit.file", f"{path.parent}.jsonl")
     if is_others(above):
-        return f'sudo chown "$(id -u)" {quoted(path.parent)}'
+        return take_over(path.parent) or _audit_elsewhere(config)
     return f"chmod u+rwx {quoted(path.parent)}"
+
+
+def _audit_elsewhere(config: LookedAtConfig) -> str:
+    folder = Path.home() if config.path is None else config.path.parent
+    return config.set_fix("audit.file", str(folder / "audit.jsonl"))
 
 
 def port(scene: Scene) -> Iterator[Finding]:
