@@ -10,8 +10,9 @@ Read in this order:
 - `main`: the entry point; `command_line`: the parser, error messages and exit codes;
 - `options`: what the subcommands share (`--config`, `--root`, the event loop);
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
-- `run` (`run`, `attach`, `wrap`) with `terminal_questions` and `served`; `explain`;
-- `check` (`check`, `plan`, `schema`) with `problems`;
+- `run` (`run`, `attach`, `wrap`) with `served`; `explain`;
+- `terminal`: questions, colours, progress;
+- `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
 - `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`);
 - `setup`: `init`, `import`, `install`, `uninstall`; `doctor`: what is wrong here.

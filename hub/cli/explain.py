@@ -25,6 +25,7 @@ from hub.cli.options import (
     configured,
     run_loop,
 )
+from hub.cli.terminal.colours import BAD, GOOD, NAME, WARNING, painted
 from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext, operator_roots
@@ -44,6 +45,8 @@ from hub.system.machine import Machine
 from hub.values import Call, Json, JsonObject, ServerName
 
 _FLAVOURS = {"linux": Flavour.POSIX, "darwin": Flavour.MACOS, "windows": Flavour.WINDOWS}
+FINE = "fine"
+"""What is shown for a reading that is inside the roots."""
 _HERE = "windows" if sys.platform == "win32" else sys.platform
 
 
@@ -378,15 +381,19 @@ def _text(
     allowed_by: tuple[Change, ...] | None,
 ) -> str:
     refused = _refused(verdict)
-    lines = [f"{case.name}: {_outcome(verdict)}", *([refused.message()] if refused else [])]
+    style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
+    outcome = painted(_outcome(verdict), style)
+    lines = [f"{painted(case.name, NAME)}: {outcome}", *([refused.message()] if refused else [])]
     for value in judged:
         lines += ["", f"{value.pointer}  ({value.kind.value}: {value.why})"]
         rows = dict.fromkeys(
-            (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or "fine")
+            (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or FINE)
             for read in value.readings
         )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        for *cells, objection in rows:
+            row = "  ".join(map(str.ljust, cells, widths))
+            lines.append(f"  {row}  {painted(objection, GOOD if objection == FINE else BAD)}")
     if not judged and refused is None:
         lines.append("No argument is judged as a path.")
     elif not case.context.enforcing:

@@ -30,7 +30,7 @@ from hub.cli.options import (
     run_loop,
 )
 from hub.cli.served import Served, nobody_yet, served
-from hub.cli.terminal_questions import trusted_digest
+from hub.cli.terminal.questions import trusted_digest
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, Listen
 from hub.config.own_files import record_key

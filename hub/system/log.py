@@ -17,6 +17,7 @@ import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from hub.legible import on_one_line
+from hub.system.colour_terminal import shows_colours
 
 BACKLOG = 10_000
 """How many lines may wait to be written to stderr. Further lines are counted and dropped."""
@@ -107,7 +108,7 @@ def configure_logs(
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handlers = [handler] if file is None else [handler, file]
     for one in handlers:
-        colors = one is handler and sys.stderr.isatty()
+        colors = one is handler and shows_colours(sys.stderr)
         renderers = _renderers(form, colors=colors)
         one.setFormatter(
             structlog.stdlib.ProcessorFormatter(

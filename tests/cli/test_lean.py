@@ -83,3 +83,23 @@ finally:
         check=True,
     )
     assert ran.stdout.splitlines()[1:] == ["the program is loaded", "rich is loaded"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "command", [["run", "--no-config"], ["attach", "--alone"], ["wrap", "--", "cat"]]
+)
+def test_what_serves_clients_loads_no_rich(command: list[str], tmp_path: Path) -> None:
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-X", "importtime", "-m", "hub", *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    loaded = [line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()]
+    assert "hub.cli.command_line" in loaded
+    assert [name for name in loaded if name.startswith("rich.")] == []

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from hub.cli import check as inspect
 from hub.cli import command_line as module
+from hub.cli.check import plans
 from hub.cli.command_line import parser
 from hub.cli.main import main
 from hub.errors import ChildError, ConfigError, HubError, RouteError, StartError
@@ -52,7 +52,7 @@ def performing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int
                 raise end
             return end
 
-        monkeypatch.setattr(inspect, "_schema", ended)
+        monkeypatch.setattr(plans, "_schema", ended)
         return main(["schema"])
 
     return perform

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import PROJECT
+from tests.kit.pages import README, blocks, shown_in
 from tests.kit.terminal import at_terminal
 from tests.live.programs import ROOTS_HUB, call, connected, environment, outside
 
@@ -31,6 +34,8 @@ def env(home: Path, **more: str) -> dict[str, str]:
         name: value
         for name, value in environment().items()
         if not name.startswith(("XDG_", "CODEX_", "CLAUDE_"))
+        # Shared hubs are ended with the tests by what is in there.
+        or name == "XDG_RUNTIME_DIR"
     }
     python = f"{PROJECT}{os.pathsep}{kept.get('PYTHONPATH', '')}"
     return {**kept, "HOME": str(home), "PYTHONPATH": python, "COLUMNS": "200", **more}
@@ -77,6 +82,27 @@ async def test_two_commands_lead_to_a_guarded_call(home: Path, client: str) -> N
         assert "inside" in await call(them, read, path=str(project / "a.txt"))
         secret = home / "secret.txt"
         assert await call(them, read, path=str(secret)) == outside(secret, project)
+
+
+def test_the_readmes_commands_move_a_clients_servers_behind_the_hub(home: Path) -> None:
+    (block,) = [one for one in blocks(README) if "roots-hub import" in one.text]
+    server = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server"]}
+    before = json.dumps({"mcpServers": {"mine": server}}, indent=2)
+    for file in (".claude.json", ".cursor/mcp.json"):
+        (home / file).parent.mkdir(exist_ok=True)
+        (home / file).write_text(before)
+    for shown in shown_in(block):
+        asks = ["--yes"] if shown.command.startswith("roots-hub install") else []
+        ran = run(home, *shlex.split(shown.command)[1:], *asks)
+        assert ran.returncode == 0, f"{shown.command}\n{ran.stdout}{ran.stderr}"
+    for client, file in (("claude-code", ".claude.json"), ("cursor", ".cursor/mcp.json")):
+        assert entry_in(home, client)["args"][0] == "attach"
+        assert "mine" not in (home / file).read_text()
+    assert "mine" in (home / "project/hub.yaml").read_text()
+    assert run(home, "uninstall", "claude-code", "cursor", "--yes").returncode == 0
+    assert [(home / one).read_text() for one in (".claude.json", ".cursor/mcp.json")] == [
+        before
+    ] * 2
 
 
 def test_a_terminal_is_asked_before_a_file_changes(home: Path) -> None:

@@ -113,6 +113,11 @@ const pages = async (what, field) => {
 const steps = {
   async lists() {
     found.tools = await every("Tools", "tools");
+    // The first list does not wait for a server that is slow to start.
+    while (!found.tools.names.includes(`${server}__touch`)) {
+      await new Promise((resolve) => { setTimeout(resolve, 100); });
+      found.tools = await every("Tools", "tools");
+    }
     found.resources = (await every("Resources", "resources")).names;
     found.templates = (await every("ResourceTemplates", "resourceTemplates")).names;
     found.prompts = (await every("Prompts", "prompts")).names;

@@ -93,10 +93,8 @@ def _doctor(options: Namespace) -> int:
     if options.json:
         print(as_json(findings))
     else:
-        is_terminal = sys.stdout.isatty()
-        width = shutil.get_terminal_size().columns if is_terminal else None
-        colours = is_terminal and not os.environ.get("NO_COLOR")
-        print("\n".join(as_table(findings, width=width, colours=colours)))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(as_table(findings, width=width)))
     return 1 if any(one.level == "problem" for one in findings) else 0
 
 

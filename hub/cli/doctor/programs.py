@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from hub.cli.check.problems import program_problem
 from hub.cli.doctor.findings import Finding, is_others, is_plain_file, quoted, status
 from hub.cli.doctor.installing import NODE_PROGRAMS, how_to_install, how_to_renew_node
 from hub.cli.doctor.scene import LookedAtConfig, Scene
-from hub.cli.problems import program_problem
 from hub.config.clients.locations import is_installed
 from hub.errors import HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan

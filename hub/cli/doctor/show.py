@@ -10,9 +10,10 @@ from typing import Final
 import msgspec
 
 from hub.cli.doctor.findings import LEVELS, Finding
+from hub.cli.terminal.colours import BAD, GOOD, HINT, WARNING, painted
 from hub.legible import on_one_line
 
-_COLOURS: Final = {"ok": "32", "note": "36", "warning": "33", "problem": "31"}
+_STYLES: Final = {"ok": GOOD, "note": HINT, "warning": WARNING, "problem": BAD}
 _INDENT: Final = 9
 
 
@@ -22,12 +23,10 @@ def as_json(findings: Sequence[Finding]) -> str:
     return json.dumps({"findings": msgspec.to_builtins(findings), "counts": counts}, indent=2)
 
 
-def as_table(findings: Sequence[Finding], *, width: int | None, colours: bool) -> Iterator[str]:
+def as_table(findings: Sequence[Finding], *, width: int | None) -> Iterator[str]:
     """Yield lines for people, the worst last, where the eye is; None as `width` wraps nothing."""
     for one in sorted(findings, key=lambda one: LEVELS.index(one.level)):
-        mark = f"{one.level:<{_INDENT}}"
-        if colours:
-            mark = f"\x1b[{_COLOURS[one.level]}m{mark}\x1b[0m"
+        mark = painted(f"{one.level:<{_INDENT}}", _STYLES[one.level])
         said = f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"
         first, *rest = _wrapped(said, width)
         yield mark + first

@@ -24,7 +24,7 @@ from hub.cli.setup.importing import (
     variables,
 )
 from hub.cli.setup.moving import HubConfigFile, MovedServers
-from hub.cli.setup.showing import agrees, difference, shown
+from hub.cli.setup.showing import agrees, difference, in_colours, shown
 from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed
 from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery
@@ -130,7 +130,7 @@ def _install(options: Namespace) -> int:
     outcomes = [_tried(one, planned) for one in files]
     _check_any(outcomes, "install into")
     if hub is not None and hub.is_changed and not options.json:
-        print("\n".join(difference(hub.path, hub.before or "", hub.text)))
+        print(*in_colours(difference(hub.path, hub.before or "", hub.text)), sep="\n")
     return _carry_out(outcomes, options, record, hub)
 
 
@@ -226,7 +226,7 @@ def _preview(outcomes: Iterable[_Outcome]) -> list[str]:
             where = "" if one.path is None else f" in {shown(one.path)}"
             lines.append(f"{one.client}: nothing to do{where}")
         else:
-            lines += one.change.diff()
+            lines += in_colours(one.change.diff())
     return lines
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from hub.cli.terminal.colours import painted
 from hub.config.importing.secrets import looks_secret
 from hub.config.source.excerpts import MASK
 from hub.errors import UsageError
@@ -23,6 +24,7 @@ _LONG: Final = 240
 _WIDE: Final = 5000
 """Characters around a change in which a secret has its key, too."""
 _LONGEST: Final = 2000
+_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _HEADING: Final = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
 _VALUE: Final = re.compile(
     r"""(?P<key>["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
@@ -53,6 +55,12 @@ def shown(path: Path) -> str:
     home = str(Path.home())
     text = str(path)
     return on_one_line(f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text)
+
+
+def in_colours(diff: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a diff in the colours that diffs have on a terminal."""
+    for line in diff:
+        yield painted(line, _DIFF_STYLES.get(line[:1], ""))
 
 
 def difference(path: Path, old: str, new: str) -> list[str]:

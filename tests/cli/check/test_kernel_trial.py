@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli import check as inspect
-from hub.cli.check import confinement_report
+from hub.cli.check import command as check
+from hub.cli.check.kernel_trial import confinement_report
 from hub.cli.main import main
 from hub.confinement import landlock
 from hub.confinement.confined_launch import this_kernel
@@ -33,7 +33,7 @@ def test_this_machine_is_tried() -> None:
 def test_a_machine_that_cannot_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(inspect, "this_kernel", lambda: Kernel(0, "too old"))
+    monkeypatch.setattr(check, "this_kernel", lambda: Kernel(0, "too old"))
     monkeypatch.delenv("HUB_CONFIG", raising=False)
     assert main(["check", "--confine"]) == 1
     assert capsys.readouterr().out == "This machine cannot confine servers: too old.\n"
@@ -89,7 +89,7 @@ def test_with_a_config_its_servers_are_checked_too(
 def test_a_server_that_must_be_confined_and_cannot_be_fails_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(inspect, "this_kernel", lambda: Kernel(0, "too old"))
+    monkeypatch.setattr(check, "this_kernel", lambda: Kernel(0, "too old"))
     assert main(["check", "--config", config(tmp_path, mode="require")]) == 3
     assert (
         "servers.files.confine: is require, but confining fails: too old" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from hub import app
 from hub.children.link import ChildConnection
-from hub.cli import check as inspect
+from hub.cli.check import command, plans
 from hub.config.bare_names import BareNames, names_record, recorded, settled
 from hub.config.models import json_schema
 from hub.errors import ConfigError, StartError
@@ -40,7 +40,9 @@ def configure(monkeypatch: pytest.MonkeyPatch, servers: Mapping[str, Any], **key
 
 def run(*arguments: str) -> int:
     parser = ArgumentParser()
-    inspect.register(parser.add_subparsers(required=True))
+    commands = parser.add_subparsers(required=True)
+    command.register(commands)
+    plans.register(commands)
     options = parser.parse_args(arguments)
     with capture_logs():
         code: int = options.perform(options)

@@ -1,0 +1,10 @@
+"""`roots-hub check`, `plan` and `schema`: look at a config without serving it.
+
+`check` starts servers only with `--connect`; `plan` and `schema` start nothing.
+
+Read in this order:
+- `command` (`check`): what is found, as text and as JSON, with `problems` (what is wrong with a
+  config that loads), `kernel_trial` (`--confine`) and `connecting` (`--connect`);
+- `plans` (`plan`, `schema`);
+- `configured_servers`: a config's servers with the roots of a client that has none.
+"""

@@ -1,0 +1,251 @@
+"""`roots-hub check`: say what is wrong with a config, and who shares its servers."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import indent
+from urllib.parse import urlsplit
+
+from msgspec import Struct, to_builtins
+
+from hub.app import Setting, this_machine
+from hub.children.known.cache import CatalogCache
+from hub.children.known.lists import KnownLists
+from hub.cli.check.configured_servers import servers_of, usable_of
+from hub.cli.check.connecting import LOCAL, ServerAnswer, answers_of
+from hub.cli.check.kernel_trial import confinement_report
+from hub.cli.check.problems import (
+    audit_problem,
+    folder_problems,
+    program_problem,
+)
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    config_path,
+    configured,
+    required_config,
+    run_loop,
+)
+from hub.cli.terminal.colours import BAD, GOOD, HINT, NAME, WARNING, painted
+from hub.cli.terminal.progress import NoSteps, steps
+from hub.cli.terminal.questions import ask_for_inputs
+from hub.config.bare_names import following, moved, names_record, recorded
+from hub.config.load import config_source
+from hub.config.models import HubConfig, RemoteServer
+from hub.config.own_files import catalog_directory
+from hub.config.withholding import missed
+from hub.confinement.confined_launch import this_kernel
+from hub.confinement.startup_check import settle_confinement
+from hub.legible import legible
+from hub.protocol.host_names import is_loopback
+from hub.roots.effective import EffectiveRoots
+from hub.specs import LeftOut, ServerSpec
+from hub.system.cache_files import CacheFiles
+from hub.values import JsonObject, ServerName
+
+
+class Sharing(Struct, frozen=True, rename="camel"):
+    """Who shares the processes of some servers, and why."""
+
+    servers: tuple[str, ...]
+    who: str
+    why: str
+
+
+class Found(Struct, frozen=True, rename="camel"):
+    """What an offline check has found. `known`: servers that are listed before they are started."""
+
+    left_out: tuple[LeftOut, ...]
+    warnings: tuple[str, ...]
+    hints: tuple[str, ...]
+    problems: tuple[str, ...]
+    servers: tuple[str, ...]
+    sharing: tuple[Sharing, ...]
+    known: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as lines for people."""
+        for one in self.left_out:
+            yield f"{painted(one.name, NAME)}: {painted('down', BAD)}, left out:"
+            yield from (indent(legible(str(fault)), "  ") for fault in one.faults)
+        yield from (f"{painted('warning:', WARNING)} {text}" for text in self.warnings)
+        yield from (f"{painted('hint:', HINT)} {text}" for text in self.hints)
+        yield from problem_lines(self.problems)
+        count = "1 server" if len(self.servers) == 1 else f"{len(self.servers)} servers"
+        style = BAD if self.left_out or self.problems else GOOD
+        yield f"{count}: {', '.join(self.servers)}. {painted(self._verdict(), style)}"
+        for shared in self.sharing:
+            yield f"{', '.join(shared.servers)}: {shared.who} ({shared.why})"
+        if self.known:
+            yield (
+                f"{', '.join(self.known)}: known from an earlier start: listed before being started"
+                " again (`check --connect` renews what is known)"
+            )
+
+    def _verdict(self) -> str:
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        if self.left_out:
+            others = f"The others run, with {count}." if self.problems else "The others run."
+            return f"Left out: {', '.join(one.name for one in self.left_out)}. {others}"
+        return f"The config loads, but has {count}." if self.problems else "The config is fine."
+
+
+def problem_lines(problems: Sequence[str]) -> Iterator[str]:
+    """Yield problems as lines for people."""
+    yield from (f"{painted('problem:', BAD)} {text}" for text in problems)
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommand `check`."""
+    check = subparsers.add_parser(
+        "check", help="load a config; with --connect, also start its servers"
+    )
+    add_config_option(check)
+    add_root_option(check)
+    check.add_argument(
+        "--connect", action="store_true", help="start every server and show what it offers"
+    )
+    check.add_argument(
+        "--confine", action="store_true", help="tell how this machine can confine servers, and try"
+    )
+    check.add_argument("--json", action="store_true", help="print JSON")
+    check.set_defaults(perform=_check, usual_log_level="warning")
+
+
+def _check(options: Namespace) -> int:
+    shown: JsonObject = {}
+    if options.confine:
+        lines, fine = confinement_report(this_kernel())
+        shown["confinement"] = {"fine": fine, "report": [*lines]}
+        _print(options, lines)
+        if configured(options) is None:
+            _print_json(options, shown)
+            return 0 if fine else 1
+    ask_for_inputs(config_source(options.config, os.environ))
+    config, warnings = required_config(options)
+    found = _found(config, warnings, options)
+    _print(options, found.lines())
+    shown |= to_builtins(found, enc_hook=str)
+    code = 3 if found.left_out else 1 if found.problems else 0
+    if options.connect:
+        answers = _answers(config, options)
+        shown["answers"] = [to_builtins(answer) for answer in answers]
+        is_fine = not any(answer.error is not None or answer.problems for answer in answers)
+        code = code or (0 if is_fine else 1)
+    _print_json(options, shown)
+    return code
+
+
+def _print(options: Namespace, lines: Iterator[str] | Sequence[str]) -> None:
+    if not options.json:
+        print(*lines, sep="\n", flush=True)
+
+
+def _print_json(options: Namespace, shown: JsonObject) -> None:
+    if options.json:
+        print(json.dumps(shown, indent=2))
+
+
+def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
+    """Start the servers; print what they say unless JSON is asked for."""
+    setting = Setting(given=options.root)
+    if options.json:
+        return run_loop(answers_of, config, setting, NoSteps())
+    with steps() as shown:
+        answers = run_loop(answers_of, config, setting, shown)
+    fine = sum(answer.error is None for answer in answers)
+    print(
+        painted(f"{fine} of {len(answers)} servers answer.", GOOD if fine == len(answers) else BAD)
+    )
+    for line in problem_lines([text for answer in answers for text in answer.problems]):
+        print(line)
+    return answers
+
+
+def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Found:
+    servers = servers_of(config, options)
+    specs = [spec for spec, _ in servers]
+    left_out = usable_of(config, options).left_out
+    named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
+    moved_names = _moved_names(config, named, config_path(options))
+    settle_confinement(specs, this_kernel())
+    return Found(
+        left_out=left_out,
+        warnings=(*warnings, *_missed(specs), *moved_names),
+        hints=tuple(_hints(config)),
+        problems=tuple(_problems(config, servers)),
+        servers=tuple(spec.name for spec in specs),
+        sharing=tuple(_sharing(config, specs)),
+        known=tuple(_known(specs)),
+    )
+
+
+def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
+    """Yield what will go wrong with a config that loads, as far as it shows offline."""
+    for spec, effective in servers:
+        problem = program_problem(spec, effective)
+        if problem is not None:
+            yield problem
+    yield from folder_problems(config)
+    problem = audit_problem(config)
+    if problem is not None:
+        yield problem
+
+
+def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield a warning for each variable that a server's config names and its process lacks."""
+    for spec in specs:
+        yield from missed(spec, os.environ)
+
+
+def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:
+    """Return a warning if clients know names of tools that are not the listed ones."""
+    if path is None:
+        return []
+    before = recorded(names_record(this_machine(os.environ)), path)
+    return moved(following(before, servers, config.names), servers, config.names)
+
+
+def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Sharing]:
+    """Yield who shares the processes of which servers, and why."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for spec in specs:
+        why = f"`share: {spec.share}`"
+        if config.servers[spec.name].share == "auto" and spec.share == "roots":
+            why = "known to keep nothing between calls"
+        elif spec.share == "auto":
+            why = "may keep something between calls"
+            if not config.is_clients:
+                why += "; if not, `share: roots`"
+        named.setdefault((spec.sharing, why), []).append(spec.name)
+    for (who, why), names in named.items():
+        yield Sharing(tuple(names), who, why)
+
+
+def _known(specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield the servers whose lists are shown to a client over stdio before they run."""
+    known = KnownLists(CatalogCache(CacheFiles(catalog_directory(this_machine(os.environ)))), 0)
+    for spec in specs:
+        if known.has_run_before(spec, LOCAL):
+            yield spec.name
+
+
+def _hints(config: HubConfig) -> Iterator[str]:
+    """Yield hints about keys that the operator should set; other programs' files have no such."""
+    if config.is_clients:
+        return
+    for name, server in config.servers.items():
+        if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
+            continue
+        host = urlsplit(server.url).hostname
+        if host is not None and not is_loopback(host):
+            yield (
+                f"servers.{name}.paths: absolute paths are judged as those of this machine. If they"
+                " are those of the server's own, say `paths: remote`, else `paths: local`."
+            )

@@ -1,0 +1,166 @@
+"""`roots-hub plan` and `schema`: how each server would be launched, and the keys of hub.yaml."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from argparse import Namespace
+from pathlib import Path
+from typing import TypeAlias, TypedDict, final
+
+import structlog
+
+from hub.cli.check.configured_servers import servers_of, usable_of
+from hub.cli.options import Subparsers, add_config_option, add_root_option, required_config
+from hub.cli.terminal.colours import NAME, painted
+from hub.config.models import json_schema
+from hub.config.withholding import warn_of_left_out
+from hub.confinement.confined_launch import planned_grants, this_kernel
+from hub.confinement.grants import confinement_status, missing
+from hub.errors import ChildError
+from hub.launch.plan import LaunchPlan, LaunchTemplate, passes_roots, plan
+from hub.roots.effective import EffectiveRoots
+from hub.specs import RemoteTarget, ServerSpec
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommands `plan` and `schema`."""
+    planned = subparsers.add_parser("plan", help="show how each server would be launched")
+    add_config_option(planned)
+    add_root_option(planned)
+    planned.add_argument("--json", action="store_true", help="print JSON")
+    planned.set_defaults(perform=_plan)
+    schema = subparsers.add_parser("schema", help="print the JSON Schema of hub.yaml")
+    schema.set_defaults(perform=_schema)
+
+
+@final
+class RemotePlan(TypedDict):
+    """What `plan --json` prints for a remote server."""
+
+    server: str
+    url: str
+    roots: list[str]
+
+
+@final
+class GrantsPlan(TypedDict):
+    """What `plan --json` prints of a confined server's grants."""
+
+    read: list[str]
+    write: list[str]
+    allow: list[str]
+    unheld: list[str]
+
+
+@final
+class ProcessPlan(TypedDict):
+    """What `plan --json` prints for a launched server."""
+
+    server: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    inherits: list[str]
+    withheld: list[str]
+    roots: list[str]
+    confinement: str
+    grants: GrantsPlan | None
+
+
+Planned: TypeAlias = RemotePlan | ProcessPlan
+
+
+def _schema(options: Namespace) -> int:
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def _plan(options: Namespace) -> int:
+    config, warnings = required_config(options)
+    for warning in warnings:
+        log.warning(warning)
+    servers = servers_of(config, options)
+    warn_of_left_out(usable_of(config, options).left_out)
+    plans = [(_planned(spec, effective), _why_none(spec, effective)) for spec, effective in servers]
+    if options.json:
+        print(json.dumps([entry for entry, _ in plans], indent=2))
+    else:
+        print("\n\n".join(_text(entry, why_none) for entry, why_none in plans))
+    return 0
+
+
+def _planned(spec: ServerSpec, effective: EffectiveRoots) -> Planned:
+    if isinstance(spec.target, RemoteTarget):
+        return {"server": spec.name, "url": spec.target.shown, "roots": list(effective.roots.uris)}
+    made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
+    variables = [name for name, _ in spec.target.env]
+    return {
+        "server": spec.name,
+        "argv": list(made.shown),
+        "cwd": made.cwd
+        or ("(an empty private directory)" if effective.enforcing else str(Path.cwd())),
+        "env": {name: value for name, value in made.env if name not in variables}
+        | dict.fromkeys(variables, "(set)"),
+        "inherits": sorted(spec.inherits),
+        "withheld": sorted(os.environ.keys() - spec.inherits.keys() - {*variables}),
+        "roots": list(effective.roots.uris),
+        "confinement": str(confinement_status(spec.confine, spec.target, this_kernel())),
+        "grants": _granted(spec, made),
+    }
+
+
+def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
+    """Return the child's grants, even if this machine cannot enforce them; None if not confined."""
+    if spec.confine.mode == "off":
+        return None
+    try:
+        found = planned_grants(spec, made)
+    except ChildError as exc:
+        return {"read": [], "write": [], "allow": [], "unheld": [str(exc)]}
+    return {
+        "read": [grant.path for grant in found.read],
+        "write": [grant.path for grant in found.write],
+        "allow": list(spec.confine.allow),
+        "unheld": [*found.unheld, *(f"with this kernel: {text}" for text in _not_held())],
+    }
+
+
+def _not_held() -> tuple[str, ...]:
+    kernel = this_kernel()
+    return missing(kernel.abi) if kernel.abi else ()
+
+
+def _text(entry: Planned, why_none: str) -> str:
+    lines = [painted(entry["server"], NAME)]
+    if "url" in entry:
+        lines.append(f"  url    {entry['url']}")
+    else:
+        lines.append(f"  argv   {shlex.join(entry['argv'])}")
+        lines.append(f"  cwd    {entry['cwd']}")
+        lines += [f"  env    {name}={value!r}" for name, value in entry["env"].items()]
+        for key, names in (("inherits", entry["inherits"]), ("withheld", entry["withheld"])):
+            lines.append(f"  {key} {', '.join(names) or '(nothing)'}")
+    lines += [f"  root   {uri}" for uri in entry["roots"] or [f"(none: {why_none})"]]
+    if "argv" in entry:
+        lines.append(f"  confinement {entry['confinement']}")
+    if "argv" in entry and entry["grants"] is not None:
+        lines += [
+            f"  {kind:<6} {path}" for kind in ("write", "read") for path in entry["grants"][kind]
+        ]
+        lines += [f"  allow  {name}" for name in entry["grants"]["allow"]]
+        lines += [f"  note   {note}" for note in entry["grants"]["unheld"]]
+    return "\n".join(lines)
+
+
+def _why_none(spec: ServerSpec, effective: EffectiveRoots) -> str:
+    if not effective.enforcing:
+        if isinstance(spec.target, LaunchTemplate) and passes_roots(spec.target):
+            return "clients without roots give it no folder"
+        return "clients without roots are not restricted"
+    if effective.source == "none":
+        return "clients without roots may name no path"
+    return "no root is inside the ceilings"

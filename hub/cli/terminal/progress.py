@@ -1,0 +1,75 @@
+"""What is under way: moving lines on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from hub.system.colour_terminal import shows_colours
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Steps(Protocol):
+    """Shows steps that may be done side by side."""
+
+    def begin(self, name: str, doing: str) -> None:
+        """Show that the step `name` is under way: `doing` says what is done."""
+        ...
+
+    def end(self, name: str, result: str) -> None:
+        """Show a step's result; it is no longer under way."""
+        ...
+
+
+class _PlainSteps:
+    def begin(self, name: str, doing: str) -> None:
+        print(f"{name}: {doing}", flush=True)
+
+    def end(self, name: str, result: str) -> None:
+        print(f"{name}: {result}", flush=True)
+
+
+class _MovingSteps:
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._under_way: dict[str, TaskID] = {}
+
+    def begin(self, name: str, doing: str) -> None:
+        self._under_way[name] = self._shown.add_task(f"{name}: {doing}", total=None)
+
+    def end(self, name: str, result: str) -> None:
+        from rich.text import Text  # noqa: PLC0415 - as below
+
+        self._shown.remove_task(self._under_way.pop(name))
+        # The terminal breaks long lines itself, so that they can be copied whole.
+        self._shown.console.print(Text.from_ansi(f"{name}: {result}"), soft_wrap=True)
+
+
+class NoSteps:
+    """Shows nothing, for commands that print JSON."""
+
+    def begin(self, name: str, doing: str) -> None: ...
+
+    def end(self, name: str, result: str) -> None: ...
+
+
+@contextmanager
+def steps() -> Generator[Steps]:
+    """Show steps on stdout while the context is open; what is printed meanwhile goes above them."""
+    if not shows_colours(sys.stdout):
+        yield _PlainSteps()
+        return
+    from rich.console import Console  # noqa: PLC0415 - slow to load, and not needed in a pipe
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(file=sys.stdout), transient=True) as shown:
+        yield _MovingSteps(shown)
