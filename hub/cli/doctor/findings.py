@@ -1,14 +1,17 @@
-"""What a check returns: a `Finding`; how a file of the hub is closed to others."""
+"""What a check returns: a `Finding`; what the checks ask of files; texts without secrets."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+
+from hub.config.importing.secrets import SecretVariables, hidden
 
 Level: TypeAlias = Literal["ok", "note", "warning", "problem"]
 LEVELS: Final[tuple[Level, ...]] = ("ok", "note", "warning", "problem")
@@ -105,3 +108,11 @@ def _is_private_group(found: os.stat_result) -> bool:
         return False
     is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
     return is_own and not {*group.gr_mem} - {user.pw_name}
+
+
+def without_secrets(text: str, arguments: Sequence[str]) -> str:
+    """Return a text without what looks like a secret in a server's arguments."""
+    found = hidden("server", {"args": [*arguments]}, SecretVariables({}))[1]
+    for value in sorted((one.value or "" for one in found), key=len, reverse=True):
+        text = text.replace(value, "(hidden)") if value else text
+    return text

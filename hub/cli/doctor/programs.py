@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from hub.cli.check.problems import program_problem
-from hub.cli.doctor.findings import Finding, is_others, is_plain_file, quoted, status
+from hub.cli.doctor.findings import (
+    Finding,
+    is_others,
+    is_plain_file,
+    quoted,
+    status,
+    without_secrets,
+)
 from hub.cli.doctor.installing import NODE_PROGRAMS, how_to_install, how_to_renew_node
 from hub.cli.doctor.scene import LookedAtConfig, Scene
 from hub.config.clients.locations import is_installed
@@ -92,6 +99,7 @@ def _not_there(
     problem = program_problem(spec, for_server(config.roots, spec.ceiling))
     if problem is None:
         return
+    problem = without_secrets(problem, shown.split())
     what, _, fix = problem.partition(": ")[2].partition(". ")
     if os.sep not in shown and " " not in shown:
         suggested = _SUGGESTED.match(fix)

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from structlog.typing import EventDict, WrappedLogger
 
 from hub.app import Setting, running_hub
-from hub.cli.doctor.findings import Finding
-from hub.config.models import HubConfig
+from hub.cli.doctor.findings import Finding, without_secrets
+from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.sessions.services import Services
 from hub.sessions.session import Session
@@ -25,6 +25,7 @@ _PATIENCE: Final = 30.0
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|key|auth|credential")
 _AFTER: Final = re.compile(r" \(the hub's log has [^)]*\)|; it can be started again in [\d.]+ s")
 """What is said in a running hub, and does not hold for a start that is only tried."""
+_MENTIONED: Final = re.compile(r"\$\{(?:env:)?(\w+)")
 _LEAST_SECRET: Final = 6
 """Shorter values are not hidden: they are in many words."""
 
@@ -67,22 +68,27 @@ async def started(config: HubConfig, last_words: LastWords, plan: str) -> list[F
 
 
 def _with_last_words(found: Finding, last_words: LastWords, config: HubConfig) -> Finding:
-    said = last_words.of.get(found.where, "").strip()
-    if found.level == "ok" or not said:
+    if found.level == "ok":
         return found
-    shown = _without_secrets(said, found.where, config)
-    return replace(found, what=f"{found.what}. Its stderr ends: {shown}")
+    said = last_words.of.get(found.where, "").strip()
+    what = f"{found.what}. Its stderr ends: {said}" if said else found.what
+    return replace(found, what=_without_secrets(what, found.where, config))
 
 
 def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     """Return the text without values of the server's variables and of those named as secrets."""
-    own = getattr(config.servers[ServerName(server)], "env", {})
-    values = [*map(str, own.values())]
+    entry = config.servers[ServerName(server)]
+    values, words = list[str](), list[str]()
+    if isinstance(entry, StdioServer):
+        values += entry.env.values()
+        names = [name for text in entry.env.values() for name in _MENTIONED.findall(text)]
+        values += [os.environ.get(name, "") for name in names]
+        words += [*entry.command.split(), *entry.args]
     values += [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _LEAST_SECRET:
             text = text.replace(value, "(hidden)")
-    return text
+    return without_secrets(text, words)
 
 
 async def _start(

@@ -48,14 +48,29 @@ def test_no_server_is_started_unasked(patient: Patient) -> None:
 
 
 def test_no_secret_is_shown(patient: Patient) -> None:
-    patient.change('"mcp-server-git"]', '"mcp-server-git"], env: {API_TOKEN: abcd1234efgh}')
+    patient.change(
+        '"mcp-server-git"]', '"mcp-server-git"], env: {API_TOKEN: abcd1234efgh, KEY: "${PLAIN}"}'
+    )
     patient.config.chmod(0o644)
-    patient.program("uvx", 'echo "cannot use $API_TOKEN" >&2; exit 1')
-    patient.variables |= {"HUB_TOKEN": "hunter2", "http_proxy": "http://user:geheim@proxy:1"}
+    patient.program("uvx", 'echo "cannot use $API_TOKEN, $KEY" >&2; exit 1')
+    patient.variables |= {"PLAIN": "plainvalue", "HUB_TOKEN": "hunter2"}
+    patient.variables |= {"http_proxy": "http://user:geheim@proxy:1"}
     connected = patient.run("--connect", "--config", "hub.yaml").stdout
-    assert "cannot use (hidden)" in connected
+    assert "cannot use (hidden), (hidden)" in connected
     for said in (connected, patient.run().stdout, patient.run("--json").stdout):
-        assert not [one for one in ("hunter2", "abcd1234", "geheim") if one in said]
+        assert not [one for one in ("hunter2", "abcd1234", "geheim", "plainvalue") if one in said]
+
+
+def test_no_secret_in_a_command_line_is_shown(patient: Patient) -> None:
+    patient.change(
+        'command: npx, args: ["-y", "some-server"]', 'command: "npx x --api-key sk-abcdefgh1234"'
+    )
+    patient.change('"mcp-server-git"', '"--token", "hf_abcdefgh1234"')
+    patient.program("uvx", "echo no user has $2 >&2; exit 1")
+    ran = patient.run("--connect", "--config", "hub.yaml")
+    assert "no user has (hidden)" in ran.stdout
+    assert "--api-key" in ran.stdout
+    assert "abcdefgh" not in ran.stdout
 
 
 def test_nothing_is_changed(patient: Patient) -> None:
