@@ -68,7 +68,8 @@ class Known:
     """Say which version is installed; None if there is none."""
     command: Callable[[Packages], list[str]]
     """The driver's command line; the Inspector's own."""
-    transports: tuple[str, ...] = ("stdio", "http")
+    transports: tuple[str, ...] = ("stdio", "attach", "http")
+    """Over stdio to a hub of its own, over stdio to a shared hub, over HTTP."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why the client is not tried with a feature."""
     through: Callable[[Packages, str], list[str]] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -86,11 +87,18 @@ def _hub(pair: Pair, tree: Path) -> Generator[Target]:
             for era in SERVERS
         },
     )
-    if pair.transport == "stdio":
-        yield [ROOTS_HUB, "run", "--config", config]
-    else:
-        with http_hub("--config", config, cwd=tree) as url:
-            yield url
+    match pair.transport:
+        case "stdio":
+            yield [ROOTS_HUB, "run", "--config", config]
+        case "attach":
+            try:
+                yield [ROOTS_HUB, "attach", "--config", config]
+            finally:
+                stop = [ROOTS_HUB, "stop", "--config", config]
+                subprocess.run(stop, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own
+        case _:
+            with http_hub("--config", config, cwd=tree) as url:
+                yield url
 
 
 async def _taken(place: _Place, steps: Sequence[Step]) -> dict[Step, Outcome]:

@@ -70,13 +70,15 @@ def _is_of_names(line: str) -> bool:
     return "/" not in name and not name.startswith("!")
 
 
-def tighter_ceiling(old: Roots, new: Roots, locate: Locate) -> tuple[str, ...]:
+def _tighter_ceiling(
+    old: Roots, new: Roots, deny: Sequence[str], locate: Locate
+) -> tuple[str, ...]:
     """Return the tighter ceiling of two; an empty list is no ceiling."""
     if not old.ceiling:
         # The clients' roots may lie above it.
-        is_safe = all(_denies_as_much(old.deny, path, locate) for path in new.ceiling)
+        is_safe = all(_denies_as_much(deny, path, locate) for path in new.ceiling)
         return new.ceiling if is_safe else ()
-    return _shared_roots(old.ceiling, new.ceiling, old.deny, locate) or old.ceiling
+    return _shared_roots(old.ceiling, new.ceiling, deny, locate) or old.ceiling
 
 
 class _Fallback(Enum):
@@ -100,11 +102,13 @@ class _Fallback(Enum):
 
 def tighter_roots(old: Roots, new: Roots, locate: Locate) -> Roots:
     """Return the tighter of two parts `roots`."""
-    ceiling = tighter_ceiling(old, new, locate)
-    made = tighter_by_key(old, new, "roots").model_copy(update={"ceiling": ceiling})
+    made = tighter_by_key(old, new, "roots")
+    # All restrictions stay, so what is denied can only shrink by the patterns from before.
+    deny = [line for line in old.deny if line in made.deny]
+    made = made.model_copy(update={"ceiling": _tighter_ceiling(old, new, deny, locate)})
     before, after = _Fallback.of(old), _Fallback.of(new)
     if before is after is _Fallback.LISTED:
-        entries = _shared_entries(old, new, locate)
+        entries = _shared_entries(old, new, deny, locate)
         return _granting(made, entries, detect=new.detect and bool(entries))
     # Where no project is found, the one with an empty list grants nothing.
     finds_no_more = before is _Fallback.DETECTED and after is _Fallback.DETECTED_OR_NOTHING
@@ -125,11 +129,13 @@ def _granting(made: Roots, entries: tuple[FallbackRoot, ...], *, detect: bool) -
     return made.model_copy(update={"fallback": entries, "detect": detect})
 
 
-def _shared_entries(old: Roots, new: Roots, locate: Locate) -> tuple[FallbackRoot, ...]:
+def _shared_entries(
+    old: Roots, new: Roots, deny: Sequence[str], locate: Locate
+) -> tuple[FallbackRoot, ...]:
     if old.fallback == new.fallback:
         return new.fallback
     before, after = _by_path(old.fallback), _by_path(new.fallback)
-    paths = _shared_roots([*before], [*after], old.deny, locate)
+    paths = _shared_roots([*before], [*after], deny, locate)
     return tuple(before.get(path) or after[path] for path in paths)
 
 

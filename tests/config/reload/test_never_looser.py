@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -356,6 +356,14 @@ def test_nothing_else_is_looser(change: tuple[Parts, Parts]) -> None:
     assert made.instructions == old.instructions
 
 
+WITHOUT_AN_EXCEPTION: tuple[Parts, Parts] = (
+    {"roots": {"fallback": [], "deny": ["*.txt", "!one.txt"]}, "servers": {}},
+    {"roots": {"fallback": [], "ceiling": ["."]}, "servers": {}},
+)
+"""The exception goes, and with it the reason for which the ceiling would wait."""
+
+
+@example(change=WITHOUT_AN_EXCEPTION)
 @given(change=changes())
 def test_what_waits_and_what_is_taken_over_is_the_whole_change(
     change: tuple[Parts, Parts],
