@@ -19,17 +19,24 @@ _CHUNK = 65536
 
 
 def ask(
-    place: HubPlace, kind: str, version: str, *, until_end: bool = False
+    place: HubPlace,
+    kind: str,
+    version: str,
+    *,
+    until_end: bool = False,
+    patience: float | None = None,
 ) -> Mapping[str, object] | None:
     """Return a hub's answer; None if none is running. `until_end`: return when the hub has ended.
 
+    `patience`: seconds for connecting and for each part of the answer.
+
     Raises: NotAttachedError if it does not answer.
     """
-    connection = connected(place)
+    connection = connected(place) if patience is None else connected(place, patience)
     if connection is None:
         return None
     try:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(PATIENCE if patience is None else patience)
         connection.sendall(hello(kind, place.secret(), version, pid=os.getpid()))
         return _answer(connection, until_end=until_end)
     except (OSError, FrameError) as exc:

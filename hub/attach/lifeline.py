@@ -78,7 +78,7 @@ def _is_unix_stream(number: int) -> bool:
         same.close()
 
 
-def connected(place: HubPlace) -> _socket.socket | None:
+def connected(place: HubPlace, patience: float = PATIENCE) -> _socket.socket | None:
     """Return a connection to the hub; None if none is running.
 
     Raises: NotAttachedError if another user's process listens there, or none can be made.
@@ -88,7 +88,7 @@ def connected(place: HubPlace) -> _socket.socket | None:
     except OSError as exc:
         raise NotAttachedError(f"no socket: {exc.strerror}") from exc
     try:
-        made.settimeout(PATIENCE)
+        made.settimeout(patience)
         made.connect(place.address)
         _must_be_ours(made)
     except (FileNotFoundError, ConnectionRefusedError):

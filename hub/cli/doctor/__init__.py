@@ -1,11 +1,17 @@
-"""`roots-hub doctor`: what is wrong on this machine, each with the command that mends it.
+"""`roots-hub doctor`: what is wrong on this machine, each with the command or edit that mends it.
 
-Looks at the config, the programs that it names, the clients that have the hub, and the hub's own
-directories. Changes nothing, and starts nothing but `node --version`, and with `--connect` the
-servers. A `Finding` is a problem (exit code 1) or a warning. What is fine is not told.
+Nothing is changed and nothing is asked over the network. No server is started, unless the user says
+`--connect` and names the config. Other programs (`node --version`) get one second. No value of a
+variable and no token is shown. A check that fails itself is a finding as well: the others go on.
+
+Main types: `Finding` (one thing that is wrong or worth knowing), `Scene` (what the checks look at).
 
 Read in this order:
-- `command`: the subcommand, its table and its JSON;
-- `findings`: what a finding is;
-- `config_checks`, `client_checks`, `machine_checks`, `server_checks`: what is looked at.
+- `findings`, `scene`: the two types; `command`: the subcommand, its checks in their order;
+- `surroundings` (versions, limits, locale, proxies, confinement), `places` (directories, caches,
+  disk), `running_hubs`;
+- `programs` (PATH, Node) with `installing`: how to get what is missing;
+- `clients`: their configs; `config_files`: whether configs load, and their modes;
+- `settings` (folders, audit file, port) and `tokens`: what is wrong with a config that loads;
+- `starting`: `--connect`; `show`: the table.
 """

@@ -1,85 +1,151 @@
-"""The subcommand `doctor`: runs all checks, and shows what they found."""
+"""The subcommand `doctor`: runs all checks, and prints what they found."""
 
 from __future__ import annotations
 
-import json
 import os
-import time
+import shutil
+import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
 
-import msgspec
+import structlog
+from msgspec.structs import replace
 
-from hub.app import this_machine
-from hub.cli.doctor.client_checks import HubEntry, client_findings
-from hub.cli.doctor.config_checks import config_findings, configured_programs
-from hub.cli.doctor.findings import Finding
-from hub.cli.doctor.machine_checks import machine_findings
-from hub.cli.doctor.server_checks import server_findings
-from hub.cli.options import Subparsers, add_config_option
-from hub.config.installing.record import install_record
+from hub.cli.doctor import (
+    clients,
+    config_files,
+    places,
+    programs,
+    settings,
+    surroundings,
+    tokens,
+)
+from hub.cli.doctor.findings import Finding, is_plain_file
+from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
+from hub.cli.doctor.show import as_json, as_table
+from hub.cli.doctor.starting import LastWords, started
+from hub.cli.options import Subparsers, add_config_option, run_loop
 from hub.config.load import config_source
-from hub.config.trust import FOUND, found_in
-from hub.legible import on_one_line
+from hub.config.trust import FOUND
+from hub.errors import HubError, UsageError
+
+_Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
+_CHECKS: Final[tuple[_Check, ...]] = (
+    surroundings.versions,
+    surroundings.locale,
+    surroundings.open_files,
+    surroundings.clock,
+    surroundings.proxies,
+    surroundings.confinement,
+    places.home,
+    places.barred,
+    places.directories,
+    places.records,
+    places.room,
+    places.catalogs,
+    places.caches_of_runners,
+    config_files.configs,
+    config_files.modes,
+    programs.programs,
+    programs.node_version,
+    programs.gui_path,
+    settings.variables,
+    settings.folders,
+    settings.audit_file,
+    settings.port,
+    tokens.own_token,
+    tokens.expired,
+    clients.clients,
+)
 
 
 def register(subparsers: Subparsers) -> None:
     """Add the subcommand `doctor`."""
-    parser = subparsers.add_parser(
+    doctor = subparsers.add_parser(
         "doctor",
         help="find what is wrong here, and say what mends it",
-        description="Look at the config, the programs it names, the clients that have the hub, "
-        "and the hub's directories. Nothing is changed. Exit code 1: there is a problem.",
+        description="Look for what keeps the hub, its servers and its clients from working. "
+        "Nothing is changed, and no server is started without --connect. Exit code 1: there is "
+        "a problem.",
     )
-    add_config_option(parser)
-    parser.add_argument("--connect", action="store_true", help="start each server as well")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(perform=_doctor, usual_log_level="error")
+    add_config_option(doctor)
+    doctor.add_argument(
+        "--connect", action="store_true", help="start each server, too, for at most 30 s"
+    )
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(perform=_doctor, usual_log_level="error")
 
 
 def _doctor(options: Namespace) -> int:
-    machine = this_machine(os.environ)
-    entries, found = client_findings(install_record(machine))
-    paths = _configs(options, entries)
-    if not paths:
-        what = "there is no hub.yaml here, and no client has the hub"
-        found.append(Finding("config", what, "roots-hub init, or roots-hub import"))
-    configs = [config_findings(path, time.time()) for path in paths]
-    found += [one for _, more in configs for one in more]
-    loaded = [config for config, _ in configs if config is not None]
-    found += machine_findings(machine, configured_programs(loaded))
+    named = config_source(options.config, os.environ)
+    if options.connect and named is None:
+        # A hub.yaml that only lies here may be anybody's: its commands are not run.
+        raise UsageError("--connect: no config is named", "Name one that you trust by --config.")
+    last_words = LastWords()
+    structlog.configure(processors=[last_words])
+    scene = _scene(named)
+    findings = [*scene.found]
+    for check in _checks():
+        findings += _of(check, scene)
     if options.connect:
-        usable = [path for path, (config, _) in zip(paths, configs, strict=True) if config]
-        found += [one for path in usable for one in server_findings(path)]
-    found.sort(key=lambda one: one.level)
-    problems = sum(one.level == "problem" for one in found)
+        findings += _connected(scene, last_words)
     if options.json:
-        print(json.dumps(msgspec.to_builtins(found), indent=2))
+        print(as_json(findings))
     else:
-        print("\n".join(_shown(found, paths, entries, problems)))
-    return 1 if problems else 0
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(as_table(findings, width=width)))
+    return 1 if any(one.level == "problem" for one in findings) else 0
 
 
-def _configs(options: Namespace, entries: Iterable[HubEntry]) -> list[Path]:
-    """Return the config that is named, or the one here and those of the clients' hubs."""
-    source = config_source(options.config, os.environ)
-    if source is not None and not source.lstrip().startswith("{"):
-        return [Path.cwd() / source]
-    found = [Path.cwd() / FOUND] if found_in(Path.cwd()) else []
-    found += [one.config for one in entries if one.config is not None and one.config.exists()]
-    return list(dict.fromkeys(path.absolute() for path in found))
+def _checks() -> Iterator[_Check]:
+    yield from _CHECKS
+    if sys.platform != "win32":
+        from hub.cli.doctor.running_hubs import running_hubs  # noqa: PLC0415 - not on Windows
+
+        yield running_hubs
 
 
-def _shown(
-    found: Sequence[Finding], paths: Sequence[Path], entries: Sequence[HubEntry], problems: int
-) -> list[str]:
-    lines: list[str] = []
-    for one in found:
-        lines += [f"{one.level}: {one.area}: {on_one_line(one.what)}", f"  {on_one_line(one.fix)}"]
-    clients = ", ".join(dict.fromkeys(one.file.client for one in entries)) or "none"
-    configs = ", ".join(map(str, paths)) or "none"
-    lines.append(on_one_line(f"Looked at: config {configs}; clients with the hub: {clients}."))
-    count = "1 problem" if problems == 1 else f"{problems} problems"
-    lines.append(f"{count}." if problems else "No problem was found.")
-    return lines
+def _scene(named: str | None) -> Scene:
+    """Return what is looked at: the named config, else the one here and those of clients' hubs."""
+    scene = surroundings_now()
+    entries, found = clients.hub_entries(scene.place)
+    sources = [named] if named else []
+    if not sources and is_plain_file(scene.directory / FOUND):
+        sources = [FOUND]
+    configs = [looked_at(one, scene) for one in sources]
+    if named is None:
+        known = {one.path for one in configs}
+        more = dict.fromkeys(one.config for one in entries if one.config is not None)
+        configs += [
+            looked_at(str(path), scene)
+            for path in more
+            if path not in known and is_plain_file(path)
+        ]
+    return replace(scene, configs=configs, entries=entries, found=found)
+
+
+def _connected(scene: Scene, last_words: LastWords) -> list[Finding]:
+    found: list[Finding] = []
+    for one in scene.configs:
+        if one.config is None:
+            continue
+        plan = f"{scene.hub} plan{one.option}"
+        try:
+            found += run_loop(started, one.config, last_words, plan)
+        except HubError as exc:
+            fix = f"{scene.hub} check --connect{one.option}"
+            found.append(Finding("problem", "start", "the hub", str(exc), fix))
+    return found
+
+
+def _of(check: _Check, scene: Scene) -> Iterator[Finding]:
+    """Yield what a check finds. One that fails is a finding too, and the others go on."""
+    try:
+        yield from check(scene)
+    except HubError as exc:
+        where, _, what = str(exc).partition("\n")
+        yield Finding("problem", check.__name__, where, what or where, f"{scene.hub} check")
+    except (OSError, ValueError, RuntimeError) as exc:
+        what = f"could not be looked at: {getattr(exc, 'strerror', None) or type(exc).__name__}"
+        yield Finding("warning", "doctor", check.__name__, what)

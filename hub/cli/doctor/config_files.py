@@ -1,0 +1,133 @@
+"""The configs' files: whether they load, who may write them, and who may read secrets in them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from hub.cli.doctor.findings import (
+    OTHERS_READ,
+    OTHERS_WRITE,
+    Finding,
+    barred_by,
+    is_directory,
+    is_others,
+    open_to,
+    quoted,
+    status,
+    take_over,
+)
+from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.config.clients.entries import read_entry
+from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
+from hub.config.source.documents import read
+from hub.errors import ConfigError, Fault
+
+_UNSET = re.compile(r"the (?:variable|input) (\w+) (?:is not set|has no value)")
+_SECTIONS = ("servers", "mcpServers", "mcp_servers", "context_servers", "extensions")
+
+
+def configs(scene: Scene) -> Iterator[Finding]:
+    """Yield the mistakes for which configs do not load, and the servers that are left out."""
+    for one in scene.configs:
+        for fault in one.faults:
+            yield _fault(fault, one, scene, "config")
+        for left in one.left_out:
+            for fault in left.faults:
+                found = _fault(fault, one, scene, "servers")
+                what = f"{left.name} is left out: {found.what}"
+                yield Finding(found.level, "servers", found.where, what, found.fix)
+        if one.config is not None:
+            count = len(one.specs)
+            what = f"loads, with {count} server{'' if count == 1 else 's'}"
+            yield Finding("ok", "config", one.name, what)
+    if not scene.configs and not scene.entries:
+        what = "there is no hub.yaml in this directory, and no client has the hub"
+        yield Finding("note", "config", str(scene.directory), what, f"{scene.hub} init")
+
+
+def _fault(fault: Fault, config: LookedAtConfig, scene: Scene, about: str) -> Finding:
+    """Return a mistake as a finding."""
+    where, _, what = fault.where.partition(": ")
+    unset = _UNSET.search(fault.where)
+    fix = f"In {config.name}: {fault.fix} Then: {scene.hub} check{config.option}"
+    if unset:
+        fix = f"export {unset[1]}='...'"
+    elif config.path is not None and not os.access(config.path, os.R_OK):
+        fix = _readable(config.path, scene)
+    return Finding("problem", about, where, what or where, fix)
+
+
+def _readable(path: Path, scene: Scene) -> str:
+    """Return the command that makes a config that can be read of a file that cannot."""
+    above, found = barred_by(path), status(path)
+    other = "Name a config of your own: --config FILE."
+    if above is not None:
+        is_own = (seen := status(above)) is not None and not is_others(seen)
+        return f"chmod u+rwx {quoted(above)}" if is_own else take_over(above) or other
+    if found is None and path.is_symlink():
+        return f"rm {quoted(path)} && {scene.hub} init --yes --output {quoted(path)}"
+    if found is None:
+        made = f"mkdir -p {quoted(path.parent)} && " if not is_directory(path.parent) else ""
+        return f"{made}{scene.hub} init --yes --output {quoted(path)}"
+    if is_others(found):
+        return take_over(path) or other
+    return f"chmod u+r {quoted(path)}"
+
+
+def modes(scene: Scene) -> Iterator[Finding]:
+    """Yield the configs that other users may write, or that have secrets which they may read."""
+    for one in scene.configs:
+        found = None if one.path is None else status(one.path)
+        if one.path is None or found is None:
+            continue
+        where = one.name
+        if is_others(found) and found.st_uid != 0:
+            what = "belongs to another user, and it names commands that run as you"
+            copy = f"cp {quoted(one.path)} hub.yaml && {scene.hub} doctor --config hub.yaml"
+            yield Finding("problem", "config", where, what, take_over(one.path) or copy)
+        elif open_to(found, OTHERS_WRITE):
+            what = "other users may write it, and it names commands that run as you"
+            yield Finding("problem", "config", where, what, f"chmod go-w {quoted(one.path)}")
+        if open_to(found, OTHERS_READ) and _has_secrets(one, scene):
+            what = "has a secret in it, and other users may read it"
+            yield Finding("warning", "config", where, what, f"chmod 600 {quoted(one.path)}")
+
+
+def raw_servers(config: LookedAtConfig, scene: Scene) -> dict[str, dict[str, Any]]:
+    """Return the servers of a config as they are written; empty if it cannot be parsed."""
+    try:
+        raw: dict[str, Any] = read(config.source, scene.directory).raw
+    except ConfigError:
+        return {}
+    for section in _SECTIONS:
+        found = raw.get(section)
+        if isinstance(found, dict):
+            entries = cast("dict[str, object]", found).items()
+            return {
+                name: cast("dict[str, Any]", one) for name, one in entries if isinstance(one, dict)
+            }
+    return {}
+
+
+def _has_secrets(config: LookedAtConfig, scene: Scene) -> bool:
+    for name, raw in raw_servers(config, scene).items():
+        server = read_entry(raw).server
+        if any(one.value is not None for one in hidden(name, server, SecretVariables({}))[1]):
+            return True
+    own = None if config.config is None else config.config.listen.token
+    written = _written_token(config, scene) if own is not None else ""
+    return bool(written) and looks_secret(written, "token")
+
+
+def _written_token(config: LookedAtConfig, scene: Scene) -> str:
+    try:
+        listen: object = read(config.source, scene.directory).raw.get("listen")
+    except ConfigError:
+        return ""
+    if not isinstance(listen, dict):
+        return ""
+    return str(cast("dict[str, Any]", listen).get("token", ""))

@@ -1,0 +1,245 @@
+"""Directories: home, the hub's own and what is in them, the caches of npm and uv; the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from hub.app import this_machine
+from hub.attach.runtime_directory import runtime_paths
+from hub.cli.doctor.findings import (
+    OTHERS,
+    OTHERS_WRITE,
+    Finding,
+    barred_by,
+    is_directory,
+    is_others,
+    is_plain_file,
+    quoted,
+    reason,
+    status,
+    take_over,
+)
+from hub.cli.doctor.scene import Scene, users_home
+from hub.config.clients.locations import CLIENTS, client_files
+from hub.config.own_files import catalog_directory, own_directories
+from hub.system.cache_files import UnfitEntryError
+
+_LEAST_ROOM: Final = 100 * 1024 * 1024
+_MOST_ENTRIES: Final = 512
+_INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "simple-v16")
+"""What npm and uv keep in their caches, and `sudo npm` leaves to root."""
+
+
+def home(scene: Scene) -> Iterator[Finding]:
+    """Yield what is wrong with the home directory and the runtime directory."""
+    if scene.home is None:
+        known = users_home()
+        fix = f"export HOME={quoted(known)}" if known else _new_home()
+        yield Finding("problem", "places", "HOME", "is not set, or no absolute path", fix)
+    elif not is_directory(scene.home):
+        what = "HOME names it, but there is no such directory"
+        yield Finding("problem", "places", str(scene.home), what, f"mkdir -p {quoted(scene.home)}")
+    elif os.access(scene.home, os.X_OK) and not os.access(scene.home, os.W_OK):
+        fix = f"chmod u+rwx {quoted(scene.home)}"
+        yield Finding("warning", "places", str(scene.home), "your home may not be written", fix)
+    runtime = scene.environment.get("XDG_RUNTIME_DIR", "")
+    if runtime and not (runtime.startswith("/") and is_directory(Path(runtime))):
+        what = "XDG_RUNTIME_DIR names it, but there is no such directory"
+        yield Finding("warning", "places", runtime, what, "unset XDG_RUNTIME_DIR")
+
+
+def barred(scene: Scene) -> Iterator[Finding]:
+    """Yield the directories that the user may not look into, and that the hub must."""
+    wanted = [file.path for name in CLIENTS for file in client_files(name, scene.place)]
+    wanted += map(Path, own_directories(this_machine(os.environ)))
+    if scene.home is not None:
+        wanted += [scene.home / name for name in (".cache/x", ".local/state/x", ".npm/x")]
+    for place in dict.fromkeys(map(barred_by, wanted)):
+        found = None if place is None else status(place)
+        if place is not None and found is not None:
+            fix = take_over(place) if is_others(found) else f"chmod u+rwx {quoted(place)}"
+            if fix is None:
+                continue  # it is another user's on purpose
+            what = "you may not look into it: what is in it was not looked at"
+            yield Finding("problem", "places", str(place), what, fix)
+
+
+def _new_home() -> str:
+    return 'mkdir -p "/tmp/home-$(id -u)" && export HOME="/tmp/home-$(id -u)"'
+
+
+def directories(scene: Scene) -> Iterator[Finding]:
+    """Yield what is wrong with the hub's state, cache and runtime directories."""
+    machine, runtime = this_machine(os.environ), runtime_paths(os.environ)
+    wanted: dict[Path, tuple[int, bool]] = {}
+    if scene.home is not None:
+        for name in (".local", ".local/state", ".cache"):
+            wanted[scene.home / name] = (0, True)
+    for place in map(Path, own_directories(machine)):
+        is_runtime = str(place) in runtime
+        if is_runtime and place.parent.name.startswith("roots-hub"):
+            wanted[place.parent] = (OTHERS, False)
+        wanted[place] = (OTHERS, False) if is_runtime else (OTHERS_WRITE, True)
+    lists = catalog_directory(machine)
+    if lists is not None:
+        wanted |= {lists.parent: (OTHERS_WRITE, True), lists: (OTHERS_WRITE, False)}
+    for place, (others, may_be_link) in wanted.items():
+        found = _wrong_with(place, others, may_be_link=may_be_link)
+        if found is not None:
+            what, fix = found
+            used = f"{what}: the hub does not use it"
+            yield Finding("problem", "places", str(place), used, fix)
+
+
+def records(_scene: Scene) -> Iterator[Finding]:
+    """Yield the files in the state directory that are broken, or that others may use."""
+    for place in own_directories(this_machine(os.environ))[:1]:
+        try:
+            files = sorted(Path(place).iterdir())
+        except OSError:
+            continue  # said by `directories`
+        for file in files[:_MOST_ENTRIES]:
+            yield from _record(file)
+
+
+def _record(file: Path) -> Iterator[Finding]:
+    about, where = "records", str(file)
+    aside = f"mv {quoted(file)} {quoted(f'{file}.old')}"
+    own = take_over(file) or f"rm -f {quoted(file)}"
+    try:
+        found = file.lstat()
+        if is_others(found):
+            yield Finding("problem", about, where, "belongs to another user", own)
+        elif stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS_WRITE:
+            what = "other users may write it, so the hub ignores it"
+            yield Finding("problem", about, where, what, f"chmod 600 {quoted(file)}")
+        elif file.suffix == ".json":
+            if not is_plain_file(file):
+                what = "is no plain file: the hub takes it for empty"
+                yield Finding("warning", about, where, what, aside)
+            elif not isinstance(json.loads(file.read_bytes()), dict):
+                raise ValueError  # noqa: TRY301 - as for a text that is no JSON
+    except OSError as exc:
+        fix = f"chmod 600 {quoted(file)}"
+        yield Finding("problem", about, where, f"cannot be read: {reason(exc)}", fix)
+    except (ValueError, RecursionError):
+        what = "is damaged: the hub takes it for empty, and forgets what was in it"
+        yield Finding("warning", about, where, what, f"rm {quoted(file)}")
+
+
+def room(scene: Scene) -> Iterator[Finding]:
+    """Yield a temporary directory that cannot be used, and disks that are nearly full."""
+    temporary = Path(scene.environment.get("TMPDIR") or "/tmp")  # noqa: S108 - only looked at
+    if not is_directory(temporary):
+        what = "TMPDIR names it, but there is no such directory"
+        yield Finding("problem", "disk", str(temporary), what, f"mkdir -p {quoted(temporary)}")
+    elif not os.access(temporary, os.W_OK | os.X_OK):
+        what = "temporary files cannot be written there"
+        fix = "unset TMPDIR" if scene.environment.get("TMPDIR") else "sudo chmod 1777 /tmp"
+        yield Finding("problem", "disk", str(temporary), what, fix)
+    for place in filter(None, (scene.home, temporary)):
+        free = shutil.disk_usage(place).free if is_directory(place) else _LEAST_ROOM
+        if free < _LEAST_ROOM:
+            what = f"only {free // 2**20} MB are free on its disk"
+            fix = f"{shlex.join(['du', '-xh', '-d1', str(place)])} shows what is large: remove some"
+            yield Finding("warning", "disk", str(place), what, fix)
+
+
+def catalogs(_scene: Scene) -> Iterator[Finding]:
+    """Yield the cached lists of servers that the hub cannot use."""
+    from hub.children.known.entries import decoded_entry  # noqa: PLC0415 - loads the catalog
+    from hub.system.cache_files import CacheFiles  # noqa: PLC0415 - with it
+
+    place = catalog_directory(this_machine(os.environ))
+    try:
+        names = [] if place is None else sorted(one.name for one in place.iterdir())
+    except OSError:
+        return
+    files = CacheFiles(place)
+    for name in names[:_MOST_ENTRIES]:
+        if place is None or name.startswith("."):
+            continue
+        try:
+            decoded_entry(name, files.read(name) or b"")
+        except UnfitEntryError as exc:
+            what = f"a cached list that the hub ignores: {exc}"
+            fix = f"rm -r {quoted(place / name)}"
+            yield Finding("warning", "caches", str(place / name), what, fix)
+
+
+def caches_of_runners(scene: Scene) -> Iterator[Finding]:
+    """Yield what is wrong with the caches."""
+    for name, variable, place in _caches(scene):
+        for one in (place, *(place / inner for inner in _INSIDE)):
+            found = _wrong_with(one)
+            if found is not None:
+                what, fix = found
+                fix = f"unset {variable}" if fix.startswith("sudo mv ") else fix
+                what = f"{what}: {name} can install no server"
+                yield Finding("problem", "caches", str(one), what, fix)
+                break
+
+
+def _caches(scene: Scene) -> Iterator[tuple[str, str, Path]]:
+    """Yield each cache with its owner's name, and the variable that it is named by."""
+    known, home = scene.environment, scene.home
+    for name, variables, usual in (
+        ("npm", ("npm_config_cache", "NPM_CONFIG_CACHE"), ".npm"),
+        ("uv", ("UV_CACHE_DIR",), ".cache/uv"),
+    ):
+        variable = next((one for one in variables if known.get(one)), None)
+        base = known.get("XDG_CACHE_HOME")
+        if variable is not None:
+            yield name, variable, Path(known[variable])
+        elif name == "uv" and base:
+            yield name, "XDG_CACHE_HOME", Path(base, "uv")
+        elif home is not None:
+            yield name, variables[0], home / usual
+
+
+def _wrong_with(
+    place: Path, others: int = 0, *, may_be_link: bool = True
+) -> tuple[str, str] | None:
+    """Return what is wrong with a directory, and the command that mends it; None if nothing is.
+
+    It need not be there. `others`: the bits of its mode that must not be set.
+    """
+    try:
+        link = place.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # the one above is told where it is looked at
+    except (OSError, ValueError) as exc:
+        if barred_by(place) is not None:
+            return None  # told by `barred`
+        why = reason(exc) if isinstance(exc, OSError) else "no name of a file"
+        return f"cannot be looked at: {why}", f"chmod u+rwx {quoted(place.parent)}"
+    found = status(place)
+    if found is None:
+        return "is a link to nothing, but a directory is needed there", f"rm {quoted(place)}"
+    is_link = stat.S_ISLNK(link.st_mode)
+    if not stat.S_ISDIR(found.st_mode) or (is_link and not may_be_link):
+        what = "is a link or no directory, but a directory is needed there"
+        return what, f"mv {quoted(place)} {quoted(f'{place}.old')}"
+    return _wrong_access(place, found, others)
+
+
+def _wrong_access(place: Path, found: os.stat_result, others: int) -> tuple[str, str] | None:
+    is_usable = os.access(place, os.R_OK | os.W_OK | os.X_OK)
+    if is_others(found):
+        if is_usable and not others:
+            return None
+        aside = f"sudo mv {quoted(place)} {quoted(f'{place}.old')}"
+        return "belongs to another user", take_over(place, all_in_it=True) or aside
+    if found.st_mode & others:
+        mode = stat.S_IMODE(found.st_mode)
+        return f"other users have access to it (mode {mode:o})", f"chmod 700 {quoted(place)}"
+    if not is_usable or ~found.st_mode & stat.S_IRWXU:
+        return "may not be read and written by you", f"chmod u+rwx {quoted(place)}"
+    return None

@@ -1,0 +1,236 @@
+"""Programs that servers are started with: on the PATH or not, on that of GUI programs, how old."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from hub.cli.check.problems import program_problem
+from hub.cli.doctor.findings import (
+    Finding,
+    is_others,
+    is_plain_file,
+    quoted,
+    status,
+    without_secrets,
+)
+from hub.cli.doctor.installing import NODE_PROGRAMS, how_to_install, how_to_renew_node
+from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.config.clients.locations import is_installed
+from hub.errors import HubError
+from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.roots.effective import for_server
+from hub.specs import ServerSpec
+
+_LEAST_NODE, _USUAL_NODE = 18, 20
+"""The MCP SDK for TypeScript needs Node 18 in its version 1, and 20 in its version 2."""
+_GUI_PATHS: Final = {
+    "darwin": "/usr/bin:/bin:/usr/sbin:/sbin",
+    "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+_GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", "goose")
+_ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
+_INTERPRETER: Final = re.compile(rb"#!\s*(/\S+)")
+_SUGGESTED: Final = re.compile(r"Did you mean (.+)\?$")
+_HEAD: Final = 256
+_RUNNABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+def programs(scene: Scene) -> Iterator[Finding]:
+    """Yield what is wrong with the programs of the servers; without any, of `npx` and `uvx`."""
+    told: set[str] = set()
+    for config, spec in scene.specs():
+        launch = _launch(spec, config, scene.environment)
+        if launch is not None:
+            for found in _program(config, spec, launch, scene):
+                if found.where not in told:
+                    yield found
+                told.add(found.where)
+    if any(config.config is not None for config in scene.configs):
+        return
+    for name in ("npx", "uvx"):
+        if scene.which(name) is None:
+            what = "is not on the PATH; many servers are started with it"
+            yield Finding("note", "programs", name, what, how_to_install(name, scene))
+
+
+def _launch(
+    spec: ServerSpec, config: LookedAtConfig, environment: Mapping[str, str]
+) -> LaunchPlan | None:
+    if not isinstance(spec.target, LaunchTemplate) or config.roots is None:
+        return None
+    roots = for_server(config.roots, spec.ceiling).roots
+    return plan(spec.target, roots, environment, directories=spec.directories)
+
+
+def _path_of(spec: ServerSpec, launch: LaunchPlan, scene: Scene) -> str:
+    return dict(launch.env).get("PATH") or spec.inherits.get("PATH") or scene.path
+
+
+def _program(
+    config: LookedAtConfig, spec: ServerSpec, launch: LaunchPlan, scene: Scene
+) -> Iterator[Finding]:
+    name, path = launch.argv[0], _path_of(spec, launch, scene)
+    at = scene.which(name, path)
+    if at is None:
+        yield from _not_there(config, spec, launch, scene)
+        return
+    if Path(name).name == "npx" and scene.which("node", path) is None:
+        what = "is not on the PATH, and npx needs it"
+        yield Finding("problem", "programs", "node", what, how_to_install("node", scene))
+    else:
+        yield from _interpreter(at, path, scene)
+
+
+def _not_there(
+    config: LookedAtConfig, spec: ServerSpec, launch: LaunchPlan, scene: Scene
+) -> Iterator[Finding]:
+    shown, key = launch.shown[0], f"servers.{spec.name}.command"
+    there = _not_runnable(Path(launch.cwd or scene.directory, launch.argv[0]))
+    if os.sep in launch.argv[0] and there is not None:
+        yield Finding("problem", "programs", f"{config.name}: {key}", *there)
+        return
+    assert config.roots is not None  # noqa: S101 - or there would be no plan
+    problem = program_problem(spec, for_server(config.roots, spec.ceiling))
+    if problem is None:
+        return
+    problem = without_secrets(problem, shown.split())
+    what, _, fix = problem.partition(": ")[2].partition(". ")
+    if os.sep not in shown and " " not in shown:
+        suggested = _SUGGESTED.match(fix)
+        if suggested is None:
+            what = f"is not on the PATH, and {spec.name} is started with it"
+            fix = how_to_install(shown, scene, config, key)
+            yield Finding("problem", "programs", shown, what, fix)
+            return
+        fix = config.set_fix(key, suggested[1])
+    elif fix.startswith("Write "):
+        fix = f"In {config.name}, below {spec.name}: {fix}"
+    else:
+        fix = _found_again(Path(shown), scene, config, key)
+    yield Finding("problem", "programs", f"{config.name}: {key}", what, fix)
+
+
+def _found_again(lost: Path, scene: Scene, config: LookedAtConfig, key: str) -> str:
+    """Return what to do about a path with no program: its name may be on the PATH."""
+    here = scene.which(lost.name)
+    return config.set_fix(key, here) if here else how_to_install(lost.name, scene, config, key)
+
+
+def _not_runnable(program: Path) -> tuple[str, str] | None:
+    """Return why a file that is there cannot be run, and what to do."""
+    found = status(program)
+    if found is None or not stat.S_ISREG(found.st_mode) or os.access(program, os.X_OK):
+        return None
+    sudo = "sudo " if is_others(found) else ""
+    return f"{program} is there, but may not be run", f"{sudo}chmod a+rx {quoted(program)}"
+
+
+def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
+    """Yield that a script's own program is not there, as after an update that removed it."""
+    if not is_plain_file(Path(program)):
+        return
+    try:
+        with Path(program).open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return
+    name = Path(program).name
+    if named := _ENV_PROGRAM.match(head):
+        wanted = named[1].decode()
+        if scene.which(wanted, path) is None:
+            what = f"is not on the PATH, and {name} needs it"
+            yield Finding("problem", "programs", wanted, what, how_to_install(wanted, scene))
+    elif (named := _INTERPRETER.match(head)) and sys.platform != "win32":
+        wanted = named[1].decode(errors="replace")
+        if status(Path(wanted)) is None:
+            what = f"does not start: its first line names {wanted}, which is not there"
+            fix = f"rm {quoted(program)} && {how_to_install(name, scene)}"
+            yield Finding("problem", "programs", program, what, fix)
+
+
+def node_version(scene: Scene) -> Iterator[Finding]:
+    """Yield whether Node is too old for the servers that `npx` starts today."""
+    used = any(
+        isinstance(spec.target, LaunchTemplate)
+        and Path(spec.target.command.fill(lambda _: "", ())).name in NODE_PROGRAMS
+        for _, spec in scene.specs()
+    )
+    node = scene.which("node")
+    if node is None or (not used and any(config.config for config in scene.configs)):
+        return
+    said = scene.answer(node, ["--version"])
+    found = re.match(r"v(\d+)\.[\w.-]{1,20}$", said or "")
+    fix = how_to_renew_node(scene)
+    if found is None:
+        what = "does not tell its version: `node --version` fails, or takes over a second"
+        yield Finding("problem" if used else "warning", "node", node, what, fix)
+        return
+    version = found[0][1:]
+    if int(found[1]) < _LEAST_NODE:
+        what = f"is Node {version}: MCP servers in JavaScript need {_LEAST_NODE} or newer"
+        yield Finding("problem" if used else "warning", "node", node, what, fix)
+    elif int(found[1]) < _USUAL_NODE:
+        what = f"is Node {version}: newer MCP servers need {_USUAL_NODE}"
+        yield Finding("note", "node", node, what, fix)
+    else:
+        yield Finding("ok", "node", node, f"is Node {version}")
+
+
+def gui_path(scene: Scene) -> Iterator[Finding]:
+    """Yield the programs that only the shell's PATH has, not that of programs with a window."""
+    known = _path_of_gui(scene)
+    if known is None:
+        return
+    for config, spec in scene.specs():
+        try:
+            launch = _launch(spec, config, {**scene.environment, "PATH": known})
+        except HubError:
+            continue
+        if launch is None or scene.which(launch.argv[0]) is None:
+            continue
+        path = dict(launch.env).get("PATH", known)
+        wanted = [launch.argv[0]]
+        wanted += ["node"] if Path(wanted[0]).name in NODE_PROGRAMS else []
+        lost = [at for name in wanted if not scene.which(name, path) and (at := scene.which(name))]
+        if lost:
+            level = "warning" if _has_gui_client(scene) else "note"
+            what = f"{lost[0]} is on your shell's PATH only: clients that the desktop starts "
+            what += "do not find it"
+            fix = _gui_fix(config, spec, str(Path(lost[0]).parent))
+            yield Finding(level, "GUI path", f"servers.{spec.name}", what, fix)
+
+
+def _has_gui_client(scene: Scene) -> bool:
+    try:
+        return any(is_installed(name, scene.place) for name in _GUI_CLIENTS)
+    except OSError:
+        return False
+
+
+def _gui_fix(config: LookedAtConfig, spec: ServerSpec, directory: str) -> str:
+    value = f'"PATH": "{directory}:${{PATH}}"'
+    if config.path is None or config.path.suffix in {".json", ".jsonc"}:
+        return f'In {config.name}, give {spec.name} the key `"env": {{{value}}}`.'
+    return f"In {config.name}, below servers.{spec.name}, write `env: {{{value}}}`."
+
+
+def _path_of_gui(scene: Scene) -> str | None:
+    """Return the PATH of programs that the desktop starts; None if it is not known."""
+    if scene.platform == "darwin":
+        return scene.answer("/bin/launchctl", ["getenv", "PATH"]) or _GUI_PATHS["darwin"]
+    systemctl = scene.which("systemctl")
+    said = scene.answer(systemctl, ["--user", "show-environment"]) if systemctl else None
+    for line in (said or "").splitlines():
+        if line.startswith("PATH="):
+            return line.removeprefix("PATH=")
+    usual = _GUI_PATHS.get(scene.platform)
+    if usual is None or scene.home is None:
+        return usual
+    # The profile of most systems adds these two, and graphical sessions read it.
+    return f"{usual}:{scene.home}/.local/bin:{scene.home}/bin:/snap/bin"

@@ -1,0 +1,118 @@
+"""Hubs of this user: sockets left behind, hubs that hang, that are old, or that wait for a word."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from hub import __version__
+from hub.attach.inquiry import ask
+from hub.attach.lifeline import NotAttachedError, connected
+from hub.attach.peers import peer_of
+from hub.attach.runtime_directory import (
+    HubPlace,
+    RuntimeDirectory,
+    UnsafeDirectoryError,
+    runtime_paths,
+)
+from hub.cli.doctor.findings import OTHERS, Finding, quoted, status
+from hub.cli.doctor.scene import Scene
+from hub.values import JsonObject, object_or_empty
+
+_PATIENCE: Final = 1.0
+"""Seconds for an answer: a hub that is well needs a few milliseconds."""
+
+
+def running_hubs(scene: Scene) -> Iterator[Finding]:
+    """Yield what is wrong with the hubs in the user's runtime directories."""
+    for path in runtime_paths(os.environ):
+        try:
+            directory = RuntimeDirectory.at(path)
+        except UnsafeDirectoryError:
+            continue  # not there; or said by `places.directories`
+        try:
+            for name in directory.names():
+                yield from _hub(HubPlace(directory, name), scene)
+        finally:
+            directory.close()
+
+
+def _hub(place: HubPlace, scene: Scene) -> Iterator[Finding]:
+    socket = Path(place.directory.path, f"{place.name}.sock")
+    try:
+        if not stat.S_ISSOCK(socket.lstat().st_mode):
+            what = "is no socket, but in the place of one: no hub can start there"
+            yield Finding("problem", "hubs", str(socket), what, f"rm -r {quoted(socket)}")
+            return
+        opened = [one for kind in ("key", "lock") if (one := _open_file(socket, kind)) is not None]
+        if opened:
+            what = "other users may use it, so the hub and its clients refuse it"
+            fix = f"chmod 600 {quoted(opened[0])}"
+            yield Finding("problem", "hubs", str(opened[0]), what, fix)
+            return
+        said = ask(place, "status", __version__, patience=_PATIENCE)
+    except (NotAttachedError, OSError) as exc:
+        process = _process(place)
+        what = f"the hub{process and f' (process {process})'} does not answer: {exc}"
+        fix = f"kill -9 {process}" if process else f"rm -f {quoted(socket)}"
+        yield Finding("problem", "hubs", str(socket), what, fix)
+        return
+    if said is None:
+        what = "no hub listens on this socket any more: its process is gone"
+        key = quoted(socket.with_suffix(".key"))
+        yield Finding("warning", "hubs", str(socket), what, f"rm -f {quoted(socket)} {key}")
+    else:
+        yield from _of_status(object_or_empty(dict(said)), scene)  # pyright: ignore[reportArgumentType] - parsed JSON
+
+
+def _open_file(socket: Path, kind: str) -> Path | None:
+    """Return a hub's file of a kind if others may use it."""
+    file = socket.with_suffix(f".{kind}")
+    found = status(file)
+    return file if found is not None and stat.S_IMODE(found.st_mode) & OTHERS else None
+
+
+def _process(place: HubPlace) -> int | None:
+    """Return the process that listens on a hub's socket; None if that is not known."""
+    try:
+        connection = connected(place, _PATIENCE)
+        if connection is None:
+            return None
+        try:
+            return peer_of(connection)[0]
+        finally:
+            connection.close()
+    except (NotAttachedError, OSError):
+        return None
+
+
+def _of_status(said: JsonObject, scene: Scene) -> Iterator[Finding]:
+    serves, version = str(said.get("serves")), str(said.get("version"))
+    where = f"the hub of {serves}"
+    named = f" --config {quoted(serves)}" if serves.startswith("/") else ""
+    stop = f"{scene.hub} stop{named}" if named else f"kill {said.get('pid')}"
+    if version != __version__:
+        what = f"is of version {version}, while {__version__} is installed"
+        yield Finding("warning", "hubs", where, what, stop)
+    elif named and not Path(serves).is_file():
+        what = "its config is gone"
+        yield Finding("warning", "hubs", where, what, stop)
+    else:
+        yield from _of_config(object_or_empty(said.get("config")), where, scene, named)
+
+
+def _of_config(said: JsonObject, where: str, scene: Scene, named: str) -> Iterator[Finding]:
+    if said.get("error"):
+        what = f"has not taken its config over: {said['error']}"
+        yield Finding("problem", "hubs", where, what, f"{scene.hub} check{named}")
+    for key, verb in (("waiting", "reload"), ("restart", "stop")):
+        keys = said.get(key)
+        if isinstance(keys, list) and keys:
+            what = f"still serves with the old {', '.join(map(str, keys))}"
+            yield Finding("warning", "hubs", where, what, f"{scene.hub} {verb}{named}")
+            return
+    if not said.get("error"):
+        yield Finding("ok", "hubs", where, "answers")

@@ -1,0 +1,188 @@
+"""What the checks look at: this process's surroundings, the clients' hubs and the configs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from hub.app import place_of, this_machine
+from hub.cli.doctor.findings import Finding, is_directory, is_plain_file, quoted, status
+from hub.cli.setup.hub_command import hub_command
+from hub.config.clients.locations import UserPlace
+from hub.config.fields import LoadContext
+from hub.config.load import load_config
+from hub.config.models import HubConfig
+from hub.config.operator_roots import operator_roots
+from hub.config.to_specs import usable_servers
+from hub.confinement.confined_launch import this_kernel
+from hub.errors import ConfigError, Fault
+from hub.roots.effective import EffectiveRoots, for_rootless
+from hub.specs import LeftOut, ServerSpec
+from hub.system.machine import Kernel
+
+_PATIENCE: Final = 1.0
+"""Seconds that another program may take to answer."""
+
+
+class LookedAtConfig(Struct, frozen=True):
+    """A config: its file, or None if it is the text itself. `faults` are why it does not load."""
+
+    source: str
+    path: Path | None
+    config: HubConfig | None = None
+    specs: Sequence[ServerSpec] = ()
+    left_out: Sequence[LeftOut] = ()
+    roots: EffectiveRoots | None = None
+    faults: Sequence[Fault] = ()
+
+    @property
+    def name(self) -> str:
+        """The file's path, for people."""
+        return "the config" if self.path is None else str(self.path)
+
+    @property
+    def option(self) -> str:
+        """The option that names it in a command."""
+        return "" if self.path is None else f" --config {quoted(self.path)}"
+
+    def set_fix(self, key: str, value: str) -> str:
+        """Return the edit that gives a key a value."""
+        return f"In {self.name}, set `{key}` to `{value}`."
+
+
+class HubEntry(Struct, frozen=True):
+    """An entry of the hub in a client's config: its command line, and the config it names."""
+
+    client: str
+    path: Path
+    scope: str
+    section: tuple[str, ...]
+    name: str
+    argv: tuple[str, ...]
+    config: Path | None
+
+    @property
+    def key(self) -> str:
+        """Where the entry is in its file."""
+        return ".".join((*self.section, self.name))
+
+
+class Scene(Struct, frozen=True):
+    """What the checks look at. `platform` is as in `sys.platform`; `hub` starts the hub."""
+
+    environment: Mapping[str, str]
+    home: Path | None
+    platform: str
+    directory: Path
+    kernel: Kernel
+    hub: str = "roots-hub"
+    configs: Sequence[LookedAtConfig] = ()
+    entries: Sequence[HubEntry] = ()
+    found: Sequence[Finding] = field(default_factory=tuple[Finding, ...])
+
+    @property
+    def path(self) -> str:
+        """The PATH; the system's usual one if the environment has none."""
+        return self.environment.get("PATH") or os.defpath
+
+    @property
+    def place(self) -> UserPlace:
+        """Where this user's clients keep their configs."""
+        home = self.home or Path("/")
+        return UserPlace(home, self.environment, self.platform, self.directory)
+
+    def which(self, program: str, path: str | None = None) -> str | None:
+        """Return the path of a program; None if it is not on the PATH."""
+        try:
+            return shutil.which(program, path=self.path if path is None else path)
+        except (OSError, ValueError):
+            return None
+
+    def specs(self) -> Iterator[tuple[LookedAtConfig, ServerSpec]]:
+        """Yield all servers, each with its config."""
+        for config in self.configs:
+            for spec in config.specs:
+                yield config, spec
+
+    def answer(self, program: str, arguments: Sequence[str]) -> str | None:
+        """Return what a program prints; None if it fails, or takes longer than a second."""
+        try:
+            ran = subprocess.run(  # noqa: S603 - a program that the checks name
+                [program, *arguments],
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None
+        return ran.stdout.strip() if ran.returncode == 0 else None
+
+
+def surroundings_now() -> Scene:
+    """Return the scene without configs and clients.
+
+    From here on this process has a home directory and a working directory, whatever it was started
+    with: nothing that reads them fails then.
+    """
+    environment = dict(os.environ)
+    given = environment.get("HOME", "")
+    home = Path(given) if given.startswith("/") else None
+    if os.name == "nt":
+        home = Path(environment.get("USERPROFILE") or "C:\\")
+    elif home is None:
+        os.environ["HOME"] = users_home() or "/"
+    try:
+        directory = Path.cwd()
+    except OSError:
+        os.chdir(home if home is not None and is_directory(home) else "/")
+        directory = Path.cwd()
+    scene = Scene(environment, home, sys.platform, directory, this_kernel())
+    if scene.which("roots-hub") is None:
+        scene = replace(scene, hub=shlex.join(hub_command()))
+    return scene
+
+
+def users_home() -> str | None:
+    """Return the home directory of this process's user as the system knows it."""
+    try:
+        from pwd import getpwuid  # noqa: PLC0415 - not on Windows
+
+        return getpwuid(os.geteuid()).pw_dir or None
+    except (ImportError, KeyError):
+        return None
+
+
+def looked_at(source: str, scene: Scene) -> LookedAtConfig:
+    """Return a config with its servers, or with the mistakes for which it does not load."""
+    is_text = source.lstrip().startswith("{")
+    path = None if is_text else Path(os.path.abspath(scene.directory / source))  # noqa: PTH100 - links stay
+    made = LookedAtConfig(source, path)
+    if path is not None and status(path) is not None and not is_plain_file(path):
+        what = f"{path}: is a directory, or no plain file"
+        return replace(made, faults=(Fault(what, "Name a file: --config FILE."),))
+    context = LoadContext(scene.directory, str(scene.place.home), scene.environment)
+    try:
+        config = load_config(source if path is None else str(path), context).config
+        place = place_of(this_machine(os.environ), config, path)
+        usable = usable_servers(config, place)
+    except ConfigError as error:
+        return replace(made, faults=error.faults)
+    except (OSError, ValueError, RuntimeError):  # nothing that is in a file stops the doctor
+        what = f"{made.name}: cannot be read"
+        return replace(made, faults=(Fault(what, "Write it anew: it is nested without end."),))
+    roots = for_rootless(operator_roots(config.roots, [], place))
+    specs = tuple(usable.specs.values())
+    return replace(made, config=config, specs=specs, left_out=usable.left_out, roots=roots)

@@ -1,0 +1,205 @@
+"""What is wrong with a config that loads: folders, working directories, variables, audit, port."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from errno import EADDRINUSE
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from hub.audit.open_file import unfit
+from hub.cli.doctor.findings import Finding, is_others, quoted, status, take_over
+from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.config.withholding import missed
+from hub.launch.plan import LaunchTemplate
+from hub.legible import on_one_line
+
+_TRIES: Final = 50
+
+
+def variables(scene: Scene) -> Iterator[Finding]:
+    """Yield the variables that servers mention and do not get."""
+    for config, spec in scene.specs():
+        for sentence in missed(spec, scene.environment):
+            where, _, what = sentence.partition(": ")
+            what, _, fix = what.rpartition(": ")
+            place = f"In {config.name}, below {where}: {fix}"
+            yield Finding("warning", "servers", where, what, place)
+
+
+def folders(scene: Scene) -> Iterator[Finding]:
+    """Yield the folders that configs name and that are not there, or cannot be used."""
+    for config in scene.configs:
+        if config.config is None:
+            continue
+        roots = config.config.roots
+        for key, path in (
+            *(("roots.fallback", one.path) for one in roots.fallback),
+            *(("roots.ceiling", one) for one in roots.ceiling),
+        ):
+            yield from _folder(config, key, Path(path))
+    for config, spec in scene.specs():
+        target = spec.target
+        if isinstance(target, LaunchTemplate) and target.cwd is not None:
+            cwd = target.cwd
+            with suppress(Exception):  # a placeholder without a value is told elsewhere
+                if not cwd.mentions_roots:
+                    text = cwd.fill(scene.environment.get, ())
+                    yield from _folder(config, f"servers.{spec.name}.cwd", Path(text))
+        for path in spec.directories:
+            yield from _folder(config, f"servers.{spec.name}.args", Path(path))
+
+
+def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
+    about, where = "folders", key
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            target = os.path.realpath(path)
+            what = f"{path} is a link to {target}, which is not there"
+            yield Finding("problem", about, where, what, f"mkdir -p {quoted(target)}")
+            return
+        what = f"there is no folder {path}"
+        yield Finding("problem", about, where, what, f"mkdir -p {quoted(path)}")
+    except NotADirectoryError:
+        what = f"{path}: a part of it is a file, not a folder"
+        yield Finding("problem", about, where, what, f"In {config.name}, name a folder at {key}.")
+    except OSError as exc:
+        what = f"{path} cannot be looked at: {exc.strerror}"
+        yield Finding("problem", about, where, what, f"chmod u+rx {quoted(path.parent)}")
+    else:
+        if stat.S_ISDIR(found.st_mode) and not os.access(path, os.R_OK | os.X_OK):
+            fix = take_over(path) if is_others(found) else f"chmod u+rx {quoted(path)}"
+            fix = fix or f"In {config.name}, name a folder of yours at {key}."
+            yield Finding("problem", about, where, f"you may not read {path}", fix)
+
+
+def audit_file(scene: Scene) -> Iterator[Finding]:
+    """Yield why the audit file of a config cannot be written."""
+    for config in scene.configs:
+        if config.config is None or config.config.audit is None:
+            continue
+        path = Path(config.config.audit.file)
+        found = unfit(path)
+        if found is not None:
+            what = f"cannot be the audit file: {found[0]}"
+            yield Finding("problem", "audit", str(path), what, _audit_fix(path, config))
+
+
+def _audit_fix(path: Path, config: LookedAtConfig) -> str:
+    found = status(path)
+    if path.is_symlink():
+        return config.set_fix("audit.file", os.path.realpath(path))
+    if found is None:
+        return _audit_folder_fix(path, config)
+    if stat.S_ISDIR(found.st_mode):
+        return config.set_fix("audit.file", str(path / "audit.jsonl"))
+    if found.st_nlink > 1:
+        return config.set_fix("audit.file", f"{path}.new")
+    if is_others(found):
+        return take_over(path) or _audit_elsewhere(config)
+    return f"chmod 600 {quoted(path)}"
+
+
+def _audit_folder_fix(path: Path, config: LookedAtConfig) -> str:
+    above = status(path.parent)
+    if above is None:
+        return f"mkdir -p {quoted(path.parent)}"
+    if not stat.S_ISDIR(above.st_mode):
+        return config.set_fix("audit.file", f"{path.parent}.jsonl")
+    if is_others(above):
+        return take_over(path.parent) or _audit_elsewhere(config)
+    return f"chmod u+rwx {quoted(path.parent)}"
+
+
+def _audit_elsewhere(config: LookedAtConfig) -> str:
+    folder = Path.home() if config.path is None else config.path.parent
+    return config.set_fix("audit.file", str(folder / "audit.jsonl"))
+
+
+def port(scene: Scene) -> Iterator[Finding]:
+    """Yield whether another program has the port that `run --http` would serve at."""
+    told: set[tuple[str, int]] = set()
+    for config in scene.configs or (None,):
+        listen = None if config is None or config.config is None else config.config.listen
+        host, number = ("127.0.0.1", 8765) if listen is None else (listen.host, listen.port)
+        is_named = listen is not None and bool({"host", "port"} & listen.model_fields_set)
+        why = None if (host, number) in told or not number else _why_not(host, number)
+        told.add((host, number))
+        if why is None:
+            continue
+        where, level = f"{host}:{number}", "problem" if is_named else "warning"
+        if why == EADDRINUSE:
+            holder = _holder(number)
+            if holder.endswith("(roots-hub)"):
+                yield Finding("ok", "port", where, f"a hub serves there: {holder}")
+                continue
+            what = f"is in use{f' by {holder}' if holder else ''}"
+        else:
+            what = f"cannot be listened on: {os.strerror(why) if why > 0 else 'no such host'}"
+        yield Finding(level, "port", where, what, _port_fix(config, host, number, is_named, scene))
+
+
+def _port_fix(
+    config: LookedAtConfig | None,
+    host: str,
+    number: int,
+    is_named: bool,
+    scene: Scene,
+) -> str:
+    base = max(number, 8765)
+    free = next(
+        (one for one in range(base + 1, base + _TRIES) if _why_not(host, one) is None), None
+    )
+    if free is None:
+        host, free = "127.0.0.1", base + 1
+        if config is not None and is_named:
+            return config.set_fix("listen.host", host)
+    if config is not None and is_named:
+        return config.set_fix("listen.port", str(free))
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scene.hub} run --http {shown}:{free}{'' if config is None else config.option}"
+
+
+def _why_not(host: str, number: int) -> int | None:
+    """Return the error of listening at a port: its number, or -1 without one; None if it works."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as trying:
+            if os.name != "nt":
+                trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trying.bind((host, number))
+    except (OSError, UnicodeError, OverflowError) as exc:
+        known = getattr(exc, "errno", None)
+        return known if isinstance(known, int) and known > 0 else -1
+    return None
+
+
+def _holder(number: int) -> str:
+    """Return the process that listens on a port: its id and program; empty if not known."""
+    inodes: set[str] = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == number:
+                    inodes.add(f"socket:[{fields[9]}]")
+    for process in Path("/proc").glob("[0-9]*") if inodes else ():
+        with suppress(OSError):
+            if any(os.readlink(one) in inodes for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
+                return f"process {process.name} ({_program_of(process)})"
+    return ""
+
+
+def _program_of(process: Path) -> str:
+    """Return the name of a process's program. Its arguments may hold secrets."""
+    words = [os.fsdecode(one) for one in (process / "cmdline").read_bytes().split(b"\0")]
+    names = [Path(word).name for word in words[:4]]
+    is_module = any(pair == ("-m", "hub") for pair in pairwise(words))
+    return "roots-hub" if "roots-hub" in names or is_module else on_one_line(names[0])

@@ -1,0 +1,113 @@
+"""`doctor --connect`: start each server once, for a limited time, and say which do not start."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+import anyio
+import structlog
+from msgspec.structs import replace
+from structlog.typing import EventDict, WrappedLogger
+
+from hub.app import Setting, running_hub
+from hub.cli.doctor.findings import Finding, without_secrets
+from hub.config.models import HubConfig, StdioServer
+from hub.errors import HubError
+from hub.sessions.services import Services
+from hub.sessions.session import Session
+from hub.specs import ServerSpec
+from hub.values import ServerName
+
+_PATIENCE: Final = 30.0
+"""Seconds that all servers together get, which start side by side."""
+_SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|key|auth|credential")
+_AFTER: Final = re.compile(r" \(the hub's log has [^)]*\)|; it can be started again in [\d.]+ s")
+"""What is said in a running hub, and does not hold for a start that is only tried."""
+_MENTIONED: Final = re.compile(r"\$\{(?:env:)?(\w+)")
+_LEAST_SECRET: Final = 6
+"""Shorter values are not hidden: they are in many words."""
+
+
+class LastWords:
+    """Takes the place of the log: keeps the last lines of servers' stderr, drops all other events.
+
+    What the checks find is told in one place.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
+        """Keep an event's lines if it has such."""
+        if event.get("event") == "last stderr lines":
+            self.of[str(event.get("server"))] = str(event.get("said", ""))
+        raise structlog.DropEvent
+
+
+async def started(config: HubConfig, last_words: LastWords, plan: str) -> list[Finding]:
+    """Return a finding for each server: it answers, or why not, with the end of its stderr.
+
+    `plan` is the command that shows how servers are started.
+    """
+    found: dict[str, Finding] = {}
+    async with running_hub(config, Setting()) as hub, anyio.create_task_group() as tasks:
+        session = Session(hub.services, tasks, principal="doctor")
+        with anyio.move_on_after(_PATIENCE):
+            async with anyio.create_task_group() as starting:
+                for spec in hub.services.servers.values():
+                    starting.start_soon(_start, hub.services, session, spec, found, plan)
+        for name in hub.services.servers:
+            if name not in found:
+                what = f"has not answered within {_PATIENCE:.0f} s"
+                found[name] = Finding("problem", "start", name, what, _by_hand(plan))
+        session.close()
+        tasks.cancel_scope.cancel()
+    return [_with_last_words(one, last_words, config) for one in found.values()]
+
+
+def _with_last_words(found: Finding, last_words: LastWords, config: HubConfig) -> Finding:
+    if found.level == "ok":
+        return found
+    said = last_words.of.get(found.where, "").strip()
+    what = f"{found.what}. Its stderr ends: {said}" if said else found.what
+    return replace(found, what=_without_secrets(what, found.where, config))
+
+
+def _without_secrets(text: str, server: str, config: HubConfig) -> str:
+    """Return the text without values of the server's variables and of those named as secrets."""
+    entry = config.servers[ServerName(server)]
+    values, words = list[str](), list[str]()
+    if isinstance(entry, StdioServer):
+        values += entry.env.values()
+        names = [name for text in entry.env.values() for name in _MENTIONED.findall(text)]
+        values += [os.environ.get(name, "") for name in names]
+        words += [*entry.command.split(), *entry.args]
+    values += [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _LEAST_SECRET:
+            text = text.replace(value, "(hidden)")
+    return without_secrets(text, words)
+
+
+async def _start(
+    services: Services,
+    session: Session,
+    spec: ServerSpec,
+    found: dict[str, Finding],
+    plan: str,
+) -> None:
+    try:
+        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
+        ready = await child.ready()
+    except HubError as exc:
+        what = _AFTER.sub("", spec.without_secrets(str(exc)))
+        found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))
+        return
+    what = f"answers, with {len(ready.listing.tools)} tools"
+    found[spec.name] = Finding("ok", "start", spec.name, what)
+
+
+def _by_hand(plan: str) -> str:
+    return f"{plan} shows its command: run it by hand"

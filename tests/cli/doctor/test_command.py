@@ -1,0 +1,191 @@
+"""`roots-hub doctor` as a command: exit codes, `--connect`, no secrets, no crash."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from threading import Thread
+
+import pytest
+
+from hub.attach.frames import ANSWER, frame
+from tests.kit.patients import ENTRY, Patient
+
+pytestmark = pytest.mark.live
+
+
+def test_the_exit_code_tells_problems_from_warnings(patient: Patient) -> None:
+    patient.variables |= {"HUB_TOKEN": "hunter2"}
+    assert patient.run().returncode == 0
+    (patient.programs / "npx").unlink()
+    assert patient.run().returncode == 1
+
+
+def test_a_server_that_does_not_start_is_named_with_the_end_of_its_stderr(
+    patient: Patient,
+) -> None:
+    patient.program("npx", "echo npm ERR! 404 some-server >&2; exit 1")
+    patient.program("uvx", "exit 1")
+    told = {one["where"]: one for one in patient.found("--connect", "--config", "hub.yaml")}
+    assert "npm ERR! 404" in told["files"]["what"]
+    assert told["files"]["fix"].startswith(f"roots-hub plan --config {patient.config} ")
+    assert told["git"]["level"] == "problem"
+    plan = patient.hub("plan", "--config", str(patient.config))
+    assert "some-server" in plan.stdout
+
+
+def test_no_server_is_started_unasked(patient: Patient) -> None:
+    patient.program("uvx", f"echo started > {patient.home}/started")
+    patient.run()
+    assert not (patient.home / "started").exists()
+    # A config that is only there, and that nobody named, may be anybody's.
+    ran = patient.run("--connect")
+    assert ran.returncode == 2
+    assert "--config" in ran.stderr
+    assert not (patient.home / "started").exists()
+
+
+def test_no_secret_is_shown(patient: Patient) -> None:
+    patient.change(
+        '"mcp-server-git"]', '"mcp-server-git"], env: {API_TOKEN: abcd1234efgh, KEY: "${PLAIN}"}'
+    )
+    patient.config.chmod(0o644)
+    patient.program("uvx", 'echo "cannot use $API_TOKEN, $KEY" >&2; exit 1')
+    patient.variables |= {"PLAIN": "plainvalue", "HUB_TOKEN": "hunter2"}
+    patient.variables |= {"http_proxy": "http://user:geheim@proxy:1"}
+    connected = patient.run("--connect", "--config", "hub.yaml").stdout
+    assert "cannot use (hidden), (hidden)" in connected
+    for said in (connected, patient.run().stdout, patient.run("--json").stdout):
+        assert not [one for one in ("hunter2", "abcd1234", "geheim", "plainvalue") if one in said]
+
+
+def test_no_secret_in_a_command_line_is_shown(patient: Patient) -> None:
+    patient.change(
+        'command: npx, args: ["-y", "some-server"]', 'command: "npx x --api-key sk-abcdefgh1234"'
+    )
+    patient.change('"mcp-server-git"', '"--token", "hf_abcdefgh1234"')
+    patient.program("uvx", "echo no user has $2 >&2; exit 1")
+    ran = patient.run("--connect", "--config", "hub.yaml")
+    assert "no user has (hidden)" in ran.stdout
+    assert "--api-key" in ran.stdout
+    assert "abcdefgh" not in ran.stdout
+
+
+def test_nothing_is_changed(patient: Patient) -> None:
+    def state() -> dict[str, tuple[int, bytes]]:
+        files = [one for one in patient.home.rglob("*") if one.is_file()]
+        return {str(one): (one.stat().st_mode, one.read_bytes()) for one in files}
+
+    patient.program("npx", "exit 1")
+    (patient.programs / "uvx").unlink()
+    patient.config.chmod(0o666)
+    before = state()
+    patient.run()
+    assert state() == before
+    assert not list(patient.runtime.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("home", "config"), [("", "\x00"), ("relative", "[" * 5000), ("/dev/null", "a: &a [*a]")]
+)
+def test_it_works_where_everything_is_broken(patient: Patient, home: str, config: str) -> None:
+    patient.variables = {
+        **{"PYTHONPATH": patient.variables["PYTHONPATH"], "PATH": "/none"},
+        **{"TMPDIR": "/none", "XDG_RUNTIME_DIR": "no", "HOME": home},
+    }
+    patient.write("hub.yaml", config)
+    ran = patient.run()
+    assert ran.returncode == 1, ran.stderr
+    assert "Traceback" not in ran.stderr + ran.stdout
+    assert "HOME" in ran.stdout
+
+
+def test_garbage_in_the_place_of_files_stops_nothing(patient: Patient) -> None:
+    os.mkfifo(patient.home / ".claude.json")
+    (patient.home / ".gemini").mkdir()
+    (patient.home / ".gemini/settings.json").write_bytes(b"\xff\xfe\x00\x81" * 99)
+    (patient.home / ".codex").symlink_to(".codex")
+    patient.write(".config/goose/config.yaml", "extensions: [1, {a")
+    patient.write(".config/zed/settings.json", "[" * 100_000)
+    patient.write(".codeium/windsurf/mcp_config.json", '{"mcpServers": {"roots-hub": 7}}')
+    patient.write(".local/state/roots-hub/installed.json", '{"/x": [1]}', 0o600)
+    for folder in (".local", ".local/state", ".local/state/roots-hub"):
+        (patient.home / folder).chmod(0o700)
+    found = patient.found()
+    files = {one["where"].removeprefix(f"{patient.home}/") for one in found}
+    wanted = {".claude.json", ".gemini/settings.json", ".codex/config.toml"}
+    assert files >= {*wanted, ".config/goose/config.yaml", ".config/zed/settings.json"}
+    assert {one["about"] for one in found} == {"clients"}
+
+
+def test_a_directory_that_was_removed_is_no_crash(patient: Patient) -> None:
+    gone = patient.home / "gone"
+    gone.mkdir()
+    patient.before = f"cd {gone} && rmdir {gone}"
+    ran = patient.run()
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_it_works_without_a_config(patient: Patient) -> None:
+    patient.config.unlink()
+    patient.client(".cursor/mcp.json", {**ENTRY, "args": ["run"]})
+    assert patient.found() == []
+
+
+def test_a_hub_that_serves_has_its_port_and_answers(patient: Patient) -> None:
+    running = subprocess.Popen(  # noqa: S603 - the hub itself
+        [sys.executable, "-m", "hub", "run", "--http", "--config", str(patient.config)],
+        env=patient.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert running.stdout is not None
+        assert "roots-hub serves" in running.stdout.readline()
+        while patient.hub("status").stdout == "no hub is running\n":
+            pass  # it answers some time after it serves
+        ran = patient.run("--json")
+        listed = json.loads(ran.stdout)["findings"]
+        assert [one["level"] for one in listed if one["about"] == "port"] == ["ok"]
+        assert patient.found() == []
+        running.send_signal(signal.SIGSTOP)
+        (hangs,) = patient.found()
+        assert hangs["fix"] == f"kill -9 {running.pid}"
+    finally:
+        running.send_signal(signal.SIGCONT)
+        running.terminate()
+        running.communicate(timeout=20)
+
+
+def test_a_hub_of_another_version_is_to_be_stopped(patient: Patient) -> None:
+    directory = patient.runtime / "roots-hub"
+    directory.mkdir(mode=0o700)
+    status: dict[str, object] = {
+        "serves": str(patient.config),
+        "version": "0.0.1",
+        "pid": os.getpid(),
+        "config": {},
+    }
+    old = socket.socket(socket.AF_UNIX)
+    with patient.inside(directory):
+        old.bind("abc-def.sock")
+    old.listen()
+    old.settimeout(30)
+    answers = Thread(target=_answer, args=(old, status))
+    answers.start()
+    with old:
+        (found,) = patient.found()
+        answers.join()
+    assert found["what"].startswith("is of version 0.0.1, while ")
+    assert found["fix"] == f"roots-hub stop --config {patient.config}"
+
+
+def _answer(listening: socket.socket, status: dict[str, object]) -> None:
+    connection, _ = listening.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(frame(ANSWER, json.dumps(status).encode()))
