@@ -13,6 +13,8 @@ from hatchling.builders.sdist import SdistBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.kit.pages import blocks
+
 PROJECT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 GROUPS = PYPROJECT["dependency-groups"]
@@ -86,6 +88,15 @@ def test_a_source_distribution_has_what_its_readme_and_its_tests_need() -> None:
     } <= packed
     hidden = {name for name in packed if name.startswith(".")}
     assert hidden <= {".dockerignore", ".gitignore", ".npmrc"}, "what tools leave behind is none"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["systemd/roots-hub.service", "systemd/roots-hub.socket", "launchd/roots-hub.plist"],
+)
+def test_a_page_shows_a_service_as_it_is_packed(name: str) -> None:
+    shown = {block.text for block in blocks(PROJECT / "docs/serve-http.md")}
+    assert (PROJECT / "packaging" / name).read_text() in shown
 
 
 def test_the_image_does_not_run_as_root() -> None:

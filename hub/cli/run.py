@@ -39,6 +39,7 @@ from hub.config.watch import Watched
 from hub.errors import StartError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
+from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def register(subparsers: Subparsers) -> None:
         nargs="?",
         const="",
         type=_host_and_port,
-        help="serve many clients over HTTP",
+        help="serve many clients over HTTP; a socket that systemd passes goes before HOST:PORT",
     )
     run.set_defaults(perform=serve_config)
     _register_attach(subparsers)
@@ -118,13 +119,15 @@ def _register_wrap(subparsers: Subparsers) -> None:
 
 def serve_config(options: Namespace) -> int:
     """Serve a config, or files of this directory; return the exit code."""
+    # Before anything reads the environment: what announces the socket is for nobody else.
+    passed = None if options.http is None else take_passed_socket(os.environ)
     config, setting, source = _chosen(options)
     setting = replace(setting, log_file=log_file_of(options))
     what = partial(served, config, source=source, is_embedded=bool(setting.ceiling))
     if options.http is None:
         run_loop(_serve_stdio, config, setting, partial(_tell, what, source))
     else:
-        run_loop(_serve_http, config, setting, options.http, what)
+        run_loop(_serve_http, config, setting, passed or options.http, what)
     return 0
 
 
@@ -235,7 +238,10 @@ async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
 
 
 async def _serve_http(
-    config: HubConfig, setting: Setting, address: str, what: Callable[[OperatorRoots], Served]
+    config: HubConfig,
+    setting: Setting,
+    address: str | socket.socket,
+    what: Callable[[OperatorRoots], Served],
 ) -> None:
     from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
@@ -244,7 +250,9 @@ async def _serve_http(
     token = _token(config)
     gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
     proxies = Proxies(config.listen.trusted_proxies)
-    listener = _listener(host, port)
+    listener = _listener(host, port) if isinstance(address, str) else address
+    # Connections inherit it. Without it a small response waits for the ACK of the previous one.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bound = listener.getsockname()
     kept = _surviving_state(config.listen, f"{_served_config(setting)} {bound[0]} {bound[1]}")
     async with (
@@ -305,10 +313,13 @@ def _served_config(setting: Setting) -> str:
     return "\n".join([os.getcwd(), *setting.ceiling])  # noqa: PTH109 - as text
 
 
-def _address(text: str, config: HubConfig) -> tuple[str, int]:
-    if not text:
+def _address(where: str | socket.socket, config: HubConfig) -> tuple[str, int]:
+    """Return the host and port of a passed socket, else of `--http`, else of the config."""
+    if not isinstance(where, str):
+        return where.getsockname()[:2]
+    if not where:
         return config.listen.host, config.listen.port
-    host, _, port = text.rpartition(":")
+    host, _, port = where.rpartition(":")
     return host.strip("[]") or config.listen.host, int(port)
 
 
@@ -322,12 +333,9 @@ def _host_and_port(text: str) -> str:
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=1024)
-        # Connections inherit it. Without it a small response waits for the ACK of the previous one.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as exc:
         raise _no_listener(f"{host}:{port}", exc) from exc
-    return listener
 
 
 def _no_listener(address: str, why: OSError) -> StartError:

@@ -64,7 +64,11 @@ class Program:
 
 @contextmanager
 def program(
-    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Generator[Program]:
     """Run a program until the context ends."""
     mark = secrets.token_hex(8)
@@ -77,6 +81,7 @@ def program(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
+            pass_fds=pass_fds,
             text=True,
         )
     try:
