@@ -15,10 +15,15 @@ RUN python -m venv /opt/roots-hub \
     && pip install --no-cache-dir --require-hashes -r requirements-build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY hub hub
+COPY packaging/completions packaging/completions
+COPY packaging/man packaging/man
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
     && /opt/roots-hub/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 
 FROM python:3.13-slim
+LABEL org.opencontainers.image.title="roots-hub" \
+    org.opencontainers.image.description="One MCP endpoint in front of many MCP servers; every path stays inside the client's roots." \
+    org.opencontainers.image.licenses="MIT"
 COPY --from=build /opt/roots-hub /opt/roots-hub
 RUN useradd --system --uid 10001 --create-home hub
 ENV PATH=/opt/roots-hub/bin:$PATH PYTHONUNBUFFERED=1

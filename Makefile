@@ -25,12 +25,13 @@ LOWEST := .lowest
 SUITES := .conformance
 CLIENTS_DIR := .clients
 DOCS := .docs
+DIST := .dist
 WHOLE_PROGRAMS := live test_packaging.py
 # A file's tests stay together: they share what they start.
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions docs fmt lock clean
+.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions docs dist dist-quick manifests completions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,6 +55,9 @@ help:
 	@echo 'make instructions  how many instructions a call takes, beside a bare relay (needs valgrind)'
 	@echo 'make bench-quick  how far the hub is from a bare relay, in a minute'
 	@echo 'make docs     the pages of docs/ as a site in $(DOCS)/site; a broken link fails'
+	@echo 'make dist     build what a release has into dist/, and try each thing (2 minutes; needs npm); docs/packaging.md'
+	@echo 'make dist-quick  wheel and sdist built twice, the same bytes; twine'
+	@echo 'make completions, make manifests   what packages take from the parser and from pyproject.toml'
 	@echo 'make check    format, lint, layers and types'
 	@echo 'make setup    the environment with all tools, nothing run'
 	@echo 'make fmt      format and sort imports'
@@ -193,6 +197,30 @@ $(DOCS)/.stamp: requirements-docs.txt | $(VENV)/pyvenv.cfg
 	$(BIN)/uv pip sync --quiet --require-hashes --python $(DOCS) $<
 	@touch $@
 
+dist: $(DIST)/.stamp $(DIST)/npm.stamp
+	$(DIST)/bin/python packaging/dist.py
+
+dist-quick: $(DIST)/.stamp
+	$(DIST)/bin/python packaging/dist.py --quick
+
+completions: $(DIST)/.stamp
+	PYTHONPATH=. $(DIST)/bin/python packaging/from_parser.py --write
+
+manifests: $(VENV)/pyvenv.cfg
+	$(BIN)/python packaging/manifests.py --write
+
+$(DIST)/.stamp: requirements-dist.txt | $(VENV)/pyvenv.cfg
+	$(PIP) install uv==$(UV_VERSION)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(DIST)
+	$(BIN)/uv pip sync --quiet --require-hashes --python $(DIST) $<
+	@touch $@
+
+$(DIST)/npm.stamp: packaging/npm/package.json packaging/npm/package-lock.json packaging/npm/.npmrc | $(DIST)/.stamp
+	mkdir -p $(DIST)/npm
+	cp $^ $(DIST)/npm
+	npm ci --prefix $(DIST)/npm --loglevel=error
+	@touch $@
+
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -237,8 +265,11 @@ lock: $(VENV)/pyvenv.cfg
 	$(COMPILE) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
 	$(COMPILE) --group build --constraints requirements-dev.txt --output-file requirements-build.txt
 	$(COMPILE) --group docs --output-file requirements-docs.txt
+	$(COMPILE) pyproject.toml --group dist --constraints requirements.txt --constraints requirements-build.txt \
+	  --output-file requirements-dist.txt
 	$(if $(NPM),npm install --package-lock-only --loglevel=error)
 	$(if $(NPM),npm install --prefix tests/conformance --package-lock-only --loglevel=error)
+	$(if $(NPM),npm install --prefix packaging/npm --package-lock-only --loglevel=error)
 	$(COMPILE) tests/clients/requirements/python-1.in --output-file tests/clients/requirements/python-1.txt
 	$(COMPILE) tests/clients/requirements/python-2.in --output-file tests/clients/requirements/python-2.txt
 	$(COMPILE) tests/clients/requirements/fastmcp.in --override bench/fastmcp-overrides.txt \
@@ -246,5 +277,5 @@ lock: $(VENV)/pyvenv.cfg
 	$(if $(NPM),npm install --prefix tests/clients --package-lock-only --loglevel=error)
 
 clean:
-	rm -rf $(VENV) node_modules $(SUITES) $(CLIENTS_DIR) $(CONFINED) $(LOWEST) $(DOCS) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
+	rm -rf $(VENV) node_modules $(SUITES) $(CLIENTS_DIR) $(CONFINED) $(LOWEST) $(DOCS) $(DIST) $(BENCH) .import_linter_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov build dist
 	find hub tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,9 +1,11 @@
 """What is installed is pinned and comes from no named place; the image is what it says."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +15,8 @@ from hatchling.builders.sdist import SdistBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from hub import __version__
+from hub.cli.command_line import parser
 from tests.kit.pages import blocks
 
 PROJECT = Path(__file__).parent.parent
@@ -29,7 +33,10 @@ DIRECT = {
         *(each for each in GROUPS["dev"] if isinstance(each, str)),
     ],
 }
-APART = {"requirements-docs.txt": GROUPS["docs"]}
+APART = {
+    "requirements-docs.txt": GROUPS["docs"],
+    "requirements-dist.txt": [each for each in GROUPS["dist"] if isinstance(each, str)],
+}
 """The locks of environments that have no part of the hub's."""
 LOCKS = {**DIRECT, **APART}
 
@@ -65,9 +72,10 @@ def test_a_lock_has_hashes_and_no_address(lock: str) -> None:
     assert [line for line in text.splitlines() if ADDRESS.search(line)] == []
 
 
-def test_npm_packages_are_pinned_without_an_address() -> None:
-    wanted = json.loads((PROJECT / "package.json").read_text())["devDependencies"]
-    lock = json.loads((PROJECT / "package-lock.json").read_text())["packages"]
+@pytest.mark.parametrize("folder", [".", "packaging/npm"])
+def test_npm_packages_are_pinned_without_an_address(folder: str) -> None:
+    wanted = json.loads((PROJECT / folder / "package.json").read_text())["devDependencies"]
+    lock = json.loads((PROJECT / folder / "package-lock.json").read_text())["packages"]
     assert all(version[0].isdigit() for version in wanted.values())
     assert lock.pop("")["devDependencies"] == wanted
     assert [name for name, package in lock.items() if "resolved" in package] == []
@@ -84,10 +92,75 @@ def test_a_source_distribution_has_what_its_readme_and_its_tests_need() -> None:
         "Makefile",
         "mkdocs.yml",
         "package-lock.json",
+        "server.json",
+        "packaging/dist.py",
+        "packaging/npm/package-lock.json",
         "tests/test_packaging.py",
+        *PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"],
     } <= packed
     hidden = {name for name in packed if name.startswith(".")}
     assert hidden <= {".dockerignore", ".gitignore", ".npmrc"}, "what tools leave behind is none"
+
+
+def own_program(name: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of packaging/ that needs no other tools."""
+    return subprocess.run(  # noqa: S603 - the project's own
+        [sys.executable, str(PROJECT / "packaging" / name)],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_registries_and_clients_are_told_what_pyproject_says() -> None:
+    told = own_program("manifests.py")
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+def test_the_address_of_the_repository_is_in_one_place() -> None:
+    address = PYPROJECT["project"]["urls"]["Repository"].removeprefix("https://")
+    listed = subprocess.run(  # noqa: S603 - of this project
+        ["git", "grep", "--files-with-matches", "--fixed-strings", address],  # noqa: S607 - as users have it
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not a git repository")
+    made = {"server.json", "packaging/mcpb/manifest.json"}
+    made |= {
+        f"packaging/claude-code/.claude-plugin/{name}.json" for name in ("plugin", "marketplace")
+    }
+    assert set(listed.stdout.split()) == {"pyproject.toml", *made}
+
+
+def test_clients_are_given_commands_that_the_hub_knows() -> None:
+    registry = json.loads((PROJECT / "server.json").read_text())["packages"][0]
+    assert parser().parse_args([each["value"] for each in registry["packageArguments"]])
+    plugin = json.loads((PROJECT / "packaging/claude-code/.mcp.json").read_text())
+    args = plugin["mcpServers"]["roots-hub"]["args"]
+    assert args[0] == f"roots-hub@{__version__}"
+    assert parser().parse_args(args[1:])
+
+
+def test_the_registry_takes_the_description() -> None:
+    assert len(json.loads((PROJECT / "server.json").read_text())["description"]) <= 100
+
+
+def test_completions_and_manual_are_those_of_the_command_line() -> None:
+    said = own_program("command_line_hash.py")
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_a_release_runs_only_actions_of_one_commit() -> None:
+    workflow = PROJECT / ".github/workflows/release.yml"
+    if not workflow.is_file():
+        pytest.skip("a source distribution has no workflow")
+    used = re.findall(r"uses: (\S+)", workflow.read_text())
+    assert used
+    assert [name for name in used if not re.search(r"@[0-9a-f]{40}$", name)] == []
 
 
 @pytest.mark.parametrize(
