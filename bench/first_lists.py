@@ -1,14 +1,15 @@
 """How soon a new hub lists the tools of ten servers: `python -m bench.first_lists [ROUNDS]`.
 
-Each row is the time from the start of the hub's process to its answer to `tools/list`, over stdio,
-for a client with a root. The rows take turns: with the lists of the servers in the hub's cache and
-without, and where one of the ten hangs.
+Each row is the time from the start of the client's process to the answer to `tools/list`, over
+stdio, for a client with a root. The rows take turns: with the lists of the servers in the hub's
+cache and without, where one of the ten hangs, and for clients that attach to a shared hub.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,16 +20,36 @@ from pathlib import Path
 from bench.cases import folder_in
 from bench.figures import Table, Target, machine
 from bench.piped import Piped, WrongAnswerError
-from bench.programs import CHILD, exit_on_sigterm, hub_config, hub_on_stdio
+from bench.programs import (
+    CHILD,
+    HUB,
+    exit_on_sigterm,
+    hub_attached,
+    hub_config,
+    hub_on_stdio,
+)
 
 ROUNDS = 7
 SERVERS = 10
 HANGS = "hangs"
 """The file whose presence makes the last server hang."""
+USED = "used"
+"""The cache that hubs are started with."""
 COLD, WARM = "nothing in the cache", "all in the cache"
 COLD_HANGING, WARM_HANGING = f"{COLD}, one hangs", f"{WARM}, one hangs now"
 NEVER = "all others in the cache, one has always hung"
-WITHIN = {COLD_HANGING: 1000, WARM: 350, WARM_HANGING: 350, NEVER: 350}
+ATTACHED = "attach, its hub runs"
+ATTACHED_WARM = f"attach starts the hub, {WARM}"
+ATTACHED_HANGING = f"attach starts the hub, {COLD_HANGING}"
+WITHIN = {
+    COLD_HANGING: 1000,
+    WARM: 350,
+    WARM_HANGING: 350,
+    NEVER: 350,
+    ATTACHED: 80,
+    ATTACHED_WARM: 350,
+    ATTACHED_HANGING: 1000,
+}
 """Milliseconds that the median of a row should have at most."""
 
 
@@ -43,12 +64,21 @@ class FirstLists:
         wait = 'if [ -e "$0" ]; then exec sleep 3600; fi; exec "$@"'
         last = ["/bin/sh", "-c", wait, str(self._folder / HANGS), *CHILD]
         servers = {f"s{number}": CHILD for number in range(SERVERS - 1)}
-        self._argv = hub_on_stdio(hub_config(self._folder, {**servers, "last": last}))
+        self._config = hub_config(self._folder, {**servers, "last": last})
+        self._environment = {
+            # Servers inherit it, so lists are kept for this place alone.
+            "XDG_CACHE_HOME": str(self._cache(USED)),
+            "XDG_RUNTIME_DIR": str(self._folder),
+            "XDG_STATE_HOME": str(self._folder / "state"),
+        }
+        self._folder.chmod(0o700)
         self.table = Table("tools/list of ten servers, from process start", "ms", COLD)
         for name in (WARM, NEVER):
             self._set_hanging(name == NEVER)
-            self._list(self._cache(name))
-            # The list was answered; the hub writes the rest when it ends.
+            shutil.rmtree(self._cache(USED), ignore_errors=True)
+            self._list(hub_on_stdio(self._config))
+            # The list was answered; the hub has written the rest when it ended.
+            self._cache(USED).rename(self._cache(name))
 
     def round(self) -> None:
         """Measure each row once."""
@@ -58,6 +88,9 @@ class FirstLists:
             COLD_HANGING: partial(self._measured, None, hangs=True),
             WARM_HANGING: partial(self._measured, WARM, hangs=True),
             NEVER: partial(self._measured, NEVER, hangs=True),
+            ATTACHED: partial(self._attached, WARM, hangs=False, is_first=False),
+            ATTACHED_WARM: partial(self._attached, WARM, hangs=False),
+            ATTACHED_HANGING: partial(self._attached, None, hangs=True),
         }
         for name, take in rows.items():
             self.table.measure(name, take)
@@ -84,26 +117,40 @@ class FirstLists:
 
     def _measured(self, cache: str | None, *, hangs: bool) -> float:
         """Return the milliseconds to the list; `cache` None: with an empty cache."""
-        self._set_hanging(hangs)
-        kept = self._cache(cache or "none")
-        if cache is None:
-            shutil.rmtree(kept, ignore_errors=True)
-        # The hub must not change what the next round finds.
-        copy = self._cache("copy")
-        shutil.rmtree(copy, ignore_errors=True)
-        if kept.exists():
-            shutil.copytree(kept, copy)
-        taken, tools = self._list(copy)
+        self._prepare(cache, hangs=hangs)
+        return self._checked(hub_on_stdio(self._config), SERVERS - (hangs and cache != WARM))
+
+    def _attached(self, cache: str | None, *, hangs: bool, is_first: bool = True) -> float:
+        """Return the same for `attach`; `is_first`: no hub is running for it yet."""
+        self._prepare(cache, hangs=hangs)
+        argv = hub_attached(self._config)
         servers = SERVERS - (hangs and cache != WARM)
+        try:
+            if not is_first:
+                self._checked(argv, servers)
+            return self._checked(argv, servers)
+        finally:
+            stop = [HUB, "stop", "--config", str(self._config)]
+            environment = {**os.environ, **self._environment}
+            subprocess.run(stop, env=environment, stdout=subprocess.DEVNULL, check=True)
+
+    def _prepare(self, cache: str | None, *, hangs: bool) -> None:
+        self._set_hanging(hangs)
+        # The hub must not change what the next round finds.
+        shutil.rmtree(self._cache(USED), ignore_errors=True)
+        if cache is not None:
+            shutil.copytree(self._cache(cache), self._cache(USED))
+
+    def _checked(self, argv: list[str], servers: int) -> float:
+        taken, tools = self._list(argv)
         if tools != servers * 4 + 1:
             raise WrongAnswerError(f"{tools} tools of {servers} servers")
         return taken
 
-    def _list(self, cache: Path) -> tuple[float, int]:
+    def _list(self, argv: list[str]) -> tuple[float, int]:
         began = time.perf_counter()
-        environment = {"XDG_CACHE_HOME": str(cache)}
         program = Piped(
-            self._argv, folder=self._folder, roots=[self._root], environment=environment
+            argv, folder=self._folder, roots=[self._root], environment=self._environment
         )
         try:
             program.begin()

@@ -75,6 +75,11 @@ def hub_on_stdio(config: Path) -> list[str]:
     return [HUB, "run", "--stdio", "--config", str(config)]
 
 
+def hub_attached(config: Path) -> list[str]:
+    """Return how a client is attached to a hub that other clients may use."""
+    return [HUB, "attach", "--config", str(config)]
+
+
 def hub_on_http(config: Path, port: int, *roots: Path) -> list[str]:
     """Return how a hub for many clients is started."""
     given = [word for root in roots for word in ("--root", str(root))]

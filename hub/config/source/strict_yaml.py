@@ -7,13 +7,15 @@ are taken as they are written.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 from yaml.reader import ReaderError
 
 from hub.config.source.mistakes import Mistake, SyntaxMistakesError, twice
 
+MOST_VALUES: Final = 100_000
+"""So many values a config may have: a few aliases of aliases stand for billions."""
 _TEXTS: Final = frozenset({"env", "envs", "args", "headers"})
 """Keys whose values are mappings or lists of texts."""
 _PLAIN: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
@@ -66,7 +68,13 @@ def read_yaml(text: str) -> object:
     """
     try:
         loader = _Loader(text)
-        found = loader.get_single_data()
+        top = loader.get_single_node()  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
+        found: object = None
+        if top is not None:
+            _count(top, {})
+            found = cast("object", loader.construct_document(top))  # pyright: ignore[reportUnknownMemberType] - as above
+    except SyntaxMistakesError:
+        raise
     except yaml.MarkedYAMLError as error:
         raise SyntaxMistakesError(_mistake(error, text)) from None
     except ReaderError as error:
@@ -82,6 +90,33 @@ def read_yaml(text: str) -> object:
     if loader.twice:
         raise SyntaxMistakesError(*loader.twice)
     return found
+
+
+def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """Return how many values a node has, each alias counted as all that it stands for.
+
+    `known` has the counts of the nodes that are counted, and 0 for those around the node.
+
+    Raises: SyntaxMistakesError if there are more than `MOST_VALUES`, or without end.
+    """
+    if node in known:
+        if not known[node]:
+            what = "stands for a value that it is a part of"
+            raise SyntaxMistakesError(Mistake(what, "Write the value out.", node.start_mark.index))
+        return known[node]
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        parts = node.value
+    else:
+        return 1
+    known[node] = 0
+    count = 1 + sum(_count(part, known) for part in parts)
+    if count > MOST_VALUES:
+        what = f"has more than {MOST_VALUES} values, aliases written out"
+        raise SyntaxMistakesError(Mistake(what, "Use fewer aliases.", node.start_mark.index))
+    known[node] = count
+    return count
 
 
 def _impossible_date(text: str) -> int:

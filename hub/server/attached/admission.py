@@ -82,7 +82,7 @@ def must_be_a_client(connection: socket.socket) -> int:
         raise NotAdmittedError(f"it is a process of the user with the id {user}")
     if is_descendant(pid):
         raise NotServedError(
-            f"process {pid} was started by one of this hub's own servers\n"
+            f"process {pid} has ended, or was started by one of this hub's own servers\n"
             "Give that server a config without this hub in it."
         )
     return pid

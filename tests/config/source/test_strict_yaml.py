@@ -49,6 +49,12 @@ b: {<<: *a, args: [b]}
     assert said == {"a": {"command": "x", "args": ["a"]}, "b": {"command": "x", "args": ["b"]}}
 
 
+BOMB = "a0: &a0 [a,a,a,a,a,a,a,a,a]\n" + "".join(
+    f"a{at}: &a{at} [{','.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 20)
+)
+"""A kilobyte that stands for 9 to the power of 20 values."""
+
+
 @pytest.mark.parametrize(
     ("text", "at", "what", "fix"),
     [
@@ -78,6 +84,8 @@ b: {<<: *a, args: [b]}
         ("a: \x07", 3, "has a character that YAML does not allow (U+0007)", "Take it out."),
         ("a: 2026-13-01", 3, "has a date that does not exist", "Put it in quotes"),
         ("a: " + "[" * 5000, 0, "is nested too deeply", "Take brackets out."),
+        ("a: &a [b, *a]", 3, "stands for a value that it is a part of", "Write the value out."),
+        (BOMB, 216, "has more than 100000 values, aliases written out", "Use fewer aliases."),
         ("<<: 1", 4, "`<<` needs a mapping", "Put the text in quotes."),
     ],
 )
