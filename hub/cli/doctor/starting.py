@@ -11,7 +11,8 @@ import structlog
 from msgspec.structs import replace
 from structlog.typing import EventDict, WrappedLogger
 
-from hub.app import Setting, running_hub
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.cli.doctor.findings import Finding, without_secrets
 from hub.cli.terminal.progress import Steps
 from hub.config.models import HubConfig, StdioServer
