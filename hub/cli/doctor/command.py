@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Final, TypeAlias
 
-import structlog
 from msgspec.structs import replace
 
 from hub.cli.doctor import (
@@ -85,7 +84,7 @@ def _doctor(options: Namespace) -> int:
         # A hub.yaml that only lies here may be anybody's: its commands are not run.
         raise UsageError("--connect: no config is named", "Name one that you trust by --config.")
     last_words = LastWords()
-    structlog.configure(processors=[last_words])
+    last_words.take_the_logs_place()
     scene = _scene(named)
     findings = [*scene.found]
     for check in _checks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from typing import Final
@@ -40,6 +41,15 @@ class LastWords:
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}
+
+    def take_the_logs_place(self) -> None:
+        """Have all that is logged from now on brought here."""
+        structlog.configure(
+            processors=[self],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+        logging.getLogger("hub").setLevel(logging.INFO)
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
         """Keep an event's lines if it has such."""
