@@ -14,7 +14,9 @@ from typing import cast
 import anyio
 from msgspec import Struct, to_builtins
 
-from hub.app import Setting, place_of, running_hub, this_machine
+from hub.app.machine import place_of, this_machine
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.calls.permission import Change, Circumstances, changes_for
 from hub.cli.allowing import Setup, allowing
 from hub.cli.options import (

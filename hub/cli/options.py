@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, TypeVarTuple
 
 import anyio
 
-from hub.app import Setting
+from hub.app.setting import Setting
 from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig

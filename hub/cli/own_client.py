@@ -10,7 +10,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hub import __version__
-from hub.app import Setting, connection_builder, running_hub
+from hub.app.connections import connection_builder
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.config.models import HubConfig
 from hub.errors import RouteError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object

@@ -10,7 +10,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from hub.app import place_of, this_machine
+from hub.app.machine import place_of, this_machine
 from hub.cli import roots_edit
 from hub.cli.options import Subparsers, add_config_option, add_root_option, configured
 from hub.config.models import Roots

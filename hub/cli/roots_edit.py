@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from hub.app import place_of, this_machine
+from hub.app.machine import place_of, this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
 from hub.config.edit import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config

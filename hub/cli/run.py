@@ -17,7 +17,11 @@ import structlog
 from msgspec import structs
 from msgspec.structs import replace
 
-from hub.app import Hub, Setting, connection_builder, running_hub, this_machine
+from hub.app.connections import connection_builder
+from hub.app.hub import Hub
+from hub.app.machine import this_machine
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.cli.hubs.attach import AttachOptions, attached_to
 from hub.cli.options import (
     Subparsers,

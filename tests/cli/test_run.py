@@ -15,7 +15,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app import ConnectionBuilder
+from hub.app.connections import ConnectionBuilder
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.cli import run as module
 from hub.errors import ConfigError, StartError

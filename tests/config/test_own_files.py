@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from hub.app import this_machine
+from hub.app.machine import this_machine
 from hub.config.own_files import catalog_directory, own_directories, own_files
 from hub.paths.resolve import Flavour
 from hub.system.machine import Machine

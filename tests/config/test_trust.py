@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app import place_of, this_machine
+from hub.app.machine import place_of, this_machine
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.trust import TrustRecord, digest_of, found_in, trust_record

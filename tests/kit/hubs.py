@@ -17,8 +17,11 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from hub import app
-from hub.app import Hub, Setting, connection_builder, running_hub
+from hub.app import machine
+from hub.app.connections import connection_builder
+from hub.app.hub import Hub
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
@@ -78,7 +81,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, top: Path, *lines: str) -> Path:
         "tmp/temp.txt",
         *lines,
     )
-    monkeypatch.setattr(app, "OsDisk", lambda: Rerooted(top))
+    monkeypatch.setattr(machine, "OsDisk", lambda: Rerooted(top))
     return top
 
 

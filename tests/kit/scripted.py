@@ -9,7 +9,9 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.app import Setting, connection_builder, running_hub
+from hub.app.connections import connection_builder
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched

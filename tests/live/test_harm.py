@@ -19,7 +19,9 @@ from urllib.parse import unquote, urlsplit
 import anyio
 import pytest
 
-from hub.app import Setting, connection_builder, running_hub
+from hub.app.connections import connection_builder
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.config.models import HubConfig
 from hub.jsonrpc.exact_json import WireError
 from hub.values import Json, JsonObject

@@ -71,6 +71,15 @@ def test_verdicts_have_colours_on_a_terminal(folder: Path) -> None:
     assert "\x1b[1mfiles\x1b[0m\n" in at_screen(folder, "plan")
 
 
+def test_doctor_shows_the_servers_that_it_starts(folder: Path) -> None:
+    home = str(folder)
+    assert ESCAPE in at_screen(folder, "doctor", "--connect", HOME=home)
+    lines = plain(piped(folder, "doctor", "--connect", HOME=home))
+    assert lines[:2] == ["files: starting", "files: answers"]
+    found = json.loads(piped(folder, "doctor", "--connect", "--json", HOME=home))
+    assert any(one["about"] == "start" for one in found["findings"])
+
+
 def test_what_an_installation_changes_has_colours(folder: Path) -> None:
     home = folder / "home"
     (home / ".cursor").mkdir(parents=True)

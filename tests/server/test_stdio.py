@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app import connection_builder
+from hub.app.connections import connection_builder
 from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
 
-from hub.app import Setting, this_machine
+from hub.app.machine import this_machine
+from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
 from hub.cli.check.configured_servers import servers_of, usable_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 
-from hub.app import place_of, this_machine
+from hub.app.machine import place_of, this_machine
 from hub.cli.options import config_path
 from hub.config.models import HubConfig
 from hub.config.operator_roots import operator_roots

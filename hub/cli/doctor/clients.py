@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hub.app import this_machine
+from hub.app.machine import this_machine
 from hub.cli.doctor.findings import (
     Finding,
     barred_by,

@@ -7,9 +7,9 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Final, TypeAlias
 
-import structlog
 from msgspec.structs import replace
 
 from hub.cli.doctor import (
@@ -26,6 +26,7 @@ from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
 from hub.cli.doctor.show import as_json, as_table
 from hub.cli.doctor.starting import LastWords, started
 from hub.cli.options import Subparsers, add_config_option, run_loop
+from hub.cli.terminal.progress import NoSteps, Steps, steps
 from hub.config.load import config_source
 from hub.config.trust import FOUND
 from hub.errors import HubError, UsageError
@@ -83,13 +84,15 @@ def _doctor(options: Namespace) -> int:
         # A hub.yaml that only lies here may be anybody's: its commands are not run.
         raise UsageError("--connect: no config is named", "Name one that you trust by --config.")
     last_words = LastWords()
-    structlog.configure(processors=[last_words])
+    last_words.take_the_logs_place()
     scene = _scene(named)
     findings = [*scene.found]
     for check in _checks():
         findings += _of(check, scene)
     if options.connect:
-        findings += _connected(scene, last_words)
+        shown = nullcontext(NoSteps()) if options.json else steps()
+        with shown as under_way:
+            findings += _connected(scene, last_words, under_way)
     if options.json:
         print(as_json(findings))
     else:
@@ -125,14 +128,14 @@ def _scene(named: str | None) -> Scene:
     return replace(scene, configs=configs, entries=entries, found=found)
 
 
-def _connected(scene: Scene, last_words: LastWords) -> list[Finding]:
+def _connected(scene: Scene, last_words: LastWords, under_way: Steps) -> list[Finding]:
     found: list[Finding] = []
     for one in scene.configs:
         if one.config is None:
             continue
         plan = f"{scene.hub} plan{one.option}"
         try:
-            found += run_loop(started, one.config, last_words, plan)
+            found += run_loop(started, one.config, last_words, plan, under_way)
         except HubError as exc:
             fix = f"{scene.hub} check --connect{one.option}"
             found.append(Finding("problem", "start", "the hub", str(exc), fix))

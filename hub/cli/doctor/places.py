@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hub.app import this_machine
+from hub.app.machine import this_machine
 from hub.attach.runtime_directory import runtime_paths
 from hub.cli.doctor.findings import (
     OTHERS,

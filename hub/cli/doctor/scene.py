@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from hub.app import place_of, this_machine
+from hub.app.machine import place_of, this_machine
 from hub.cli.doctor.findings import Finding, is_directory, is_plain_file, quoted, status
 from hub.cli.setup.hub_command import hub_command
 from hub.config.clients.locations import UserPlace

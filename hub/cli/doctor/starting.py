@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from typing import Final
@@ -11,8 +12,10 @@ import structlog
 from msgspec.structs import replace
 from structlog.typing import EventDict, WrappedLogger
 
-from hub.app import Setting, running_hub
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.cli.doctor.findings import Finding, without_secrets
+from hub.cli.terminal.progress import Steps
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.sessions.services import Services
@@ -39,6 +42,15 @@ class LastWords:
     def __init__(self) -> None:
         self.of: dict[str, str] = {}
 
+    def take_the_logs_place(self) -> None:
+        """Have all that is logged from now on brought here."""
+        structlog.configure(
+            processors=[self],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+        logging.getLogger("hub").setLevel(logging.INFO)
+
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
         """Keep an event's lines if it has such."""
         if event.get("event") == "last stderr lines":
@@ -46,10 +58,12 @@ class LastWords:
         raise structlog.DropEvent
 
 
-async def started(config: HubConfig, last_words: LastWords, plan: str) -> list[Finding]:
+async def started(
+    config: HubConfig, last_words: LastWords, plan: str, steps: Steps
+) -> list[Finding]:
     """Return a finding for each server: it answers, or why not, with the end of its stderr.
 
-    `plan` is the command that shows how servers are started.
+    `plan` is the command that shows how servers are started. `steps` shows what is under way.
     """
     found: dict[str, Finding] = {}
     async with running_hub(config, Setting()) as hub, anyio.create_task_group() as tasks:
@@ -57,11 +71,13 @@ async def started(config: HubConfig, last_words: LastWords, plan: str) -> list[F
         with anyio.move_on_after(_PATIENCE):
             async with anyio.create_task_group() as starting:
                 for spec in hub.services.servers.values():
-                    starting.start_soon(_start, hub.services, session, spec, found, plan)
+                    steps.begin(spec.name, "starting")
+                    starting.start_soon(_start, hub.services, session, spec, found, plan, steps)
         for name in hub.services.servers:
             if name not in found:
                 what = f"has not answered within {_PATIENCE:.0f} s"
                 found[name] = Finding("problem", "start", name, what, _by_hand(plan))
+                steps.end(name, what)
         session.close()
         tasks.cancel_scope.cancel()
     return [_with_last_words(one, last_words, config) for one in found.values()]
@@ -91,12 +107,13 @@ def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     return without_secrets(text, words)
 
 
-async def _start(
+async def _start(  # noqa: PLR0913, PLR0917 - each is another's
     services: Services,
     session: Session,
     spec: ServerSpec,
     found: dict[str, Finding],
     plan: str,
+    steps: Steps,
 ) -> None:
     try:
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
@@ -104,9 +121,11 @@ async def _start(
     except HubError as exc:
         what = _AFTER.sub("", spec.without_secrets(str(exc)))
         found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))
+        steps.end(spec.name, "does not start")
         return
     what = f"answers, with {len(ready.listing.tools)} tools"
     found[spec.name] = Finding("ok", "start", spec.name, what)
+    steps.end(spec.name, "answers")
 
 
 def _by_hand(plan: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 import structlog
 
 from hub import __version__
-from hub.app import Hub, Setting
+from hub.app.hub import Hub
+from hub.app.setting import Setting
 from hub.config.reload.report import ReloadReport
 from hub.errors import StartError
 from hub.server.connection import ConnectionFactory

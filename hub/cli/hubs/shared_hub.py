@@ -37,7 +37,11 @@ with lean():
     from msgspec.structs import replace
 
     from hub import __version__
-    from hub.app import Hub, Setting, View, connection_builder, open_hub, this_machine
+    from hub.app.connections import connection_builder
+    from hub.app.hub import Hub, View
+    from hub.app.machine import this_machine
+    from hub.app.running import open_hub
+    from hub.app.setting import Setting
     from hub.attach.inquiry import ask
     from hub.attach.lifeline import NotAttachedError
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from hub.app import this_machine
+from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
 from hub.cli.setup.client_changes import FileChange, perform, to_install, to_uninstall
 from hub.cli.setup.hub_command import hub_command

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hub import app
+from hub.app import running
+from hub.app.machine import this_machine
 from hub.children.link import ChildConnection
 from hub.cli.check import command, plans
 from hub.config.bare_names import BareNames, names_record, recorded, settled
@@ -321,7 +322,7 @@ def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
     def opener(*_: object) -> object:
         return opened
 
-    monkeypatch.setattr(app, "opener", opener)
+    monkeypatch.setattr(running, "opener", opener)
     configure(monkeypatch, {name: {"command": "sh"} for name in children})
 
 
@@ -514,7 +515,7 @@ def test_check_warns_of_names_that_a_second_server_moves(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(top / "state"))
     config = plant(top, "hub.yaml") / "hub.yaml"
-    record, one, two = names_record(app.this_machine(os.environ)), "files", "git"
+    record, one, two = names_record(this_machine(os.environ)), "files", "git"
     settled(record, config, [ServerName(one)], "auto")
     for names in ([one], [two, one]):
         config.write_text(

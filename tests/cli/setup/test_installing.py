@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hub.app import this_machine
+from hub.app.machine import this_machine
 from hub.cli.main import main
 from hub.cli.setup.client_changes import perform, to_install
 from hub.config.clients.locations import ClientFile

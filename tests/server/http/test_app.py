@@ -11,7 +11,9 @@ import pytest
 from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
-from hub.app import ConnectionBuilder, Setting, running_hub
+from hub.app.connections import ConnectionBuilder
+from hub.app.running import running_hub
+from hub.app.setting import Setting
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig

@@ -12,7 +12,7 @@ import anyio
 import httpx2
 import pytest
 
-from hub.app import connection_builder
+from hub.app.connections import connection_builder
 from hub.server.http import serve as module
 from hub.server.http.access import AccessCheck
 from hub.server.http.bounds.connections import KEEP_ALIVE

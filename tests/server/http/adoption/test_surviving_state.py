@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from hub.app import this_machine
+from hub.app.machine import this_machine
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.request_state import CallState
 from hub.server.http.adoption.session_ids import LASTS, SessionIds

@@ -1,0 +1,12 @@
+"""The composition root: the only package that builds the hub's objects and connects them.
+
+Nothing below it knows it. It decides nothing about calls: it hands each part the others it needs,
+and replaces what a changed config changes.
+
+Read in this order:
+- `setting`, `machine`: what the command line and this machine add to a config;
+- `configured`: from a config to the values that serve its clients;
+- `hub` (`Hub`, `View`): what clients share; a changed config is taken over here;
+- `running` (`open_hub`, `running_hub`): owns children and tasks, and ends them;
+- `connections`: opens clients' connections; `audit_logs`: the open audit logs.
+"""

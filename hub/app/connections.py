@@ -1,0 +1,51 @@
+"""Opens the connections of a hub's clients."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from anyio.abc import TaskGroup
+
+from hub.calls.dispatch import Relay
+from hub.calls.in_flight import CallDispatcher, InFlightRegistry
+from hub.calls.modern_calls import ModernCalls
+from hub.calls.rounds.modern_routes import Headers
+from hub.calls.rounds.sealed_state import StateSealer
+from hub.calls.routes import CallRoute, KnownAnswer
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import Outlet
+from hub.server.connection import ClientConnection
+from hub.sessions.kept_roots import principal_key_of
+from hub.sessions.services import (
+    Services,
+)
+from hub.values import SessionKey
+
+
+class ConnectionBuilder:
+    """Opens the client connections of one hub; implements `ConnectionFactory`."""
+
+    def __init__(self, services: Services, seals: StateSealer | None = None) -> None:
+        self._services = services
+        self._relay = Relay(services)
+        self._rounds = ModernCalls(self._relay, services, seals)
+        self._clients = count(1)
+
+    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
+        return ClientConnection(
+            self._relay, self._rounds, self._services, outlet, tasks, principal=principal
+        )
+
+    def route_for(
+        self, principal: str, request: Request, headers: Headers, /
+    ) -> CallRoute | KnownAnswer | None:
+        kept = principal_key_of(principal, None)
+        return self._rounds.route_for(principal, kept, request, headers)
+
+    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+        return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
+
+
+def connection_builder(services: Services, seals: StateSealer | None = None) -> ConnectionBuilder:
+    """Return the `ConnectionFactory` of a hub; `seals` is for states that outlive the process."""
+    return ConnectionBuilder(services, seals)

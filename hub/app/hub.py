@@ -1,0 +1,188 @@
+"""A running hub: what its clients share, and its views of the config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import structlog
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from hub import __version__
+from hub.app.audit_logs import AuditLogs
+from hub.app.configured import configured
+from hub.app.setting import Setting
+from hub.children.pool import ChildPool
+from hub.children.slot import ChildSlot
+from hub.config.models import HubConfig, StdioServer
+from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
+from hub.config.trust import trust_record
+from hub.config.watch import ConfigWatch, WritableBy
+from hub.sessions.config_file import ConfigFile
+from hub.sessions.operator_roots import Operator
+from hub.sessions.services import (
+    Configured,
+    LaunchPlanCache,
+    Services,
+)
+from hub.specs import ServerSpec
+from hub.system.machine import Machine
+from hub.system.memory import resident
+from hub.values import Json, JsonObject, ServerName
+
+log = structlog.stdlib.get_logger(__name__)
+
+INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
+
+
+class View(Struct, eq=False):
+    """How the config is for some clients: for all of a hub's, or for one with its environment."""
+
+    config: HubConfig
+    setting: Setting
+    machine: Machine
+    services: Services
+
+
+class Hub:
+    """A running hub: what all its clients share, and its views of the config.
+
+    `own` is the view for this process's environment, if clients are served by it, and `own_watch`
+    takes over the changes of its config. `prepare` is called before the first view that launches
+    servers.
+    """
+
+    own: View
+    own_watch: ConfigWatch
+
+    def __init__(
+        self,
+        machine: Machine,
+        children: ChildPool,
+        audits: AuditLogs,
+        tasks: TaskGroup,
+        prepare: Callable[[], None],
+    ) -> None:
+        self._clock = machine.clock
+        self._children = children
+        self._audits = audits
+        self._tasks = tasks
+        self._prepare = prepare
+        self._files: dict[str | None, ConfigFile] = {}
+        self._followers: list[Callable[[HubConfig], None]] = []
+
+    def follow(self, take: Callable[[HubConfig], None]) -> None:
+        """Call `take` with each config that the hub takes over; it raises as `take` here does."""
+        self._followers.append(take)
+
+    @property
+    def services(self) -> Services:
+        """The parts of its own view."""
+        return self.own.services
+
+    def view(
+        self,
+        config: HubConfig,
+        setting: Setting,
+        machine: Machine,
+        made: Configured | None = None,
+    ) -> View:
+        """Return a new view; `take` changes it.
+
+        Raises: ConfigError, StartError.
+        """
+        made = made or configured(config, setting, machine)
+        if any(isinstance(one, StdioServer) for one in config.servers.values()):
+            self._prepare()
+        self._children.limit(config.max_children, config.max_children_per_session)
+        services = Services(
+            info=INFO,
+            servers=made.servers,
+            names=made.names,
+            left_out=made.left_out,
+            children=self._children,
+            operator=Operator(made.roots, made.servers, machine),
+            machine=machine,
+            settings=made.settings,
+            audit=self._audits.of(config),
+            tasks=self._tasks,
+            plans=LaunchPlanCache(machine.environment, machine.directory),
+            expose=made.expose,
+            is_for_one=setting.is_for_one,
+            is_shared=setting.shared_by is not None,
+            preface=made.preface,
+            max_result=made.max_result,
+            has_config=not setting.ceiling,
+            config_file=self._file_of(setting),
+        )
+        return View(config, setting, machine, services)
+
+    def _file_of(self, setting: Setting) -> ConfigFile:
+        """Return what is known of a view's config file: all views of one file share that."""
+        source = None if setting.watched is None else setting.watched.source
+        return self._files.setdefault(source, ConfigFile(source))
+
+    def children_now(self) -> list[Json]:
+        """Return the running children, for people: server, state, roots, users, process."""
+        return [_as_json(slot, self._clock()) for slot in self._children.running_slots()]
+
+    def watch(self, view: View) -> ConfigWatch:
+        """Return the watch that takes over the changes of a view's config file."""
+        machine, services = view.machine, view.services
+
+        def places() -> Iterable[WritablePlace]:
+            granted = services.config_file.granted
+            own, roots = services.servers.values(), services.operator.roots()
+            return writable_places(own, roots, granted, machine.environment)
+
+        lookup = PathLookup(machine.links, machine.flavour, machine.directory)
+        writable_by = WritableBy(services.config_file, lookup, places, trust_record(machine))
+        take = partial(self.take, view)
+        return ConfigWatch(view.setting.watched, view.config, take, writable_by)
+
+    async def take(self, view: View, config: HubConfig) -> None:
+        """Serve a view's clients by a changed config from now on.
+
+        Servers that did not change keep their children. Calls that were not sent yet are judged by
+        the new config; those under way finish at the old child.
+
+        Raises: ConfigError, StartError; then nothing has changed.
+        """
+        made = await to_thread.run_sync(configured, config, view.setting, view.machine)
+        audit = self._audits.of(config)
+        for take in self._followers:
+            take(config)
+        self._children.limit(config.max_children, config.max_children_per_session)
+        self._children.forget(_launched_otherwise(view.services.servers, made.servers))
+        before, view.config, view.services.audit = view.config, config, audit
+        view.services.take(made)
+        is_changed = config.roots.fallback != before.roots.fallback
+        if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and is_changed:
+            log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)
+
+
+def _as_json(slot: ChildSlot, now: float) -> JsonObject:
+    pid = None if slot.child is None else slot.child.pid
+    return {
+        "server": slot.spec.name,
+        "state": slot.state,
+        "pid": pid,
+        "users": len(slot.users),
+        "memory": None if pid is None else resident(pid),
+        "uptime": now - slot.started_at,
+        "roots": list(slot.key.roots.paths),
+    }
+
+
+def _launched_otherwise(
+    old: Mapping[ServerName, ServerSpec], new: Mapping[ServerName, ServerSpec]
+) -> list[ServerName]:
+    """Return the servers that are gone, or whose children are not those of before."""
+    return [
+        name
+        for name, spec in old.items()
+        if name not in new
+        or (spec.target, spec.fingerprint) != (new[name].target, new[name].fingerprint)
+    ]

@@ -1,0 +1,78 @@
+"""What the hub knows of this machine: paths, environment, clocks, kernel."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from hub.config.models import HubConfig
+from hub.config.operator_roots import PathContext
+from hub.config.own_files import own_files
+from hub.confinement.confined_launch import this_kernel
+from hub.paths.resolve import Flavour, PathError, resolve
+from hub.roots.roots import UnsafePaths
+from hub.system.disk import OsDisk
+from hub.system.machine import Machine
+
+_FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
+
+
+def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -> Machine:
+    """Return the machine that this process runs on; `platform` says how its paths are written."""
+    return Machine(
+        links=OsDisk(),
+        flavour=_FLAVOURS.get(platform, Flavour.POSIX),
+        environment=environment,
+        directory=str(Path.cwd()),
+        clock=time.monotonic,
+        wall_clock=time.time,
+        kernel=this_kernel(),
+    )
+
+
+def machine_with(environment: Mapping[str, str] | None) -> Machine:
+    """Return this machine with `environment`, or with this process's own."""
+    if environment is not None:
+        return this_machine(environment)
+    # A plain dict where possible: each call reads it. On Windows names match in any case, which
+    # only `os.environ` itself does.
+    return this_machine(os.environ if sys.platform == "win32" else dict(os.environ))
+
+
+def place_of(
+    machine: Machine,
+    config: HubConfig | None = None,
+    source: Path | None = None,
+    log_file: str | None = None,
+    *,
+    shared_by: Machine | None = None,
+) -> PathContext:
+    """Return the `PathContext` of `machine`; `source` is the file that `config` came from."""
+    audit = config.audit.file if config is not None and config.audit is not None else None
+    own = own_files(machine, config=source, audit=audit, log=log_file, also=shared_by)
+    unsafe = UnsafePaths(
+        _home(machine),
+        machine.flavour,
+        own=(place.parts for place in own.secret),
+        lifted=config is not None and config.roots.allow_unsafe,
+    )
+    return PathContext(
+        machine.links,
+        machine.flavour,
+        unsafe,
+        machine.directory,
+        machine.environment,
+        own,
+        is_shared=shared_by is not None,
+    )
+
+
+def _home(machine: Machine) -> str | None:
+    home = str(Path.home())
+    try:
+        return resolve(home, cwd=None, links=machine.links, flavour=machine.flavour)
+    except PathError:
+        return home
