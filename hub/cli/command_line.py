@@ -67,6 +67,7 @@ _COMMANDS: Final = {
     "explain": ("explain",),
     "tools": ("tools", "call"),
     "roots": ("roots",),
+    "token": ("token",),
     "hubs.commands": ("status", "reload", "stop"),
 }
 """The subcommands of each module of this package."""

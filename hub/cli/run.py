@@ -43,6 +43,7 @@ from hub.config.watch import Watched
 from hub.errors import StartError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
+from hub.server.http.bearer_tokens import BearerTokens
 from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
@@ -251,8 +252,8 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    token = _token(config)
-    gatekeeper = AccessCheck(host, token, config.listen.origins, config.listen.names)
+    tokens = _tokens(config)
+    gatekeeper = AccessCheck(host, tokens, config.listen.origins, config.listen.names)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -276,16 +277,17 @@ async def _serve_http(
             proxies=proxies,
             ids=kept.ids,
             drain=config.drain,
-            ready=partial(_announce, url, token, what(hub.services.operator.roots())),
+            ready=partial(_announce, url, tokens, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
 
-def _token(config: HubConfig) -> str | None:
+def _tokens(config: HubConfig) -> BearerTokens:
     own = config.listen.token
-    return os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
+    unnamed = os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
+    return BearerTokens(unnamed, {one.name: one.hash for one in config.listen.tokens})
 
 
 def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> None:
@@ -294,7 +296,7 @@ def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> Non
     Raises: ConfigError if others could reach the hub without a token.
     """
     listen = config.listen
-    gatekeeper.follow(_token(config), listen.origins, listen.names)
+    gatekeeper.follow(_tokens(config), listen.origins, listen.names)
     proxies.follow(listen.trusted_proxies)
 
 
@@ -365,13 +367,13 @@ def _url(host: str, port: int, path: str) -> str:
     return f"http://{shown}:{port}{path}"
 
 
-def _announce(url: str, token: str | None, what: Served) -> None:
+def _announce(url: str, tokens: BearerTokens, what: Served) -> None:
     from hub.server.http.welcome_page import client_config  # noqa: PLC0415 - not needed for stdio
 
     print(f"roots-hub serves {url}", *what.lines(), sep="\n", flush=True)
     print(
         "For a client's config:",
-        client_config(url, needs_token=bool(token)),
+        client_config(url, needs_token=bool(tokens)),
         sep="\n",
         flush=True,
     )

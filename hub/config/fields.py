@@ -45,6 +45,9 @@ class LoadContext(Struct, frozen=True):
 MIN_KEY: Final = 32
 """Characters of a key at least: nobody may guess it from what it has sealed."""
 _REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
+_PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_RESERVED: Final = frozenset({"local", "stdio", "token"})
+"""The principals of clients without a token of their own."""
 
 
 class FieldError(ValueError):
@@ -179,6 +182,23 @@ def _patterns(lines: tuple[str, ...]) -> tuple[str, ...]:
     return lines
 
 
+def _principal(text: str) -> str:
+    if not _PRINCIPAL.fullmatch(text):
+        what = "must be a name of up to 64 letters, digits, `.`, `_`, `@` and `-`"
+        raise FieldError(what, "Write one such as ci or anna@example.com.")
+    if text in _RESERVED:
+        what = "is the name of clients without a token of their own"
+        raise FieldError(what, "Choose another name.")
+    return text
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        fix = "Write the 64 hexadecimal digits that `roots-hub token new NAME` prints."
+        raise FieldError("must be a SHA-256 hash", fix)
+    return text.lower()
+
+
 def _absolute_pointer(text: str) -> str:
     if not text.startswith("/"):
         fix = f"Write /{text}: a JSON pointer, as in /edits/*/file."
@@ -263,6 +283,9 @@ SealingKey: TypeAlias = Annotated[
 ]
 ReplicaName: TypeAlias = Annotated[str, AfterValidator(_replica)]
 """What the ids of a replica's sessions begin with; a proxy tells replicas by it."""
+PrincipalName: TypeAlias = Annotated[str, AfterValidator(_principal)]
+"""What a client is called in the audit log; what it has, nobody else gets."""
+Sha256: TypeAlias = Annotated[str, AfterValidator(_sha256)]
 PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
 """Absolute after reading: `~` is the home directory, a relative path starts at the config file."""
 

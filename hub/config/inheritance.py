@@ -13,6 +13,7 @@ from hub.config.operator_roots import PathContext
 from hub.launch.environments import inherited, is_withheld, stable
 from hub.launch.plan import plan
 from hub.paths.resolve import Flavour
+from hub.protocol.bearer import token_hash
 from hub.roots.roots import EMPTY
 
 _OWN: Final = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
@@ -26,8 +27,11 @@ def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]
     listen = config.listen
     own = [*listen.keys, *([] if listen.token is None else [listen.token])]
     secrets = {one.get_secret_value() for one in own}
+    hashes = {one.hash for one in listen.tokens}
     return {
-        key: value for key, value in environment.items() if key not in _OWN and value not in secrets
+        key: value
+        for key, value in environment.items()
+        if key not in _OWN and value not in secrets and not (hashes and token_hash(value) in hashes)
     }
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -38,12 +39,14 @@ from hub.config.fields import (
     PlaceText,
     Pointer,
     Port,
+    PrincipalName,
     ReplicaName,
     ResultBytes,
     SealingKey,
     Seconds,
     SecondsOrZero,
     Secret,
+    Sha256,
     TemplateText,
     Variable,
     WebAddress,
@@ -59,6 +62,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
 from hub.launch.templates import parse_template
+from hub.protocol.bearer import token_hash
 from hub.protocol.host_names import is_loopback
 from hub.specs import Allowance, LeftOut
 
@@ -218,6 +222,40 @@ Server: TypeAlias = Annotated[
 ]
 
 
+class NamedToken(Part):
+    """A bearer token of one user or program: itself, or its hash."""
+
+    name: PrincipalName
+    token: Secret | None = None
+    sha256: Sha256 | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.token is None) == (self.sha256 is None):
+            what = "needs exactly one of token and sha256"
+            raise FieldError(what, f"Write what `roots-hub token new {self.name}` prints.")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """The token's SHA-256, in hex."""
+        return self.sha256 or token_hash(
+            "" if self.token is None else self.token.get_secret_value()
+        )
+
+
+def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
+    names: dict[str, str] = {}
+    for one in tokens:
+        if one.name in names.values():
+            raise FieldError(f"the name {one.name} stands twice", "Take one of the two out.")
+        same = names.setdefault(one.hash, one.name)
+        if same != one.name:
+            fix = f"Make another one for {one.name}: roots-hub token new {one.name}"
+            raise FieldError(f"{same} and {one.name} have the same token", fix)
+    return tokens
+
+
 class Listen(Part):
     """Where `--http` serves."""
 
@@ -225,6 +263,7 @@ class Listen(Part):
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
+    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
     keys: tuple[SealingKey, ...] = ()
     replica: ReplicaName | None = None
     adopt: tuple[ReplicaName, ...] = ()
@@ -361,7 +400,7 @@ def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
     Raises:
         ConfigError: it has a public name, or a proxy, and no token.
     """
-    if listen.token is not None or environment.get("HUB_TOKEN"):
+    if listen.token is not None or listen.tokens or environment.get("HUB_TOKEN"):
         return
     public = next((name for name in listen.names if not is_loopback(name)), None)
     if public is not None:
@@ -372,7 +411,7 @@ def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
         return
     raise ConfigError(
         f"listen.{key}: {whose}, and there is no token",
-        f"Set the variable HUB_TOKEN or listen.token to one, or take listen.{key} out.",
+        f"Set the variable HUB_TOKEN, listen.token or listen.tokens, or take listen.{key} out.",
     )
 
 

@@ -50,7 +50,7 @@ function _shtab_roots_hub_using
   test "$_shtab_roots_hub_cmdpath" = "$argv"
 end
 
-set -g _shtab_roots_hub_commands run attach wrap init import install uninstall doctor check plan schema explain tools call roots 'roots detect' 'roots list' 'roots contains' 'roots add' 'roots remove' 'roots rename' status reload stop
+set -g _shtab_roots_hub_commands run attach wrap init import install uninstall doctor check plan schema explain tools call roots 'roots detect' 'roots list' 'roots contains' 'roots add' 'roots remove' 'roots rename' token 'token new' status reload stop
 set -g _shtab_roots_hub_opts_with_value --arguments --batch --config --confine --folder --from --http --log-file --log-format --log-level --name --output --root --schema --server
 
 complete -c roots-hub -e
@@ -243,6 +243,17 @@ complete -c roots-hub -n '_shtab_roots_hub_using roots rename' -l log-format -xk
 complete -c roots-hub -n '_shtab_roots_hub_using roots rename' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
 complete -c roots-hub -n '_shtab_roots_hub_using roots rename' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
 complete -c roots-hub -n '_shtab_roots_hub_using roots rename' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
+complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a token -d 'make tokens for clients over HTTP'
+complete -c roots-hub -n '_shtab_roots_hub_using token' -s h -l help -d 'show this help message and exit'
+complete -c roots-hub -n '_shtab_roots_hub_using token' -l log-format -xka "text json" -d 'format of the log'
+complete -c roots-hub -n '_shtab_roots_hub_using token' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
+complete -c roots-hub -n '_shtab_roots_hub_using token' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
+complete -c roots-hub -n '_shtab_roots_hub_using token; and test $_shtab_roots_hub_npos -eq 0' -a new -d 'make a token: print it once, with the line for hub.yaml'
+complete -c roots-hub -n '_shtab_roots_hub_using token new' -s h -l help -d 'show this help message and exit'
+complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-format -xka "text json" -d 'format of the log'
+complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
+complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
+complete -c roots-hub -n '_shtab_roots_hub_using token new' -l json -d 'print JSON'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a status -d 'Show the hubs of this user, their clients and their running servers.'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -s h -l help -d 'show this help message and exit'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -l log-format -xka "text json" -d 'format of the log'

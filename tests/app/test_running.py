@@ -17,6 +17,7 @@ from hub.app.setting import Setting
 from hub.config.inheritance import offered
 from hub.config.models import HubConfig
 from hub.errors import ConfigError, HubError, StartError, leaves
+from hub.protocol.bearer import token_hash
 from tests.kit.fakes import ECHO, FakeChild, RecordingOutlet
 from tests.kit.scripted import scripted
 from tests.kit.trees import plant
@@ -45,6 +46,13 @@ def test_children_inherit_neither_the_hubs_settings_nor_its_token() -> None:
     assert offered(config, environment) == kept
     assert offered(read(), environment) == {**kept, "MY_TOKEN": "s3cret"}
     assert len(environment) == 8
+
+
+def test_children_inherit_no_named_token_whether_the_config_has_it_or_its_hash() -> None:
+    tokens = [{"name": "a", "token": "of-a"}, {"name": "b", "sha256": token_hash("of-b")}]
+    environment = {"PATH": "/bin", "ONE": "of-a", "TWO": "of-b", "THREE": "of-c"}
+    kept = {"PATH": "/bin", "THREE": "of-c"}
+    assert offered(read(listen={"tokens": tokens}), environment) == kept
 
 
 def test_a_token_that_is_no_variables_value_removes_nothing() -> None:

@@ -298,7 +298,7 @@ def test_a_bind_for_others_without_a_token_is_three(capsys: pytest.CaptureFixtur
     assert failing(capsys, "run", "--http", "0.0.0.0:0") == (
         3,
         "roots-hub: listen: 0.0.0.0 can be reached from other machines, and there is no token\n"
-        "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.\n",
+        "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.\n",
     )
 
 

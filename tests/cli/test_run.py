@@ -24,7 +24,7 @@ from hub.roots.roots import RootSet
 from hub.server import stdio
 from hub.server.connection import ConnectionFactory
 from hub.server.http import serve as serving
-from hub.server.http.access import AccessCheck, RequestHeaders
+from hub.server.http.access import AccessCheck, Admission, Refusal, RequestHeaders
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services
@@ -291,7 +291,7 @@ def test_the_config_says_where_to_listen(
     assert shown.startswith(f"roots-hub serves http://localhost:{served.port}/hub\n")
     assert "Bearer ${HUB_TOKEN}" in shown
     assert "s3cret" not in shown
-    assert (served.path, served.keeper.principal) == ("/hub", "token")
+    assert (served.path, served.keeper.knows("token")) == ("/hub", True)
     assert served.poll_after == 45
     assert served.proxies.includes("10.1.2.3")
     assert run("run", "--config", config_at(top, listen=listen), "--http", ":0") == 0
@@ -324,8 +324,8 @@ def test_everywhere_is_shown_as_here_and_needs_a_token(
     assert run("run", "--http", "0.0.0.0:0") == 0
     assert f"http://127.0.0.1:{served.port}/mcp" in capsys.readouterr().out
     allowed = RequestHeaders([(b"host", b"x"), (b"authorization", b"Bearer s3cret")])
-    assert served.keeper.refusal(allowed) is None
-    assert served.keeper.refusal(RequestHeaders([(b"host", b"x")])) is not None
+    assert served.keeper.admission(allowed) == Admission("token")
+    assert isinstance(served.keeper.admission(RequestHeaders([(b"host", b"x")])), Refusal)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:"])

@@ -14,6 +14,7 @@ from hub.config.load import (
 )
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.errors import ConfigError
+from hub.protocol.bearer import token_hash
 
 HIDDEN = "s3cret"
 EXAMPLE = Path(__file__).parents[2] / "hub.yaml.example"
@@ -183,7 +184,7 @@ def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
         (MINIMAL + "roots: {expose: search}", "the top level"),
         (MINIMAL + "overrides: {}", "servers.NAME.tools"),
         (MINIMAL + "deny: []", "roots or servers.NAME.tools"),
-        (MINIMAL + "name: x", "roots.fallback[]"),
+        (MINIMAL + "name: x", "listen.tokens[] or roots.fallback[]"),
     ],
 )
 def test_a_key_in_the_wrong_place_is_sent_to_its_own(tmp_path: Path, text: str, home: str) -> None:
@@ -425,3 +426,32 @@ def test_who_can_be_reached_through_a_proxy_needs_a_token(
 def test_a_name_of_this_machine_needs_no_token(tmp_path: Path) -> None:
     loaded = load(tmp_path, MINIMAL + "listen: {names: [localhost, 127.0.0.2]}")
     assert loaded.config.listen.names == ("localhost", "127.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "why"),
+    [
+        ("[{name: a}]", "needs exactly one of token and sha256"),
+        (f"[{{name: a, token: x, sha256: '{token_hash(HIDDEN)}'}}]", "needs exactly one of"),
+        ("[{name: a, sha256: abc}]", "must be a SHA-256 hash"),
+        ("[{name: local, token: x}]", "clients without a token of their own"),
+        ("[{name: a b, token: x}]", "must be a name of up to 64"),
+        ("[{name: a, token: x}, {name: a, token: y}]", "the name a stands twice"),
+        ("[{name: a, token: x}, {name: b, token: x}]", "a and b have the same token"),
+        ("[{name: a, token: '${UNSET}'}]", "UNSET"),
+    ],
+)
+def test_a_named_token_that_cannot_be_told_is_an_error(
+    tmp_path: Path, tokens: str, why: str
+) -> None:
+    error = refused(tmp_path, f"{MINIMAL}listen: {{tokens: {tokens}}}")
+    assert "listen.tokens" in str(error)
+    assert why in str(error)
+
+
+def test_a_named_token_may_be_a_variable_and_its_hash_of_any_case(tmp_path: Path) -> None:
+    hash_ = token_hash("other")
+    tokens = f"[{{name: a, token: '${{TOKEN}}'}}, {{name: b, sha256: {hash_.upper()}}}]"
+    text = f"{MINIMAL}listen: {{tokens: {tokens}}}"
+    loaded = load(tmp_path, text, TOKEN="x").config.listen.tokens  # noqa: S106 - opens nothing
+    assert {one.name: one.hash for one in loaded} == {"a": token_hash("x"), "b": hash_}

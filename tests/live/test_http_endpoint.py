@@ -213,7 +213,7 @@ def test_a_bind_that_others_can_reach_needs_a_token(tree: Path) -> None:
     assert done.stdout == ""
     assert done.stderr == (
         "roots-hub: listen: 0.0.0.0 can be reached from other machines, and there is no token\n"
-        "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.\n"
+        "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.\n"
     )
 
 

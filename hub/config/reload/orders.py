@@ -57,7 +57,7 @@ def _at_most(why: str) -> Order:
 def _fewer(why: str) -> Order:
     """Return the order of a list whose entries each allow something."""
 
-    def tighter(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    def tighter(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[object, ...]:
         return tuple(one for one in new if one in old)
 
     return Order(tighter, why)
@@ -180,6 +180,7 @@ _LISTEN: Final = {
     "port": _kept(_CLIENTS),
     "path": _kept(_CLIENTS),
     "token": _kept(_CLIENTS),
+    "tokens": _fewer(_CLIENTS),  # the last one stays: see `tightening`
     "keys": _kept(_CLIENTS),
     "replica": _kept(_CLIENTS),
     "adopt": _fewer(_CLIENTS),

@@ -85,12 +85,18 @@ def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) ->
         made = made.model_copy(update={first: value})
     if "servers" in keys:
         made = made.with_left_out(running.left_out)
+    # The old address may be one that needs a token.
     has_old_address = made.listen.host != new.listen.host
-    if has_old_address and running.listen.token is not None and new.listen.token is None:
-        # The old address may be one that needs a token.
-        listen = made.listen.model_copy(update={"token": running.listen.token})
-        made = made.model_copy(update={"listen": listen})
-    return made
+    return _with_a_token(running, made) if has_old_address else made
+
+
+def _with_a_token(running: HubConfig, made: HubConfig) -> HubConfig:
+    """Return `made`, with the tokens of `running` if it has none: without any, all are let in."""
+    own, was = made.listen, running.listen
+    if own.token is not None or own.tokens:
+        return made
+    listen = own.model_copy(update={"token": was.token, "tokens": was.tokens})
+    return made.model_copy(update={"listen": listen})
 
 
 def _tightened(old: HubConfig, new: HubConfig, locate: Locate) -> HubConfig:
@@ -103,7 +109,7 @@ def _tightened(old: HubConfig, new: HubConfig, locate: Locate) -> HubConfig:
         else:
             values[key] = order_of(key).tighter(was, wanted)
     values["roots"] = tighter_roots(old.roots, new.roots, locate)
-    made = new.model_copy(update={**values, "servers": {}})
+    made = _with_a_token(old, new.model_copy(update={**values, "servers": {}}))
     servers = {
         name: _server(old, new, made, name, locate) for name in new.servers if name in old.servers
     }

@@ -1,22 +1,22 @@
-"""Access checks of the HTTP endpoint: the Host and Origin headers, and the bearer token.
+"""Access checks of the HTTP endpoint: the Host and Origin headers, and who sends a request.
 
 A page in a browser can make any host name resolve to 127.0.0.1 (DNS rebinding), but cannot forge
 the Host and Origin headers. What a trusted proxy says it was asked for is checked in addition, as
-many proxies send on whatever their client wrote there. MCP "Transports", security warning; RFC 6750
-for the token.
+many proxies send on whatever their client wrote there. MCP "Transports", security warning.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
 from hub.errors import ConfigError
 from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, name_in
 from hub.protocol.origins import is_own, origin_in
+from hub.server.http.bearer_tokens import BearerTokens
 
 BLANKS = b" \t"
 """Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
@@ -88,12 +88,23 @@ class ProxiedTo(Struct, frozen=True):
 NOT_PROXIED = ProxiedTo()
 
 
+class Admission(Struct, frozen=True):
+    """A request that is let in, and the principal it comes from."""
+
+    principal: str
+
+
+AccessEnded: TypeAlias = Callable[[frozenset[str]], None]
+"""Is told the principals of which a token is not valid any more."""
+
+
 class AccessCheck:
-    """Checks each request against the bound address, the names, and the configured token.
+    """Checks each request against the bound address, the names, and the tokens.
 
     The hub answers to loopback names, to its bound address and to `names`; without `names`, to any
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
-    pages of the hub's own origin.
+    pages of the hub's own origin. `changes` counts how often something else was to be checked;
+    `ended` is called when a token ends.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
     """
@@ -101,51 +112,59 @@ class AccessCheck:
     def __init__(
         self,
         host: str,
-        token: str | None,
+        tokens: BearerTokens,
         origins: Sequence[str] = (),
         names: Sequence[str] = (),
     ) -> None:
         self._host = host
-        self.follow(token, origins, names)
+        self._tokens = BearerTokens()
+        self.changes = 0
+        self.ended: AccessEnded = lambda _principals: None
+        self.follow(tokens, origins, names)
 
-    def follow(self, token: str | None, origins: Sequence[str], names: Sequence[str]) -> None:
-        """Check requests against another token, origins and names from now on.
+    def follow(self, tokens: BearerTokens, origins: Sequence[str], names: Sequence[str]) -> None:
+        """Check requests against other tokens, origins and names from now on.
 
         Raises: ConfigError as for a new `AccessCheck`; then nothing has changed.
         """
         host = self._host
-        if not is_loopback(host) and not token:
+        if not is_loopback(host) and not tokens:
             raise ConfigError(
                 f"listen: {host} can be reached from other machines, and there is no token",
-                "Set the variable HUB_TOKEN or listen.token to one, or bind 127.0.0.1.",
+                "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.",
             )
         has_names = is_loopback(host) or bool(names)
         self._names = LOOPBACK_NAMES | {host, *names} if has_names else None
-        self._token = token.encode() if token else None
+        ended, self._tokens = self._tokens.ended_by(tokens), tokens
         self._origins = frozenset(origins)
-
-    @property
-    def principal(self) -> str:
-        """The principal of all clients that are let in: one static token is one principal."""
-        return "token" if self._token else "local"
+        self.changes += 1
+        if ended:
+            self.ended(ended)
 
     @property
     def needs_token(self) -> bool:
-        """Whether each request must have the token."""
-        return self._token is not None
+        """Whether each request must have a token."""
+        return bool(self._tokens)
 
-    def refusal(self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED) -> Refusal | None:
-        """Return why a request is refused, or None."""
+    def knows(self, principal: str) -> bool:
+        """Return whether some request can be of this principal."""
+        return self._tokens.has(principal)
+
+    def admission(
+        self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
+    ) -> Admission | Refusal:
+        """Return who sent a request, or why it is refused."""
         refused = self.place_refusal(headers, proxied)
         if refused is not None:
             return refused
-        if self._token is not None and not self._is_authorised(headers.get("authorization")):
+        principal = self._tokens.principal_of(headers.get("authorization"))
+        if principal is None:
             return Refusal(
                 401,
                 "A valid bearer token is needed",
                 {"www-authenticate": 'Bearer realm="roots-hub"'},
             )
-        return None
+        return Admission(principal)
 
     def place_refusal(
         self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
@@ -189,11 +208,3 @@ class AccessCheck:
         said = headers.get("origin") if self._origins else None
         origin = None if said is None else origin_in(said)
         return said if origin in self._origins else None
-
-    def _is_authorised(self, authorization: str | None) -> bool:
-        scheme, _, given = (authorization or "").partition(" ")
-        expected = self._token or b""
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode("latin-1"),
-            expected,  # its bytes, as they came
-        )

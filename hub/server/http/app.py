@@ -22,7 +22,7 @@ from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
 from hub.server.connection import ConnectionFactory, client_of_handshake
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
-from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession
+from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
@@ -34,7 +34,7 @@ from hub.server.http.modern import (
     MAX_UNDERWAY,
     ModernPost,
     ModernPosts,
-    RoutingHeaders,
+    ModernRequest,
     rejection,
     status_of,
 )
@@ -60,6 +60,8 @@ SESSION_IDLE = 30 * 60.0
 
 DELETED = "the session was ended by its client"
 """Why requests under way are given up when the client deletes its session."""
+NO_TOKEN = "the token that the session was opened with is not valid any more"  # noqa: S105 - says why
+"""Why requests under way are given up when the token of their client ends."""
 _UNKNOWN_VERSION: JsonObject = {
     "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
 }
@@ -98,10 +100,8 @@ class HttpServer:
         self.bodies = BodyLimit()
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
-        principal = gatekeeper.principal
-        self._modern_posts = ModernPosts(open_connection, principal, self._limits.underway)
+        self._modern_posts = ModernPosts(open_connection, self._limits.underway)
         self.is_draining = False
-        self._needs_token = gatekeeper.needs_token
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._path = path
         self._patience = Deadlines(PATIENCE)
@@ -114,13 +114,13 @@ class HttpServer:
         )
         self._sessions = LegacySessions(
             open_connection,
-            principal,
             ids or SessionIds.of_this_process(),
             clock=clock,
             most=self._limits.sessions,
             poll_after=poll_after,
         )
         self._tasks: TaskGroup | None = None
+        gatekeeper.ended = self._end_access
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -153,6 +153,19 @@ class HttpServer:
         for session in self._sessions:
             session.connection.end(ENDING)
 
+    def _end_access(self, principals: frozenset[str]) -> None:
+        """End what depends on tokens that are not valid any more.
+
+        Who has another token by now keeps its sessions, and opens its streams anew with that one.
+        """
+        self._modern_posts.end_listening(principals)
+        for session in self._sessions:
+            if session.principal in principals:
+                session.notification_stream.interrupt()
+        self._sessions.end_of(
+            [one for one in principals if not self._gatekeeper.knows(one)], NO_TOKEN
+        )
+
     async def _expire(self) -> None:
         while True:
             await anyio.sleep(self._limits.session_idle / 60)
@@ -177,21 +190,22 @@ class HttpServer:
         if self._is_for_page(scope, headers):
             await self._show_page(scope, headers, send)
             return
-        refusal = self._header_checks.refusal(scope, headers)
-        if refusal is not None:
-            await self._refuse(scope, headers, refusal, send)
+        admitted = self._header_checks.admission(scope, headers)
+        if isinstance(admitted, Refusal):
+            await self._refuse(self._client(scope, headers), admitted, send)
             return
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
             connection.prove()
-        await self._serve(scope, headers, receive, send)
+        sender = Sender(admitted.principal, self._client(scope, headers))
+        await self._serve(scope, headers, sender, receive, send)
 
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Answer a CORS preflight, which carries no token; the request after it does."""
         checks = self._header_checks
         refusal = checks.place_refusal(scope, headers) or checks.elsewhere(scope)
         if refusal is not None:
-            await self._refuse(scope, headers, refusal, send)
+            await self._refuse(self._client(scope, headers), refusal, send)
         else:
             await respond(send, 204, b"", permission(headers))
 
@@ -203,21 +217,20 @@ class HttpServer:
         """Tell a person who opened the endpoint in a browser what it is for."""
         refusal = self._header_checks.place_refusal(scope, headers)
         if refusal is not None:
-            await self._refuse(scope, headers, refusal, send)
+            await self._refuse(self._client(scope, headers), refusal, send)
             return
-        proxied, needs_token = self._header_checks.proxied(scope, headers), self._needs_token
+        proxied = self._header_checks.proxied(scope, headers)
+        needs_token = self._gatekeeper.needs_token
         shown = page(headers, proxied, self._path, needs_token=needs_token)
         await respond(send, 200, shown, PAGE_HEADERS)
 
-    async def _refuse(
-        self, scope: Scope, headers: RequestHeaders, refusal: Refusal, send: Send
-    ) -> None:
-        client = self._client(scope, headers)
+    async def _refuse(self, client: str, refusal: Refusal, send: Send) -> None:
         self.log.note(f"request refused: {refusal.status}", client, refusal.text)
         await respond(send, refusal.status, {"error": refusal.text}, refusal.headers)
 
     async def _no_room(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._refuse(scope, RequestHeaders(scope["headers"]), NO_ROOM, send)
+        headers = RequestHeaders(scope["headers"])
+        await self._refuse(self._client(scope, headers), NO_ROOM, send)
 
     def _client(self, scope: Scope, headers: RequestHeaders) -> str:
         """Return the client address that a request counts for, behind a trusted proxy too."""
@@ -225,24 +238,24 @@ class HttpServer:
         return self.proxies.client(None if peer is None else peer[0], headers)
 
     async def _serve(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+        self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
     ) -> None:
         """Serve a request that has passed the access checks."""
         if scope["method"] != "POST":
-            await self._other(scope, headers, receive, send)
+            await self._other(scope, headers, sender, receive, send)
             return
         refusal = unreadable(headers)
         if refusal is not None:
-            await self._refuse(scope, headers, refusal, send)
+            await self._refuse(sender.address, refusal, send)
             return
         load = self.bodies.load()
         try:
-            await self._post(scope, headers, receive, send, load)
+            await self._post(headers, sender, receive, send, load)
         finally:
             load.release()
 
     async def _other(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+        self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
     ) -> None:
         """Serve a request that is no POST."""
         method = scope["method"]
@@ -252,22 +265,27 @@ class HttpServer:
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
             await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
         elif method == "GET":
-            await self._get(scope, headers, receive, send)
+            await self._get(headers, sender, receive, send)
         else:
-            await self._delete(scope, headers, send)
+            await self._delete(headers, sender, send)
 
     # POST: one message
 
     async def _post(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, load: BodyLoad
+        self,
+        headers: RequestHeaders,
+        sender: Sender,
+        receive: Receive,
+        send: Send,
+        load: BodyLoad,
     ) -> None:
-        checked = CheckedHeaders.by(headers)
+        checked = CheckedHeaders.by(headers, sender.principal)
         try:
             body = await read_body(receive, load)
         except GoneError:
             return
         if isinstance(body, Refusal):
-            await self._refuse(scope, headers, body, send)
+            await self._refuse(sender.address, body, send)
             return
         try:
             message = messages.parse_client(body)
@@ -275,32 +293,33 @@ class HttpServer:
             await respond(send, 400, to_bytes(messages.failure_of(exc)))
             return
         if checked.is_legacy(message):
-            await self._legacy(message, scope, headers, receive, send)
+            await self._legacy(message, headers, sender, receive, send)
         else:
-            await self._modern(message, checked.told, headers, receive, send)
+            await self._modern(message, checked, headers, receive, send)
 
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
         if head.checked.is_legacy(request):
-            session = self._sessions.find(head.session)
+            session = self._sessions.find(head.session, head.checked.principal)
             return None if session is None else SessionPost(session, request)
         if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
-        return ModernPost(self._modern_posts, request, head.fields, self._tasks)
+        asked = ModernRequest(head.checked.principal, request, head.fields)
+        return ModernPost(self._modern_posts, asked, self._tasks)
 
     async def _legacy(
         self,
         message: Message,
-        scope: Scope,
         headers: RequestHeaders,
+        sender: Sender,
         receive: Receive,
         send: Send,
     ) -> None:
         key = headers.get("mcp-session-id")
         if isinstance(message, Request) and message.method == "initialize" and key is None:
-            await self._open(message, self._client(scope, headers), receive, send)
+            await self._open(message, sender, receive, send)
             return
-        session = await self._session(scope, headers, message, send)
+        session = await self._session(headers, sender, message, send)
         if session is None:
             return
         if isinstance(message, Request):
@@ -315,18 +334,19 @@ class HttpServer:
             await respond(send, 202, b"")
 
     async def _session(
-        self, scope: Scope, headers: RequestHeaders, message: Message | None, send: Send
+        self, headers: RequestHeaders, sender: Sender, message: Message | None, send: Send
     ) -> HttpSession | None:
         """Return the session that a request names, which may be one of an earlier process.
 
         Without one, send an error and return None.
         """
-        key, owner = headers.get("mcp-session-id"), self._client(scope, headers)
-        session: HttpSession | NoRoomForSession | None = self._sessions.find(key)
+        key = headers.get("mcp-session-id")
+        session: HttpSession | NoRoomForSession | None
+        session = self._sessions.find(key, sender.principal)
         if session is None and key is not None:
-            session = await self._adopted(key, owner)
+            session = await self._adopted(key, sender)
         if isinstance(session, NoRoomForSession):
-            await self._refuse_session(owner, session.why, send)
+            await self._refuse_session(sender, session.why, send)
             return None
         if session is None:
             status, text = (
@@ -341,23 +361,23 @@ class HttpServer:
             await respond(send, status, to_bytes(failure))
         return session
 
-    async def _adopted(self, key: str, owner: str) -> HttpSession | NoRoomForSession | None:
+    async def _adopted(self, key: str, sender: Sender) -> HttpSession | NoRoomForSession | None:
         if self._tasks is None or self.is_draining:
             return NoRoomForSession(ENDING)
-        return await self._sessions.adopted(key, owner, self._tasks)
+        return await self._sessions.adopted(key, sender, self._tasks)
 
-    async def _refuse_session(self, owner: str, why: str, send: Send) -> None:
-        self.log.note("session refused", owner, why)
+    async def _refuse_session(self, sender: Sender, why: str, send: Send) -> None:
+        self.log.note("session refused", sender.address, why)
         again = {"retry-after": str(RETRY_AFTER)}
         await respond(send, 503, {"error": f"{why}; try again later"}, again)
 
-    async def _open(self, request: Request, owner: str, receive: Receive, send: Send) -> None:
+    async def _open(self, request: Request, sender: Sender, receive: Receive, send: Send) -> None:
         if self._tasks is None or self.is_draining:
-            await self._refuse_session(owner, ENDING, send)
+            await self._refuse_session(sender, ENDING, send)
             return
-        opened = self._sessions.opened(client_of_handshake(request.params), owner, self._tasks)
+        opened = self._sessions.opened(client_of_handshake(request.params), sender, self._tasks)
         if isinstance(opened, NoRoomForSession):
-            await self._refuse_session(owner, opened.why, send)
+            await self._refuse_session(sender, opened.why, send)
             return
         key, session = opened
         connection = session.connection
@@ -370,42 +390,43 @@ class HttpServer:
     async def _modern(
         self,
         message: Message,
-        told: RoutingHeaders,
+        checked: CheckedHeaders,
         headers: RequestHeaders,
         receive: Receive,
         send: Send,
     ) -> None:
         if not isinstance(message, Request):
-            known = _is_known(told.version)
+            known = _is_known(checked.told.version)
             await (respond(send, 202, b"") if known else respond(send, 400, _UNKNOWN_VERSION))
             return
-        refused = rejection(message, told)
+        refused = rejection(message, checked.told)
         if refused is not None:
             await respond(send, status_of(refused), to_bytes(refused))
             return
         if self._tasks is None:
             await respond(send, 503, {"error": "The hub is ending"})
             return
-        post = ModernPost(self._modern_posts, message, headers.fields, self._tasks)
+        asked = ModernRequest(checked.principal, message, headers.fields)
+        post = ModernPost(self._modern_posts, asked, self._tasks)
         await answer_post(post, receive, post.response(send), self._patience)
 
     # GET opens the notification stream, DELETE ends the session
 
     async def _get(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+        self, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
     ) -> None:
         if not headers.accepts("text/event-stream"):
             await respond(send, 406, {"error": "Accept must name text/event-stream"})
             return
-        session = await self._session(scope, headers, None, send)
+        session = await self._session(headers, sender, None, send)
         if session is None:
             return
         with session.in_use():
             await session.listen(headers.get("last-event-id"), receive, send)
 
-    async def _delete(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
+    async def _delete(self, headers: RequestHeaders, sender: Sender, send: Send) -> None:
         key = headers.get("mcp-session-id")
-        if await self._session(scope, headers, None, send) is not None and key is not None:
+        if await self._session(headers, sender, None, send) is not None and key is not None:
             self._sessions.end(key, DELETED)
             await respond(send, 200, b"")
 

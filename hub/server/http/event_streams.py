@@ -153,6 +153,10 @@ class EventStream:
     def end(self) -> None:
         """End the stream: no event will come any more."""
         self._over = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Let go of the connection that carries the stream; its client may open it again."""
         self._displaced()
 
     async def attach(
@@ -246,6 +250,10 @@ class NotificationStream:
         """End the stream, as its session ends."""
         self._closed.set()
         self._stream.end()
+
+    def interrupt(self) -> None:
+        """End the open stream; the client may open it again."""
+        self._stream.interrupt()
 
     def knows(self, id_: EventId) -> bool:
         """Return whether the client can have got an event of this stream with this id."""

@@ -46,6 +46,11 @@ class HttpSession(Struct, eq=False):
     def __post_init__(self) -> None:
         self.idle_since = self.clock()
 
+    @property
+    def principal(self) -> str:
+        """Who opened the session: nobody else may use it."""
+        return self.connection.session.principal
+
     def speaks(self, version: str) -> None:
         """Apply the agreed protocol revision to the session's streams."""
         self.streams.primed = version >= PRIMED_SINCE

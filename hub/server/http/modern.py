@@ -5,7 +5,7 @@ A plain call needs no connection object; any other request has a `ClientConnecti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import anyio
@@ -176,21 +176,25 @@ class _Underway:
             call.cancel()
 
 
+class ModernRequest(Struct, eq=False):
+    """One modern request, the headers of its POST, and who sent it."""
+
+    principal: str
+    request: Request
+    fields: Sequence[Field]
+
+
 class ModernPosts:
-    """Answers the modern requests of one principal; `is_ending` once the hub ends.
+    """Answers modern requests; `is_ending` once the hub ends.
 
     `max_underway` requests may be under way.
     """
 
     def __init__(
-        self,
-        open_connection: ConnectionFactory,
-        principal: str,
-        max_underway: int = MAX_UNDERWAY,
+        self, open_connection: ConnectionFactory, max_underway: int = MAX_UNDERWAY
     ) -> None:
         self._max_underway = max_underway
         self._open_connection = open_connection
-        self._principal = principal
         self._underway = _Underway()
         self._builder: set[ClientConnection] = set()
         self.is_ending = False
@@ -206,26 +210,29 @@ class ModernPosts:
         return len(self._underway) + len(self._builder) > listening
 
     def pass_on(
-        self, request: Request, fields: Sequence[Field], tasks: TaskGroup, reply: ReplySink
+        self, asked: ModernRequest, tasks: TaskGroup, reply: ReplySink
     ) -> Cancellable | None:
         """Start a call if its route is cached and open; else return None."""
         if self._is_full:
             return None
-        route = self._open_connection.route_for(self._principal, request, _pairs(fields))
+        request = asked.request
+        headers = _pairs(asked.fields)
+        route = self._open_connection.route_for(asked.principal, request, headers)
         return self._open_connection.dispatcher(self._underway, tasks).take(request, route, reply)
 
     async def converse(
-        self, request: Request, fields: Sequence[Field], receive: Receive, response: PostResponse
+        self, asked: ModernRequest, receive: Receive, response: PostResponse
     ) -> None:
-        """Answer a request in the task that calls this; `fields` are the headers of its POST."""
+        """Answer a request in the task that calls this."""
+        request = asked.request
         if self._is_full:
             said = f"{self._max_underway} requests are in progress; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
             await response.finish(refused, status=503)
             return
         async with anyio.create_task_group() as tasks:
-            connection = self._open_connection(response, tasks, self._principal)
-            connection.repeats(RequestHeaders(fields).pairs)
+            connection = self._open_connection(response, tasks, asked.principal)
+            connection.repeats(RequestHeaders(asked.fields).pairs)
             self._builder.add(connection)
             try:
                 await answer_in(connection, request, receive, response, status_of)
@@ -234,10 +241,11 @@ class ModernPosts:
                 connection.close()
             tasks.cancel_scope.cancel()
 
-    def end_listening(self) -> None:
-        """End the `subscriptions/listen` streams."""
+    def end_listening(self, principals: Container[str] | None = None) -> None:
+        """End the `subscriptions/listen` streams: all, or those of some principals."""
         for connection in self._builder:
-            connection.end_listening()
+            if principals is None or connection.session.principal in principals:
+                connection.end_listening()
 
     def end(self) -> None:
         """Give up the requests under way, because the hub ends."""
@@ -248,14 +256,11 @@ class ModernPosts:
 
 
 class ModernPost:
-    """One modern request and the headers of its POST; implements `PostedRequest`."""
+    """The POST of one modern request; implements `PostedRequest`."""
 
-    def __init__(
-        self, posts: ModernPosts, request: Request, fields: Sequence[Field], tasks: TaskGroup
-    ) -> None:
+    def __init__(self, posts: ModernPosts, asked: ModernRequest, tasks: TaskGroup) -> None:
         self._posts = posts
-        self._request = request
-        self._fields = fields
+        self._asked = asked
         self._tasks = tasks
 
     def begin(self) -> None:
@@ -265,16 +270,16 @@ class ModernPost:
         """Do nothing: nothing was counted."""
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        return self._posts.pass_on(self._request, self._fields, self._tasks, reply)
+        return self._posts.pass_on(self._asked, self._tasks, reply)
 
     def response(self, send: Send) -> PostResponse:
         return PostResponse(send)
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        await self._posts.converse(self._request, self._fields, receive, response)
+        await self._posts.converse(self._asked, receive, response)
 
     def last_word(self) -> Failure | None:
-        return last_word(self._request, ENDING) if self._posts.is_ending else None
+        return last_word(self._asked.request, ENDING) if self._posts.is_ending else None
 
     def status_of(self, failure: Failure) -> int:
         return status_of(failure)

@@ -14,7 +14,14 @@ from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
-from hub.server.http.access import BLANKS, AccessCheck, ProxiedTo, Refusal, RequestHeaders
+from hub.server.http.access import (
+    BLANKS,
+    AccessCheck,
+    Admission,
+    ProxiedTo,
+    Refusal,
+    RequestHeaders,
+)
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
@@ -28,15 +35,16 @@ _SESSION: Final = b"mcp-session-id"
 
 
 class CheckedHeaders(Struct, frozen=True):
-    """What the checked headers of a POST say; the POST may be read."""
+    """What the checked headers of a POST say, and whose it is; the POST may be read."""
 
+    principal: str
     told: RoutingHeaders
     prefers_stream: bool
 
     @classmethod
-    def by(cls, headers: RequestHeaders) -> CheckedHeaders:
-        """Return what these headers say."""
-        return cls(routing_headers_of(headers), headers.prefers_stream)
+    def by(cls, headers: RequestHeaders, principal: str) -> CheckedHeaders:
+        """Return what these headers say; their request was let in as one of `principal`."""
+        return cls(principal, routing_headers_of(headers), headers.prefers_stream)
 
     def is_legacy(self, message: Message) -> bool:
         """Return whether a message with these headers belongs to a legacy session."""
@@ -68,11 +76,12 @@ class HeaderChecks:
         self._path = path
         self._proxies = proxies or Proxies()
         self._kept: dict[tuple[object, ...], CheckedHeaders] = {}
+        self._kept_since = gatekeeper.changes
 
-    def refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
-        """Return why a request is refused by `gatekeeper` or by its path, or None."""
-        proxied = self.proxied(scope, headers)
-        return self._gatekeeper.refusal(headers, proxied) or self.elsewhere(scope)
+    def admission(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal:
+        """Return who sent a request, or why `gatekeeper` or its path refuses it."""
+        admitted = self._gatekeeper.admission(headers, self.proxied(scope, headers))
+        return admitted if isinstance(admitted, Refusal) else self.elsewhere(scope) or admitted
 
     def place_refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is refused by where it was sent to or by its page, or None."""
@@ -109,15 +118,19 @@ class HeaderChecks:
         return None if checked is None else RequestHead(checked, session, fields)
 
     def _settled(self, scope: Scope, key: tuple[object, ...]) -> CheckedHeaders | None:
+        if self._kept_since != self._gatekeeper.changes:
+            self._kept.clear()  # some may have been let in by a token that has ended
+            self._kept_since = self._gatekeeper.changes
         found = self._kept.get(key)
         if found is not None:
             return found
         headers = RequestHeaders(scope["headers"])
-        if self.refusal(scope, headers) or unreadable(headers):
+        admitted = self.admission(scope, headers)
+        if isinstance(admitted, Refusal) or unreadable(headers):
             return None
         if self._gatekeeper.shared_with(headers) is not None:
             return None  # the response needs CORS headers for that page
-        found = CheckedHeaders.by(headers)
+        found = CheckedHeaders.by(headers, admitted.principal)
         if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
             if len(self._kept) >= KEPT:
                 self._kept.clear()

@@ -21,10 +21,15 @@ class Sessions:
 
     An owner at its limit loses a session of its own that never made a call and has nothing in
     flight. From nine tenths of `most` on, the owner with the most sessions without a call loses one
-    of these. `ended` is told the id of each session that has ended.
+    of these. `ended` is told each session that has ended, with its id.
     """
 
-    def __init__(self, clock: Callable[[], float], most: int, ended: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        most: int,
+        ended: Callable[[str, HttpSession], None],
+    ) -> None:
         self._clock = clock
         self._ended = ended
         self._most = most
@@ -39,6 +44,10 @@ class Sessions:
 
     def __iter__(self) -> Iterator[HttpSession]:
         return iter(list(self._sessions.values()))
+
+    def items(self) -> list[tuple[str, HttpSession]]:
+        """Return all sessions, each with its id."""
+        return list(self._sessions.items())
 
     def full(self, owner: str) -> str | None:
         """Return why the owner gets no further session, or None; may end one to make room."""
@@ -94,7 +103,7 @@ class Sessions:
         owned.unused.pop(key, None)
         if not owned.keys:
             del self._owned[owner]
-        self._ended(key)
+        self._ended(key, session)
         session.close(why)
 
     def expire(self, idle: float) -> None:

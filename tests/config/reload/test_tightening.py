@@ -379,6 +379,36 @@ def test_the_token_stays_with_the_address_that_needs_it() -> None:
     assert found.config == made(old)
 
 
+A, B = ({"name": name, "token": f"of {name}"} for name in ("a", "b"))
+OTHER = {"name": "a", "token": "another"}
+
+
+@pytest.mark.parametrize(
+    ("new", "counts", "waiting"),
+    [
+        ([A], [A], []),
+        ([A, B, {"name": "c", "token": "of c"}], [A, B], ["listen.tokens"]),
+        ([OTHER, B], [B], ["listen.tokens"]),
+        # Without any token everybody would be let in.
+        ([], [A, B], ["listen.tokens"]),
+        ([OTHER], [A, B], ["listen.tokens"]),
+    ],
+)
+def test_a_token_that_is_taken_out_tightens_but_the_last_one_waits(
+    new: list[Any], counts: list[Any], waiting: list[str]
+) -> None:
+    found = change({"listen": {"tokens": [A, B]}}, {"listen": {"tokens": new}})
+    assert found.config.listen == made({"listen": {"tokens": counts}}).listen
+    assert summary(found)[1] == waiting
+
+
+def test_beside_another_token_the_last_named_one_can_be_taken_out() -> None:
+    old, new = ({"listen": {"token": "t", "tokens": tokens}} for tokens in ([A], []))
+    found = change(old, new)
+    assert found.config == made(new)
+    assert summary(found)[1] == []
+
+
 def test_the_caller_says_what_needs_a_restart() -> None:
     found = config_change(
         made({}),

@@ -38,6 +38,7 @@ from hub.server.http import responses
 from hub.server.http.access import AccessCheck
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.app import HttpLimits, HttpServer
+from hub.server.http.bearer_tokens import BearerTokens
 from hub.server.http.bounds.forwarded import Proxies
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
@@ -90,6 +91,7 @@ class Web:
         self.closed: list[ClientConnection] = []
         self.signals = Signals()
         self.app: HttpServer
+        self.keeper: AccessCheck
         self._tasks = tasks
 
     def watched(self, connection: ClientConnection) -> ClientConnection:
@@ -130,11 +132,14 @@ class Web:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return {**HEADERS, **({"mcp-session-id": key} if key else {}), **named}
 
-    async def session(self, capabilities: JsonObject | None = None) -> str:
-        """Do a handshake, and return the session's id."""
-        answer = await self.post(initialize(capabilities))
+    async def session(
+        self, capabilities: JsonObject | None = None, *, sent: Mapping[str, str] | None = None
+    ) -> str:
+        """Do a handshake with these headers, and return the session's id."""
+        headers = sent or {}
+        answer = await self.post(initialize(capabilities), **headers)
         key = answer.headers["mcp-session-id"]
-        assert (await self.post(told(), key)).status == 202
+        assert (await self.post(told(), key, **headers)).status == 202
         return key
 
     async def modern(
@@ -153,7 +158,7 @@ class Web:
 async def web(  # noqa: PLR0913 - what a test says of the hub
     child: FakeChild | None = None,
     *,
-    token: str | None = None,
+    tokens: BearerTokens | None = None,
     config: Mapping[str, Any] | None = None,
     limits: HttpLimits | None = None,
     poll_after: float = 0,
@@ -176,10 +181,10 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
-        keeper = AccessCheck("127.0.0.1", token, origins, names)
+        site.keeper = AccessCheck("127.0.0.1", tokens or BearerTokens(), origins, names)
         site.app = HttpServer(
             Watched(running.services),
-            keeper,
+            site.keeper,
             path="/mcp",
             clock=site.clock,
             limits=limits,
@@ -200,7 +205,7 @@ def code(connection: Connection) -> int:
 
 
 async def test_who_is_turned_away_is_turned_away_before_anything_else() -> None:
-    async with web(token=TOKEN) as site:
+    async with web(tokens=BearerTokens(TOKEN)) as site:
         for headers, status in [
             ({"host": "evil.example"}, 421),
             ({"origin": "https://evil.example"}, 403),
@@ -216,7 +221,7 @@ async def test_who_is_turned_away_is_turned_away_before_anything_else() -> None:
 
 
 async def test_health_is_told_to_anybody_and_other_paths_are_not_there() -> None:
-    async with web(token=TOKEN) as site:
+    async with web(tokens=BearerTokens(TOKEN)) as site:
         healthy = await request(site.app, "GET", {"host": "evil.example"}, path="/health")
         assert (healthy.status, healthy.json) == (200, {"status": "ok"})
         allowed = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
@@ -233,7 +238,9 @@ PAGE = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 @pytest.mark.parametrize("path", ["/mcp", "/"])
 async def test_a_person_who_opens_the_endpoint_is_told_what_it_is(path: str) -> None:
-    async with web(token=TOKEN, names=["hub.example.com"], proxies=["192.0.2.1"]) as site:
+    async with web(
+        tokens=BearerTokens(TOKEN), names=["hub.example.com"], proxies=["192.0.2.1"]
+    ) as site:
         sent = {"host": "hub.example.com", "x-forwarded-proto": "https", **PAGE}
         shown = await request(site.app, "GET", sent, path=path)
         assert (shown.status, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -254,7 +261,7 @@ async def test_the_page_needs_no_token_where_clients_need_none() -> None:
 
 
 async def test_the_page_is_for_nobody_else() -> None:
-    async with web(token=TOKEN) as site:
+    async with web(tokens=BearerTokens(TOKEN)) as site:
         rebound = await request(site.app, "GET", {"host": "evil.example", **PAGE})
         assert (rebound.status, rebound.headers["content-type"]) == (421, "application/json")
         for path, headers in [
@@ -477,7 +484,7 @@ async def test_one_address_leaves_sessions_to_others() -> None:
 
 async def test_a_page_that_is_listed_may_read_what_is_answered() -> None:
     page = "http://localhost:6274"
-    async with web(token=TOKEN, origins=[page]) as site:
+    async with web(tokens=BearerTokens(TOKEN), origins=[page]) as site:
         asked_first = {"origin": page, "access_control_request_method": "POST"}
         wanted = "authorization, mcp-param-path"
         permitted = await site.use(
@@ -580,7 +587,7 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
                 pytest.fail("asked for a call")
 
-        keeper = AccessCheck("127.0.0.1", None)
+        keeper = AccessCheck("127.0.0.1", BearerTokens())
         idle = HttpServer(Closed(), keeper, path="/mcp", clock=site.clock)
         assert (await request(idle, "POST", HEADERS, initialize())).status == 503
 

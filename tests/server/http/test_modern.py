@@ -18,7 +18,7 @@ from hub.protocol.constants import (
 )
 from hub.server.connection import ClientConnection
 from hub.server.http.fast_calls import PATIENCE, PlainCall
-from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts
+from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts, ModernRequest
 from hub.sessions.client import Client
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
@@ -65,12 +65,12 @@ class Site:
 
     def __init__(self, at: Rig, max_underway: int = MAX_UNDERWAY) -> None:
         self.at = at
-        self.posts = ModernPosts(Ways(at), "alice", max_underway)
+        self.posts = ModernPosts(Ways(at), max_underway)
         self.taken: list[bool] = []
 
     def post(self, request: Request = CALL) -> Connection:
         connection = Connection()
-        post = ModernPost(self.posts, request, [], self.at.tasks)
+        post = ModernPost(self.posts, ModernRequest("alice", request, []), self.at.tasks)
         call = PlainCall(post, Deadlines(PATIENCE), response=post.response(connection.send))
         self.taken.append(call.begin())
         if self.taken[-1]:

@@ -6,6 +6,7 @@ from starlette.types import Scope
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck, RequestHeaders
+from hub.server.http.bearer_tokens import BearerTokens
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, CheckedHeaders, HeaderChecks
 from hub.values import JsonObject
@@ -25,12 +26,14 @@ class Looked(HeaderChecks):
     """Counts how often a head is looked at anew."""
 
     def __init__(self, token: str | None = None) -> None:
-        super().__init__(AccessCheck("127.0.0.1", token), "/mcp")
+        super().__init__(AccessCheck("127.0.0.1", BearerTokens(token)), "/mcp")
         self.times = 0
 
-    def refusal(self, scope: Scope, headers: module.RequestHeaders) -> module.Refusal | None:
+    def admission(
+        self, scope: Scope, headers: module.RequestHeaders
+    ) -> module.Admission | module.Refusal:
         self.times += 1
-        return super().refusal(scope, headers)
+        return super().admission(scope, headers)
 
 
 def post(path: str = "/mcp", method: str = "POST", **changes: str) -> Scope:
@@ -145,13 +148,22 @@ def test_ever_new_headers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_a_proxy_may_say_nobody_else_is_believed_for_having_said_it_too() -> None:
-    keeper = AccessCheck("127.0.0.1", TOKEN, names=["hub.example.com"])
+    keeper = AccessCheck("127.0.0.1", BearerTokens(TOKEN), names=["hub.example.com"])
     heads = HeaderChecks(keeper, "/mcp", Proxies(["10.0.0.1"]))
     sent = {"authorization": f"Bearer {TOKEN}", "x_forwarded_host": "evil.example"}
     direct, proxied = post(**sent), {**post(**sent), "client": ("10.0.0.1", 4711)}
     assert heads.of(direct) is not None
     assert heads.of(proxied) is None
     assert heads.of(direct) is not None
+
+
+def test_a_head_let_in_by_a_token_is_not_let_in_by_it_once_there_is_another() -> None:
+    keeper = AccessCheck("127.0.0.1", BearerTokens(TOKEN))
+    heads, sent = HeaderChecks(keeper, "/mcp"), post(authorization=f"Bearer {TOKEN}")
+    assert heads.of(sent) is not None
+    keeper.follow(BearerTokens("other"), (), ())
+    assert heads.of(sent) is None
+    assert heads.of(post(authorization="Bearer other")) is not None
 
 
 def test_a_message_belongs_to_a_session_by_its_version_or_by_its_envelope() -> None:

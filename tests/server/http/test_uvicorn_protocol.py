@@ -20,6 +20,7 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
 )
 from hub.server.http import app as http
+from hub.server.http.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.fast_calls import FastCallAcceptor, Line
 from hub.server.http.request_heads import RequestHead
@@ -128,7 +129,10 @@ async def connected(
     script, child.answers["tools/call"] = child.answers["tools/call"], b"{}"
     listener = socket.create_server(("127.0.0.1", 0))
     with anyio.fail_after(20):
-        async with web(child, token=token) as site, anyio.create_task_group() as tasks:
+        async with (
+            web(child, tokens=BearerTokens(token)) as site,
+            anyio.create_task_group() as tasks,
+        ):
             idle = Idle()
             connections = Connections(Limits(), site.app.log)
             connections.idle = idle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import count
 
 from anyio.abc import TaskGroup
@@ -26,6 +26,13 @@ class NoRoomForSession(Struct, frozen=True):
     why: str
 
 
+class Sender(Struct, frozen=True):
+    """Who sent a request: a principal, and the address that the request counts for."""
+
+    principal: str
+    address: str
+
+
 class LegacySessions:
     """Opens, adopts, finds and ends sessions; no more than `most` at a time.
 
@@ -33,10 +40,9 @@ class LegacySessions:
     come back.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
+    def __init__(
         self,
         open_connection: ConnectionFactory,
-        principal: str,
         ids: SessionIds,
         *,
         clock: Callable[[], float],
@@ -44,7 +50,6 @@ class LegacySessions:
         poll_after: float = 0,
     ) -> None:
         self._open_connection = open_connection
-        self._principal = principal
         self._ids = ids
         self._clock = clock
         self._poll_after = poll_after
@@ -59,35 +64,36 @@ class LegacySessions:
         """Whether a request is in progress, other than open notification streams."""
         return any(session.is_busy for session in self._open)
 
-    def find(self, key: str | None) -> HttpSession | None:
-        """Return the session with this id that is open here, or None."""
-        return self._open.find(key)
+    def find(self, key: str | None, principal: str) -> HttpSession | None:
+        """Return the principal's session with this id that is open here, or None."""
+        session = self._open.find(key)
+        return None if session is None or session.principal != principal else session
 
     def opened(
-        self, client: Client | None, owner: str, tasks: TaskGroup
+        self, client: Client | None, sender: Sender, tasks: TaskGroup
     ) -> tuple[str, HttpSession] | NoRoomForSession:
         """Open a session for a handshake, and return its id with it; `client` is what it said."""
-        full = self._open.full(owner)
+        full = self._open.full(sender.address)
         if full is not None:
             return NoRoomForSession(full)
-        key = self._ids.made_for(client, self._principal)
-        return key, self._added(key, owner, tasks, first_stream=1)
+        key = self._ids.made_for(client, sender.principal)
+        return key, self._added(key, sender, tasks, first_stream=1)
 
     async def adopted(
-        self, key: str, owner: str, tasks: TaskGroup
+        self, key: str, sender: Sender, tasks: TaskGroup
     ) -> HttpSession | NoRoomForSession | None:
         """Go on with a session of another process; None if its id may not be adopted.
 
         It counts as a new session. Its client may have missed anything: it is told to list again.
         """
-        client = self._ids.opened(key, self._principal)
+        client = self._ids.opened(key, sender.principal)
         if client is None:
             return None
-        full = self._open.full(owner)
+        full = self._open.full(sender.address)
         if full is not None:
             return NoRoomForSession(full)
         # No stream of this process has the number of an earlier one: clients come back by numbers.
-        session = self._added(key, owner, tasks, first_stream=int(self._ids.clock() * 1000))
+        session = self._added(key, sender, tasks, first_stream=int(self._ids.clock() * 1000))
         session.is_adopted = True
         session.speaks(client.version)
         session.connection.adopt(client)
@@ -95,13 +101,15 @@ class LegacySessions:
             await session.notification_stream.send(Notification(method, {}))
         return session
 
-    def _added(self, key: str, owner: str, tasks: TaskGroup, *, first_stream: int) -> HttpSession:
+    def _added(
+        self, key: str, sender: Sender, tasks: TaskGroup, *, first_stream: int
+    ) -> HttpSession:
         journal = self._events.journal()
         stream = NotificationStream(journal)
         streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))
-        connection = self._open_connection(stream, tasks, self._principal)
+        connection = self._open_connection(stream, tasks, sender.principal)
         session = HttpSession(connection, stream, streams, self._clock)
-        self._open.add(session, owner, key)
+        self._open.add(session, sender.address, key)
         return session
 
     def end(self, key: str, why: str | None = None) -> None:
@@ -117,5 +125,11 @@ class LegacySessions:
         """Forget all sessions without ending them."""
         self._open.forget()
 
-    def _ended(self, key: str) -> None:
-        self._ids.end(key, self._principal)
+    def end_of(self, principals: Container[str], why: str) -> None:
+        """End the sessions of some principals; `why` is told to their requests under way."""
+        for key, session in self._open.items():
+            if session.principal in principals:
+                self._open.end(key, why)
+
+    def _ended(self, key: str, session: HttpSession) -> None:
+        self._ids.end(key, session.principal)

@@ -10,6 +10,7 @@ import pytest
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.adoption.session_ids import MAX_ID, SessionIds
 from hub.server.http.app import HttpLimits
+from hub.server.http.bearer_tokens import BearerTokens
 from hub.system.remembered_ids import RememberedIds
 from hub.system.sealing import SealingSecrets
 from hub.values import JsonObject
@@ -153,12 +154,13 @@ async def test_adopted_sessions_count_as_new_ones_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("principal", ["token", "local"])
 async def test_who_is_another_principal_adopts_nothing(principal: str) -> None:
     hub = Processes()
-    token = "s3cret"  # noqa: S105 - it opens nothing
-    authorized = {"authorization": f"Bearer {token}"}
-    async with web(ids=hub.ids(), token=token if principal == "token" else None) as site:
+    authorized = {"authorization": "Bearer s3cret"}
+    asking, open_to_all = BearerTokens("s3cret"), BearerTokens()
+    first, later = (asking, open_to_all) if principal == "token" else (open_to_all, asking)
+    async with web(ids=hub.ids(), tokens=first) as site:
         begun = await site.post(initialize(), **authorized)
         key = begun.headers["mcp-session-id"]
-    async with web(ids=hub.ids(), token=None if principal == "token" else token) as site:
+    async with web(ids=hub.ids(), tokens=later) as site:
         assert (await site.post(asked("ping"), key, **authorized)).status == 404
 
 

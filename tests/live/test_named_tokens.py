@@ -1,0 +1,103 @@
+"""Clients with a token each, over real HTTP: nothing of one reaches the other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from hub.protocol.bearer import token_hash
+from tests.kit.trees import plant
+from tests.live.attaching import hubs, run, until
+from tests.live.programs import ROOTS_HUB, SOON, Shared, call, config_file, environment, http_hub
+from tests.live.test_http_endpoint import INITIALIZE, PING, post
+
+TOKENS = {"anna": "rh_of-anna-0123456789", "ben": "rh_of-ben-0123456789"}
+SERVERS = {
+    "keeping": {
+        "command": sys.executable,
+        "args": [str(Path(__file__).parent / "keeping_child.py")],
+        "share": "roots",
+    }
+}
+
+
+def named(**tokens: str) -> dict[str, Any]:
+    return {"tokens": [{"name": name, "sha256": token_hash(of)} for name, of in tokens.items()]}
+
+
+@asynccontextmanager
+async def client_of(
+    url: str, token: str, folder: Path, mode: Literal["legacy", "auto"]
+) -> AsyncGenerator[Client]:
+    headers = {"authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=SOON) as http:
+        reached = streamable_http_client(url, http_client=http)
+        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+            yield client
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_principals_with_the_same_roots_share_no_process(
+    tmp_path: Path, mode: Literal["legacy", "auto"]
+) -> None:
+    top = plant(tmp_path, "a/f")
+    audit = tmp_path / "audit.jsonl"
+    config = config_file(tmp_path, SERVERS, listen=named(**TOKENS), audit={"file": str(audit)})
+    with http_hub("--config", config, cwd=tmp_path) as url:
+        async with (
+            client_of(url, TOKENS["anna"], top / "a", mode) as anna,
+            client_of(url, TOKENS["ben"], top / "a", mode) as ben,
+            client_of(url, TOKENS["anna"], top / "a", mode) as again,
+        ):
+            assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+            assert json.loads(await call(ben, "remember", text="2")) == ["2"]
+            assert json.loads(await call(again, "remember", text="3")) == ["1", "3"]
+            assert await call(anna, "pid") != await call(ben, "pid")
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert {line["principal"] for line in lines} == {"anna", "ben"}
+    assert not any(token in audit.read_text() for token in TOKENS.values())
+
+
+def test_a_token_that_is_taken_out_lets_nobody_in_any_more(tmp_path: Path) -> None:
+    config = Path(config_file(tmp_path, SERVERS, listen=named(**TOKENS)))
+    with http_hub("--config", str(config), cwd=tmp_path) as url:
+        anna, ben = ({"authorization": f"Bearer {token}"} for token in TOKENS.values())
+        keys = [post(url, INITIALIZE, **sent).headers["mcp-session-id"] for sent in (anna, ben)]
+        assert post(url, PING, **anna, mcp_session_id=keys[0]).status_code == 200
+        assert post(url, PING, **anna, mcp_session_id=keys[1]).status_code == 404
+        left = {"version": 1, "servers": SERVERS, "listen": named(ben=TOKENS["ben"])}
+        config.write_text(json.dumps(left))
+        until(lambda: hubs(str(config), tmp_path))
+        assert "listen.tokens" in run("reload", "--config", str(config), cwd=tmp_path).stdout
+        assert post(url, PING, **anna, mcp_session_id=keys[0]).status_code == 401
+        assert post(url, PING, **ben, mcp_session_id=keys[1]).status_code == 200
+
+
+def test_a_new_token_lets_in(tmp_path: Path) -> None:
+    made = subprocess.run(  # noqa: S603 - ours
+        [ROOTS_HUB, "token", "new", "anna"],
+        env=environment(),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+    )
+    token = made.stdout.strip()
+    shown = made.stderr.partition("\n")[2]
+    config = tmp_path / "hub.yaml"
+    servers = json.dumps(SERVERS)
+    config.write_text(f"version: 1\n{shown}servers: {servers}\n")
+    assert token not in config.read_text()
+    with http_hub("--config", str(config), cwd=tmp_path) as url:
+        assert post(url, INITIALIZE).status_code == 401
+        assert post(url, INITIALIZE, authorization=f"Bearer {token}").status_code == 200

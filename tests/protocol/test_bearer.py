@@ -1,0 +1,31 @@
+import hashlib
+
+import pytest
+
+from hub.protocol.bearer import bearer_in, token_hash
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer s3cret", b"s3cret"),
+        ("bearer  s3cret ", b"s3cret"),
+        ("Bearer gr\xf6\xdfe", b"gr\xf6\xdfe"),
+        ("Bearer ", b""),
+        ("Basic s3cret", None),
+        ("s3cret", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_bearer_token_is_the_bytes_behind_the_scheme(
+    header: str | None, token: bytes | None
+) -> None:
+    assert bearer_in(header) == token
+
+
+def test_a_hash_is_that_of_the_bytes_which_come_over_the_wire() -> None:
+    assert token_hash("größe") == hashlib.sha256("größe".encode()).hexdigest()
+    assert token_hash(b"\xff".decode("utf-8", "surrogateescape")) == (
+        hashlib.sha256(b"\xff").hexdigest()
+    )
