@@ -118,16 +118,19 @@ def _has_secrets(config: LookedAtConfig, scene: Scene) -> bool:
         server = read_entry(raw).server
         if any(one.value is not None for one in hidden(name, server, SecretVariables({}))[1]):
             return True
-    own = None if config.config is None else config.config.listen.token
-    written = _written_token(config, scene) if own is not None else ""
-    return bool(written) and looks_secret(written, "token")
+    if config.config is None:
+        return False
+    return any(looks_secret(written, "token") for written in _written_tokens(config, scene))
 
 
-def _written_token(config: LookedAtConfig, scene: Scene) -> str:
+def _written_tokens(config: LookedAtConfig, scene: Scene) -> Iterator[str]:
+    """Yield the hub's tokens as the file spells them."""
     try:
         listen: object = read(config.source, scene.directory).raw.get("listen")
     except ConfigError:
-        return ""
-    if not isinstance(listen, dict):
-        return ""
-    return str(cast("dict[str, Any]", listen).get("token", ""))
+        return
+    if isinstance(listen, dict):
+        keys = cast("dict[str, Any]", listen)
+        for one in (keys, *keys.get("tokens", ())):
+            if one.get("token"):
+                yield str(one["token"])

@@ -26,7 +26,7 @@ _DEPTH: Final = 8
 
 
 def own_token(scene: Scene) -> Iterator[Finding]:
-    """Yield whether the hub's token is empty, or too easy to guess."""
+    """Yield which of the hub's tokens is empty, or too easy to guess."""
     new = _NEW if scene.which("openssl") else _NEW_WITHOUT_OPENSSL
     given = scene.environment.get("HUB_TOKEN")
     if given is not None:
@@ -37,6 +37,11 @@ def own_token(scene: Scene) -> Iterator[Finding]:
             written = f'{new} && echo "$HUB_TOKEN" shows one. Write it in {config.name} as '
             written += "`listen.token`."
             yield from _weak("listen.token", own.get_secret_value(), written)
+        for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
+            if one.token is not None:
+                key = f"listen.tokens[{at}].token"
+                fix = f"roots-hub token new {one.name} prints one, and its line for {config.name}."
+                yield from _weak(key, one.token.get_secret_value(), fix)
 
 
 def _weak(where: str, value: str, fix: str) -> Iterator[Finding]:

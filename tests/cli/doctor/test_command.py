@@ -23,6 +23,15 @@ def test_the_exit_code_tells_problems_from_warnings(patient: Patient) -> None:
     assert patient.run().returncode == 1
 
 
+def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient: Patient) -> None:
+    hashed = '{name: ci, sha256: "' + "0" * 64 + '"}'
+    patient.change("listen: {", f"listen: {{tokens: [{hashed}, {{name: anna, token: hunter2}}], ")
+    (found,) = [one for one in patient.found() if "is easy to guess" in one["what"]]
+    assert found["where"] == "listen.tokens[1].token"
+    assert found["fix"].startswith("roots-hub token new anna prints one")
+    assert "hunter2" not in patient.run().stdout
+
+
 def test_a_server_that_does_not_start_is_named_with_the_end_of_its_stderr(
     patient: Patient,
 ) -> None:

@@ -175,6 +175,13 @@ FAULTS: dict[str, tuple[Plant, str]] = {
         ),
         "has a secret in it",
     ),
+    "others may read a user's token": (
+        _all(
+            _changes("listen: {", 'listen: {tokens: [{name: ci, token: "rh_abcdefgh12345678"}], '),
+            _mode("hub.yaml", 0o644),
+        ),
+        "has a secret in it",
+    ),
     "others may read a secret argument": (
         _all(
             _changes('"some-server"', '"some-server", "--api-key", "sk-abcdefgh12345678"'),
