@@ -59,10 +59,11 @@ def test_caddy_takes_its_lines(tmp_path: Path) -> None:
     checked(tmp_path, "caddy", "validate", "--adapter", "caddyfile", "--config", "Caddyfile")
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    (text,) = shown("ini")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    service, passed_socket = shown("ini")
     program = tmp_path / "roots-hub"
     program.touch(mode=0o755)
-    unit = tmp_path / "roots-hub.service"
-    unit.write_text(text.replace("%h/.local/bin/roots-hub", str(program)))
-    checked(tmp_path, "systemd-analyze", "verify", "--user", str(unit))
+    units = [tmp_path / "roots-hub.service", tmp_path / "roots-hub.socket"]
+    units[0].write_text(service.replace("%h/.local/bin/roots-hub", str(program)))
+    units[1].write_text(passed_socket)
+    checked(tmp_path, "systemd-analyze", "verify", "--user", *map(str, units))

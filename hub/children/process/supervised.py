@@ -73,9 +73,14 @@ class Supervised:
             with suppress(OSError):
                 self._control.send(END_NOW)
             with anyio.move_on_after(END_PATIENCE):
-                await anyio.wait_readable(self._control)
-                while self._hear():
-                    await anyio.wait_readable(self._control)
+                await self._until_closed()
+
+    async def _until_closed(self) -> None:
+        while True:
+            await anyio.wait_readable(self._control)
+            with suppress(BlockingIOError):  # who watches for the end has read it, see `when_ended`
+                if not self._hear():
+                    return
 
     def _hear(self) -> bool:
         """Read the subreaper's messages; return False when it has closed the socket.

@@ -319,3 +319,31 @@ def test_an_exit_that_came_with_the_start_is_seen_at_once() -> None:
     ours.setblocking(False)
     with ours, theirs:
         assert Supervised(ours, 7, 8, b"ended 3\n").poll() == 3
+
+
+class ReadElsewhere(socket.socket):
+    """A socket of which somebody else has just read what there was, the first time."""
+
+    def __init__(self, fileno: int) -> None:
+        super().__init__(fileno=fileno)
+        self.was_read = anyio.Event()
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        if not self.was_read.is_set():
+            self.was_read.set()
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return super().recv(size, flags)
+
+
+async def test_the_end_is_waited_for_though_who_watches_for_it_reads_what_is_said() -> None:
+    pair, theirs = socket.socketpair()
+    ours = ReadElsewhere(pair.detach())
+    ours.setblocking(False)
+    theirs.send(b"ended 3\n")
+    process = Supervised(ours, 7, 8, b"")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.finish)
+            await ours.was_read.wait()
+            theirs.close()
+    assert process.poll() == 3
