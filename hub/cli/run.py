@@ -35,20 +35,24 @@ from hub.cli.options import (
 )
 from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal.questions import trusted_digest
+from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
-from hub.config.models import HubConfig, Listen
+from hub.config.models import HubConfig
 from hub.config.own_files import record_key
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
 from hub.errors import StartError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
 from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
 if TYPE_CHECKING:
+    from hub.config.listening.auth import Auth
     from hub.server.http.adoption.surviving_state import SurvivingState
+    from hub.server.http.auth.signed_tokens import TokenVerifier
     from hub.server.http.bounds.forwarded import Proxies
 
 LAST_PORT = 65535
@@ -252,8 +256,8 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    tokens = _tokens(config)
-    gatekeeper = AccessCheck(host, tokens, config.listen.origins, config.listen.names)
+    credentials = Credentials(_tokens(config), _verifier(config.listen.auth))
+    gatekeeper = AccessCheck(host, credentials, config.listen.origins, config.listen.names)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -277,7 +281,7 @@ async def _serve_http(
             proxies=proxies,
             ids=kept.ids,
             drain=config.drain,
-            ready=partial(_announce, url, tokens, what(hub.services.operator.roots())),
+            ready=partial(_announce, url, gatekeeper, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
         tasks.cancel_scope.cancel()
@@ -288,6 +292,14 @@ def _tokens(config: HubConfig) -> BearerTokens:
     own = config.listen.token
     unnamed = os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
     return BearerTokens(unnamed, {one.name: one.hash for one in config.listen.tokens})
+
+
+def _verifier(auth: Auth | None) -> TokenVerifier | None:
+    if auth is None:
+        return None
+    from hub.app.issuers import verifier_of  # noqa: PLC0415 - loads PyJWT
+
+    return verifier_of(auth)
 
 
 def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> None:
@@ -367,13 +379,13 @@ def _url(host: str, port: int, path: str) -> str:
     return f"http://{shown}:{port}{path}"
 
 
-def _announce(url: str, tokens: BearerTokens, what: Served) -> None:
+def _announce(url: str, gatekeeper: AccessCheck, what: Served) -> None:
     from hub.server.http.welcome_page import client_config  # noqa: PLC0415 - not needed for stdio
 
     print(f"roots-hub serves {url}", *what.lines(), sep="\n", flush=True)
     print(
         "For a client's config:",
-        client_config(url, needs_token=bool(tokens)),
+        client_config(url, needs_token=gatekeeper.needs_token),
         sep="\n",
         flush=True,
     )

@@ -10,7 +10,7 @@ from argparse import Namespace
 from pydantic import ValidationError
 
 from hub.cli.options import Subparsers
-from hub.config.models import NamedToken
+from hub.config.listening.listen import NamedToken
 from hub.errors import UsageError
 from hub.protocol.bearer import token_hash
 

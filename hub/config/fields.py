@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     StrictBool,
@@ -105,7 +107,8 @@ def _empty(written: str) -> FieldError:
     return FieldError("is empty", "Write a text, or take the key out.")
 
 
-def _path(text: str, info: ValidationInfo) -> str:
+def absolute_path(text: str, info: ValidationInfo) -> str:
+    """Return a path as `PathText` has it: absolute, from the config's directory."""
     resolved = _resolved(text, info)
     if not resolved:
         raise _empty(text)
@@ -149,7 +152,8 @@ def _placed(text: str, info: ValidationInfo) -> str:
     return text if Path(text).is_absolute() else f"{literal(str(context.directory))}/{text}"
 
 
-def _web_address(text: str, info: ValidationInfo) -> str:
+def web_address(text: str, info: ValidationInfo) -> str:
+    """Return a URL of http or https, with the variables in it filled in."""
     resolved = _resolved(text, info)
     if not resolved:
         raise _empty(text)
@@ -266,6 +270,12 @@ def inheritable(value: object) -> object:
     raise FieldError(what, "Write one of these words, or a list such as [LANG, LC_*].")
 
 
+class Part(BaseModel):
+    """A mapping of the config: keys it does not know are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
 Flag: TypeAlias = StrictBool
 Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
 ResultBytes: TypeAlias = Annotated[StrictInt, Field(ge=1024)]
@@ -286,10 +296,10 @@ ReplicaName: TypeAlias = Annotated[str, AfterValidator(_replica)]
 PrincipalName: TypeAlias = Annotated[str, AfterValidator(_principal)]
 """What a client is called in the audit log; what it has, nobody else gets."""
 Sha256: TypeAlias = Annotated[str, AfterValidator(_sha256)]
-PathText: TypeAlias = Annotated[str, AfterValidator(_path)]
+PathText: TypeAlias = Annotated[str, AfterValidator(absolute_path)]
 """Absolute after reading: `~` is the home directory, a relative path starts at the config file."""
 
-WebAddress: TypeAlias = Annotated[str, AfterValidator(_web_address)]
+WebAddress: TypeAlias = Annotated[str, AfterValidator(web_address)]
 Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
 HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
 Network: TypeAlias = Annotated[str, AfterValidator(_network)]

@@ -13,13 +13,8 @@ from pydantic import ValidationError
 from hub.config.clients.entries import NAMING
 from hub.config.clients.sections import ClientConfig, client_config, likely_section
 from hub.config.fields import LoadContext
-from hub.config.models import (
-    HubConfig,
-    RemoteServer,
-    StdioServer,
-    check_access,
-    is_shared_with_roots,
-)
+from hub.config.listening.listen import check_access
+from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path

@@ -10,14 +10,11 @@ from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     PrivateAttr,
-    StringConstraints,
+    SecretStr,
     Tag,
     model_validator,
 )
@@ -30,23 +27,16 @@ from hub.config.fields import (
     Count,
     FieldError,
     Flag,
-    HostName,
     Name,
-    Network,
-    Origin,
+    Part,
     PathText,
     Patterns,
     PlaceText,
     Pointer,
-    Port,
-    PrincipalName,
-    ReplicaName,
     ResultBytes,
-    SealingKey,
     Seconds,
     SecondsOrZero,
     Secret,
-    Sha256,
     TemplateText,
     Variable,
     WebAddress,
@@ -55,15 +45,14 @@ from hub.config.fields import (
     off_spelled_false,
     path_alone,
 )
+from hub.config.listening.listen import Listen
 from hub.config.source.places import Path, spelled
 from hub.confinement.grants import NEWEST_ABI
-from hub.errors import ConfigError, Fault
+from hub.errors import Fault
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
 from hub.launch.templates import parse_template
-from hub.protocol.bearer import token_hash
-from hub.protocol.host_names import is_loopback
 from hub.specs import Allowance, LeftOut
 
 GuardMode: TypeAlias = Annotated[
@@ -76,12 +65,6 @@ ConfineModeText: TypeAlias = Annotated[
 
 FaultAt: TypeAlias = Callable[[Path, str, str], Fault]
 """Returns the fault at a path of the config: what is wrong, and the remedy."""
-
-
-class Part(BaseModel):
-    """A mapping of the config: keys it does not know are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Guard(Part):
@@ -128,7 +111,7 @@ class ToolOverride(Part):
     description: str | None = None
     access: Access | None = None
     guard: GuardMode | None = None
-    arguments: dict[Pointer, Kind] = {}
+    arguments: dict[Pointer, Kind] = Field(default_factory=dict[str, Kind])
 
 
 class Tools(Part):
@@ -136,7 +119,7 @@ class Tools(Part):
 
     allow: tuple[str, ...] = ("*",)
     deny: tuple[str, ...] = ()
-    overrides: dict[str, ToolOverride] = {}
+    overrides: dict[str, ToolOverride] = Field(default_factory=dict[str, ToolOverride])
 
 
 class RemoteRoots(Part):
@@ -197,7 +180,7 @@ class RemoteServer(_Server):
     """A child behind a URL. `paths: remote`: its absolute paths are those of another machine."""
 
     url: WebAddress = Field(repr=False)
-    headers: dict[Name, Secret] = {}
+    headers: dict[Name, Secret] = Field(default_factory=dict[str, SecretStr])
     transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()
@@ -220,58 +203,6 @@ Server: TypeAlias = Annotated[
         custom_error_message="needs exactly one of command and url",
     ),
 ]
-
-
-class NamedToken(Part):
-    """A bearer token of one user or program: itself, or its hash."""
-
-    name: PrincipalName
-    token: Secret | None = None
-    sha256: Sha256 | None = None
-
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
-        if (self.token is None) == (self.sha256 is None):
-            what = "needs exactly one of token and sha256"
-            raise FieldError(what, f"Write what `roots-hub token new {self.name}` prints.")
-        return self
-
-    @property
-    def hash(self) -> str:
-        """The token's SHA-256, in hex."""
-        return self.sha256 or token_hash(
-            "" if self.token is None else self.token.get_secret_value()
-        )
-
-
-def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
-    names: dict[str, str] = {}
-    for one in tokens:
-        if one.name in names.values():
-            raise FieldError(f"the name {one.name} stands twice", "Take one of the two out.")
-        same = names.setdefault(one.hash, one.name)
-        if same != one.name:
-            fix = f"Make another one for {one.name}: roots-hub token new {one.name}"
-            raise FieldError(f"{same} and {one.name} have the same token", fix)
-    return tokens
-
-
-class Listen(Part):
-    """Where `--http` serves."""
-
-    host: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
-    port: Port = 8765
-    path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
-    token: Secret | None = None
-    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
-    keys: tuple[SealingKey, ...] = ()
-    replica: ReplicaName | None = None
-    adopt: tuple[ReplicaName, ...] = ()
-    poll_after: SecondsOrZero = 0
-    names: tuple[HostName, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    trusted_proxies: tuple[Network, ...] = ()
-    max_result: ResultBytes | None = None
 
 
 class Stdio(Part):
@@ -392,27 +323,6 @@ def is_shared_with_roots(server: StdioServer | RemoteServer, name: str) -> bool:
     if not isinstance(server, StdioServer) or server.share != "all":
         return False
     return mentions_roots(server.template(name))
-
-
-def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
-    """Check that a hub which others can reach through a proxy has a token.
-
-    Raises:
-        ConfigError: it has a public name, or a proxy, and no token.
-    """
-    if listen.token is not None or listen.tokens or environment.get("HUB_TOKEN"):
-        return
-    public = next((name for name in listen.names if not is_loopback(name)), None)
-    if public is not None:
-        key, whose = "names", f"others can reach the hub as {public}"
-    elif listen.trusted_proxies:
-        key, whose = "trusted_proxies", "others can reach the hub through a proxy"
-    else:
-        return
-    raise ConfigError(
-        f"listen.{key}: {whose}, and there is no token",
-        f"Set the variable HUB_TOKEN, listen.token or listen.tokens, or take listen.{key} out.",
-    )
 
 
 @cache

@@ -23,6 +23,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_private(url: str) -> bool:
+    """Return whether nobody on the way can read or change what a URL gives.
+
+    That is https, or http to this machine.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    )
+
+
 def host_name(text: str) -> str | None:
     """Return a host name or an address in normal form, without port; None if it is neither."""
     lowered = text.lower()

@@ -89,7 +89,9 @@ finally:
 @pytest.mark.parametrize(
     "command", [["run", "--no-config"], ["attach", "--alone"], ["wrap", "--", "cat"]]
 )
-def test_what_serves_clients_loads_no_rich(command: list[str], tmp_path: Path) -> None:
+def test_what_serves_clients_loads_neither_rich_nor_what_verifies_tokens(
+    command: list[str], tmp_path: Path
+) -> None:
     ran = subprocess.run(  # noqa: S603 - this Python
         [sys.executable, "-X", "importtime", "-m", "hub", *command],
         cwd=tmp_path,
@@ -102,4 +104,4 @@ def test_what_serves_clients_loads_no_rich(command: list[str], tmp_path: Path) -
     )
     loaded = [line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()]
     assert "hub.cli.command_line" in loaded
-    assert [name for name in loaded if name.startswith("rich.")] == []
+    assert [name for name in loaded if name.startswith(("rich.", "jwt"))] == []

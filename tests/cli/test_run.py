@@ -24,8 +24,9 @@ from hub.roots.roots import RootSet
 from hub.server import stdio
 from hub.server.connection import ConnectionFactory
 from hub.server.http import serve as serving
-from hub.server.http.access import AccessCheck, Admission, Refusal, RequestHeaders
+from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.auth.admission import Admission
 from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services
 from hub.system.shutdown import Shutdown

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, cast
 
-from hub.config.models import Guard, HubConfig, Part, Roots, ToolOverride
+from hub.config.fields import Part
+from hub.config.models import Guard, HubConfig, Roots, ToolOverride
 from hub.config.source.excerpts import shown_key
 from hub.config.source.places import Path, spelled
 from hub.specs import LeftOut

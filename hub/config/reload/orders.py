@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from hub.config.models import AccessAt, Part
+from hub.config.fields import Part
+from hub.config.models import AccessAt
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -189,6 +190,7 @@ _LISTEN: Final = {
     "origins": _fewer(_CLIENTS),
     "trusted_proxies": _fewer(_CLIENTS),
     "max_result": _at_most(_HIGHER),
+    **dict.fromkeys(("auth", "auth.resource", "auth.issuers", "auth.scopes"), _kept(_CLIENTS)),
 }
 _OVERRIDE: Final = {
     "title": _kept(_TEXT),
@@ -255,6 +257,7 @@ NEEDS_RESTART: Final = (
     "listen.keys",
     "listen.replica",
     "listen.adopt",
+    "listen.auth",
     "drain",
 )
 """Keys that a running hub does not take over, each with all below it."""

@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from hub.config.models import HubConfig, Part, RemoteServer, StdioServer
+from hub.config.fields import Part
+from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.config.reload.changed_keys import changed_keys, pattern_of, said_by, shown
 from hub.config.reload.folders import tighter_roots
 from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by_key
@@ -93,7 +94,7 @@ def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) ->
 def _with_a_token(running: HubConfig, made: HubConfig) -> HubConfig:
     """Return `made`, with the tokens of `running` if it has none: without any, all are let in."""
     own, was = made.listen, running.listen
-    if own.token is not None or own.tokens:
+    if own.token is not None or own.tokens or own.auth is not None:
         return made
     listen = own.model_copy(update={"token": was.token, "tokens": was.tokens})
     return made.model_copy(update={"listen": listen})

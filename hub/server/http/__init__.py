@@ -13,5 +13,5 @@ Main types: `HttpServer`, `AccessCheck`, `HttpSession`, `PostResponse`, `EventSt
 Read in this order: `serve`, `app`, `access`, `responses`; for the legacy era `legacy`, `sessions`,
 `event_store`, `event_streams`, `resumption`; for the modern era `modern`; for calls without
 a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The limits are in the package `bounds`,
-sessions that outlive their process in `adoption`.
+who sends a request in `auth`, sessions that outlive their process in `adoption`.
 """

@@ -16,11 +16,15 @@ from msgspec import Struct, field
 from hub.errors import ConfigError
 from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, name_in
 from hub.protocol.origins import is_own, origin_in
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.protected_resource import RETRY_AFTER, ProtectedResource
 
 BLANKS = b" \t"
 """Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
 _SHOWN = 200
+SERVICE_UNAVAILABLE = 503
 
 
 class RequestHeaders:
@@ -88,18 +92,12 @@ class ProxiedTo(Struct, frozen=True):
 NOT_PROXIED = ProxiedTo()
 
 
-class Admission(Struct, frozen=True):
-    """A request that is let in, and the principal it comes from."""
-
-    principal: str
-
-
 AccessEnded: TypeAlias = Callable[[frozenset[str]], None]
 """Is told the principals of which a token is not valid any more."""
 
 
 class AccessCheck:
-    """Checks each request against the bound address, the names, and the tokens.
+    """Checks each request against the bound address, the names, and who sends it.
 
     The hub answers to loopback names, to its bound address and to `names`; without `names`, to any
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
@@ -112,15 +110,15 @@ class AccessCheck:
     def __init__(
         self,
         host: str,
-        tokens: BearerTokens,
+        credentials: Credentials,
         origins: Sequence[str] = (),
         names: Sequence[str] = (),
     ) -> None:
         self._host = host
-        self._tokens = BearerTokens()
+        self._credentials = credentials
         self.changes = 0
         self.ended: AccessEnded = lambda _principals: None
-        self.follow(tokens, origins, names)
+        self.follow(credentials.tokens, origins, names)
 
     def follow(self, tokens: BearerTokens, origins: Sequence[str], names: Sequence[str]) -> None:
         """Check requests against other tokens, origins and names from now on.
@@ -128,14 +126,14 @@ class AccessCheck:
         Raises: ConfigError as for a new `AccessCheck`; then nothing has changed.
         """
         host = self._host
-        if not is_loopback(host) and not tokens:
+        if not (is_loopback(host) or tokens or self.resource):
             raise ConfigError(
                 f"listen: {host} can be reached from other machines, and there is no token",
                 "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.",
             )
         has_names = is_loopback(host) or bool(names)
         self._names = LOOPBACK_NAMES | {host, *names} if has_names else None
-        ended, self._tokens = self._tokens.ended_by(tokens), tokens
+        ended = self._credentials.follow(tokens)
         self._origins = frozenset(origins)
         self.changes += 1
         if ended:
@@ -143,28 +141,45 @@ class AccessCheck:
 
     @property
     def needs_token(self) -> bool:
-        """Whether each request must have a token."""
-        return bool(self._tokens)
+        """Whether each request must have a token of the config."""
+        return bool(self._credentials) and self.resource is None
+
+    @property
+    def resource(self) -> ProtectedResource | None:
+        """What clients are told about signed tokens; None if none are taken."""
+        return self._credentials.resource
 
     def knows(self, principal: str) -> bool:
-        """Return whether some request can be of this principal."""
-        return self._tokens.has(principal)
+        """Return whether some request can be of a principal with a token of the config, or none."""
+        return self._credentials.know(principal)
 
     def admission(
         self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
-    ) -> Admission | Refusal:
-        """Return who sent a request, or why it is refused."""
+    ) -> Admission | Refusal | Unverified:
+        """Return who sent a request, or why it is refused, as far as is known now."""
         refused = self.place_refusal(headers, proxied)
         if refused is not None:
             return refused
-        principal = self._tokens.principal_of(headers.get("authorization"))
-        if principal is None:
-            return Refusal(
-                401,
-                "A valid bearer token is needed",
-                {"www-authenticate": 'Bearer realm="roots-hub"'},
-            )
-        return Admission(principal)
+        found = self._credentials.look_at(headers.get("authorization"))
+        return self._refusal(found) if isinstance(found, TokenRejection) else found
+
+    async def verified(self, unverified: Unverified) -> Admission | Refusal:
+        """Return who sent a request with a signed token, or why it is refused."""
+        found = await self._credentials.verified(unverified)
+        return self._refusal(found) if isinstance(found, TokenRejection) else found
+
+    async def keep_fresh(self) -> None:
+        """Keep the keys of signed tokens fresh, until cancelled; return at once without any."""
+        await self._credentials.keep_fresh()
+
+    def _refusal(self, rejection: TokenRejection) -> Refusal:
+        if rejection.status == SERVICE_UNAVAILABLE:
+            return Refusal(rejection.status, rejection.text, {"retry-after": str(RETRY_AFTER)})
+        resource = self.resource
+        challenge = (
+            'Bearer realm="roots-hub"' if resource is None else resource.challenge(rejection)
+        )
+        return Refusal(rejection.status, rejection.text, {"www-authenticate": challenge})
 
     def place_refusal(
         self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED

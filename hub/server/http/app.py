@@ -24,6 +24,7 @@ from hub.server.connection import ConnectionFactory, client_of_handshake
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
@@ -129,6 +130,7 @@ class HttpServer:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                tasks.start_soon(self._gatekeeper.keep_fresh)
                 task_status.started()
                 await self._expire()
         finally:
@@ -187,23 +189,48 @@ class HttpServer:
         if origin is not None and asks_first(scope["method"], headers):
             await self._permit(scope, headers, send)
             return
-        if self._is_for_page(scope, headers):
-            await self._show_page(scope, headers, send)
+        if await self._told_openly(scope, headers, send):
             return
-        admitted = self._header_checks.admission(scope, headers)
+        admitted = await self._header_checks.admission(scope, headers)
         if isinstance(admitted, Refusal):
             await self._refuse(self._client(scope, headers), admitted, send)
             return
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
             connection.prove()
-        sender = Sender(admitted.principal, self._client(scope, headers))
+        sender = Sender(admitted, self._client(scope, headers))
         await self._serve(scope, headers, sender, receive, send)
+
+    async def _told_openly(self, scope: Scope, headers: RequestHeaders, send: Send) -> bool:
+        """Answer what anybody may ask, without a token; return whether it was such a request."""
+        resource = self._gatekeeper.resource
+        if resource is not None and resource.has_metadata_at(scope["path"], self._path):
+            await self._tell_of(resource, scope, headers, send)
+        elif self._is_for_page(scope, headers):
+            await self._show_page(scope, headers, send)
+        else:
+            return False
+        return True
+
+    async def _tell_of(
+        self, resource: ProtectedResource, scope: Scope, headers: RequestHeaders, send: Send
+    ) -> None:
+        """Tell whose tokens the hub takes."""
+        refusal = self._header_checks.place_refusal(scope, headers)
+        if refusal is not None:
+            await self._refuse(self._client(scope, headers), refusal, send)
+        elif scope["method"] not in {"GET", "HEAD"}:
+            await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, HEAD"})
+        else:
+            await respond(send, 200, resource.metadata, {"cache-control": "max-age=300"})
 
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Answer a CORS preflight, which carries no token; the request after it does."""
         checks = self._header_checks
-        refusal = checks.place_refusal(scope, headers) or checks.elsewhere(scope)
+        resource = self._gatekeeper.resource
+        is_told = resource is not None and resource.has_metadata_at(scope["path"], self._path)
+        elsewhere = None if is_told else checks.elsewhere(scope)
+        refusal = checks.place_refusal(scope, headers) or elsewhere
         if refusal is not None:
             await self._refuse(self._client(scope, headers), refusal, send)
         else:
@@ -279,7 +306,7 @@ class HttpServer:
         send: Send,
         load: BodyLoad,
     ) -> None:
-        checked = CheckedHeaders.by(headers, sender.principal)
+        checked = CheckedHeaders.by(headers, sender.admission)
         try:
             body = await read_body(receive, load)
         except GoneError:
@@ -300,11 +327,11 @@ class HttpServer:
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
         if head.checked.is_legacy(request):
-            session = self._sessions.find(head.session, head.checked.principal)
+            session = self._sessions.find(head.session, head.checked.admission.principal)
             return None if session is None else SessionPost(session, request)
         if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
-        asked = ModernRequest(head.checked.principal, request, head.fields)
+        asked = ModernRequest(head.checked.admission, request, head.fields)
         return ModernPost(self._modern_posts, asked, self._tasks)
 
     async def _legacy(
@@ -406,7 +433,7 @@ class HttpServer:
         if self._tasks is None:
             await respond(send, 503, {"error": "The hub is ending"})
             return
-        asked = ModernRequest(checked.principal, message, headers.fields)
+        asked = ModernRequest(checked.admission, message, headers.fields)
         post = ModernPost(self._modern_posts, asked, self._tasks)
         await answer_post(post, receive, post.response(send), self._patience)
 
@@ -421,8 +448,12 @@ class HttpServer:
         session = await self._session(headers, sender, None, send)
         if session is None:
             return
+        interrupt = session.notification_stream.interrupt
         with session.in_use():
-            await session.listen(headers.get("last-event-id"), receive, send)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sender.admission.when_expired, interrupt)
+                await session.listen(headers.get("last-event-id"), receive, send)
+                tasks.cancel_scope.cancel()
 
     async def _delete(self, headers: RequestHeaders, sender: Sender, send: Send) -> None:
         key = headers.get("mcp-session-id")

@@ -34,6 +34,7 @@ from hub.protocol.constants import (
 from hub.protocol.http_headers import NAMED_BY, decoded
 from hub.server.connection import ClientConnection, ConnectionFactory
 from hub.server.http.access import RequestHeaders
+from hub.server.http.auth.admission import Admission
 from hub.server.http.responses import ENDING, Field, PostResponse, answer_in, last_word
 from hub.server.modern import supported
 from hub.values import Json, JsonObject
@@ -179,7 +180,7 @@ class _Underway:
 class ModernRequest(Struct, eq=False):
     """One modern request, the headers of its POST, and who sent it."""
 
-    principal: str
+    admission: Admission
     request: Request
     fields: Sequence[Field]
 
@@ -217,7 +218,7 @@ class ModernPosts:
             return None
         request = asked.request
         headers = _pairs(asked.fields)
-        route = self._open_connection.route_for(asked.principal, request, headers)
+        route = self._open_connection.route_for(asked.admission.principal, request, headers)
         return self._open_connection.dispatcher(self._underway, tasks).take(request, route, reply)
 
     async def converse(
@@ -231,8 +232,9 @@ class ModernPosts:
             await response.finish(refused, status=503)
             return
         async with anyio.create_task_group() as tasks:
-            connection = self._open_connection(response, tasks, asked.principal)
+            connection = self._open_connection(response, tasks, asked.admission.principal)
             connection.repeats(RequestHeaders(asked.fields).pairs)
+            tasks.start_soon(asked.admission.when_expired, connection.end_listening)
             self._builder.add(connection)
             try:
                 await answer_in(connection, request, receive, response, status_of)

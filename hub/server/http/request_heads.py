@@ -7,6 +7,8 @@ endpoint checks the head again, and says why it is refused.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -17,11 +19,11 @@ from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.http.access import (
     BLANKS,
     AccessCheck,
-    Admission,
     ProxiedTo,
     Refusal,
     RequestHeaders,
 )
+from hub.server.http.auth.admission import Admission, Unverified
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
@@ -37,14 +39,14 @@ _SESSION: Final = b"mcp-session-id"
 class CheckedHeaders(Struct, frozen=True):
     """What the checked headers of a POST say, and whose it is; the POST may be read."""
 
-    principal: str
+    admission: Admission
     told: RoutingHeaders
     prefers_stream: bool
 
     @classmethod
-    def by(cls, headers: RequestHeaders, principal: str) -> CheckedHeaders:
-        """Return what these headers say; their request was let in as one of `principal`."""
-        return cls(principal, routing_headers_of(headers), headers.prefers_stream)
+    def by(cls, headers: RequestHeaders, admission: Admission) -> CheckedHeaders:
+        """Return what these headers say; their request was let in."""
+        return cls(admission, routing_headers_of(headers), headers.prefers_stream)
 
     def is_legacy(self, message: Message) -> bool:
         """Return whether a message with these headers belongs to a legacy session."""
@@ -68,20 +70,34 @@ class RequestHead(Struct, eq=False):
 class HeaderChecks:
     """Checks request heads for one endpoint: its `path`, and who may use it.
 
-    What `proxies` say about a request is believed.
+    What `proxies` say about a request is believed. `clock` gives seconds since 1970.
     """
 
-    def __init__(self, gatekeeper: AccessCheck, path: str, proxies: Proxies | None = None) -> None:
+    def __init__(
+        self,
+        gatekeeper: AccessCheck,
+        path: str,
+        proxies: Proxies | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
         self._gatekeeper = gatekeeper
         self._path = path
         self._proxies = proxies or Proxies()
         self._kept: dict[tuple[object, ...], CheckedHeaders] = {}
         self._kept_since = gatekeeper.changes
 
-    def admission(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal:
+    async def admission(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal:
         """Return who sent a request, or why `gatekeeper` or its path refuses it."""
-        admitted = self._gatekeeper.admission(headers, self.proxied(scope, headers))
+        admitted = self.looked_at(scope, headers)
+        if isinstance(admitted, Unverified):
+            admitted = await self._gatekeeper.verified(admitted)
         return admitted if isinstance(admitted, Refusal) else self.elsewhere(scope) or admitted
+
+    def looked_at(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal | Unverified:
+        """Return who sent a request, or why it is refused, as far as is known now."""
+        return self._gatekeeper.admission(headers, self.proxied(scope, headers))
 
     def place_refusal(self, scope: Scope, headers: RequestHeaders) -> Refusal | None:
         """Return why a request is refused by where it was sent to or by its page, or None."""
@@ -122,15 +138,15 @@ class HeaderChecks:
             self._kept.clear()  # some may have been let in by a token that has ended
             self._kept_since = self._gatekeeper.changes
         found = self._kept.get(key)
-        if found is not None:
+        if found is not None and found.admission.counts_at(self._clock):
             return found
         headers = RequestHeaders(scope["headers"])
-        admitted = self.admission(scope, headers)
-        if isinstance(admitted, Refusal) or unreadable(headers):
+        admitted = self.looked_at(scope, headers)
+        if not isinstance(admitted, Admission) or self.elsewhere(scope) or unreadable(headers):
             return None
         if self._gatekeeper.shared_with(headers) is not None:
             return None  # the response needs CORS headers for that page
-        found = CheckedHeaders.by(headers, admitted.principal)
+        found = CheckedHeaders.by(headers, admitted)
         if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
             if len(self._kept) >= KEPT:
                 self._kept.clear()

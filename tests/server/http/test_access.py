@@ -4,12 +4,13 @@ from hub.errors import ConfigError
 from hub.server.http.access import (
     NOT_PROXIED,
     AccessCheck,
-    Admission,
     ProxiedTo,
     Refusal,
     RequestHeaders,
 )
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.admission import Admission
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 
@@ -39,7 +40,7 @@ def principal(keeper: AccessCheck, **fields: str) -> str:
 
 
 def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens(), ["http://page.example"])
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()), ["http://page.example"])
     own, other = (b"origin", b"http://page.example"), (b"origin", b"http://evil.example")
     for twice in ([own, other], [other, own], [own, own]):
         found = refusal(keeper, RequestHeaders([(b"host", b"127.0.0.1"), *twice]))
@@ -51,18 +52,19 @@ def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
 @pytest.mark.parametrize("token", [None, ""])
 def test_nobody_else_is_let_in_without_a_token(host: str, token: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
-        AccessCheck(host, BearerTokens(token))
+        AccessCheck(host, Credentials(BearerTokens(token)))
     assert caught.value.where == (
         f"listen: {host} can be reached from other machines, and there is no token"
     )
     assert "listen.token" in caught.value.fix
-    assert AccessCheck(host, BearerTokens("secret")).needs_token
+    assert AccessCheck(host, Credentials(BearerTokens("secret"))).needs_token
 
 
 def test_without_a_token_the_clients_are_local() -> None:
-    assert principal(AccessCheck("127.0.0.1", BearerTokens())) == "local"
+    assert principal(AccessCheck("127.0.0.1", Credentials(BearerTokens()))) == "local"
     assert (
-        principal(AccessCheck("127.0.0.1", BearerTokens("")), authorization="Bearer x") == "local"
+        principal(AccessCheck("127.0.0.1", Credentials(BearerTokens(""))), authorization="Bearer x")
+        == "local"
     )
 
 
@@ -70,7 +72,7 @@ def test_without_a_token_the_clients_are_local() -> None:
     "host", ["127.0.0.1", "127.0.0.1:8765", "localhost:1", "LocalHost", "[::1]:8765", "[::1]"]
 )
 def test_this_machines_names_are_answered(host: str) -> None:
-    assert status(AccessCheck("127.0.0.1", BearerTokens()), host=host) is None
+    assert status(AccessCheck("127.0.0.1", Credentials(BearerTokens())), host=host) is None
 
 
 @pytest.mark.parametrize(
@@ -87,19 +89,21 @@ def test_this_machines_names_are_answered(host: str) -> None:
     ],
 )
 def test_another_name_is_a_rebound_one(host: str) -> None:
-    assert status(AccessCheck("127.0.0.1", BearerTokens()), host=host) == 421
+    assert status(AccessCheck("127.0.0.1", Credentials(BearerTokens())), host=host) == 421
 
 
 def test_a_request_without_a_host_is_not_answered() -> None:
-    assert status(AccessCheck("127.0.0.1", BearerTokens())) == 421
+    assert status(AccessCheck("127.0.0.1", Credentials(BearerTokens()))) == 421
 
 
 def test_the_bound_loopback_address_is_one_of_the_names() -> None:
-    assert status(AccessCheck("127.0.0.2", BearerTokens()), host="127.0.0.2:80") is None
+    assert (
+        status(AccessCheck("127.0.0.2", Credentials(BearerTokens())), host="127.0.0.2:80") is None
+    )
 
 
 def test_a_bind_for_others_cannot_know_its_names() -> None:
-    keeper = AccessCheck(EVERYWHERE, BearerTokens("secret"))
+    keeper = AccessCheck(EVERYWHERE, Credentials(BearerTokens("secret")))
     assert status(keeper, host="hub.example.com", authorization="Bearer secret") is None
 
 
@@ -113,7 +117,10 @@ def test_a_bind_for_others_cannot_know_its_names() -> None:
     ],
 )
 def test_the_hubs_own_pages_may_use_it(host: str, origin: str) -> None:
-    assert status(AccessCheck("127.0.0.1", BearerTokens()), host=host, origin=origin) is None
+    assert (
+        status(AccessCheck("127.0.0.1", Credentials(BearerTokens())), host=host, origin=origin)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,25 +128,33 @@ def test_the_hubs_own_pages_may_use_it(host: str, origin: str) -> None:
 )
 def test_other_pages_of_this_machine_may_use_it_if_they_are_listed(origin: str) -> None:
     sent = {"host": "localhost:8765", "origin": origin}
-    refused = refusal(AccessCheck("127.0.0.1", BearerTokens()), headers(**sent))
+    refused = refusal(AccessCheck("127.0.0.1", Credentials(BearerTokens())), headers(**sent))
     assert refused is not None
     assert refused.status == 403
     assert "listen.origins" in refused.text
-    assert status(AccessCheck("127.0.0.1", BearerTokens(), [origin]), **sent) is None
-    assert status(AccessCheck("127.0.0.1", BearerTokens(), ["http://other.example"]), **sent) == 403
+    assert status(AccessCheck("127.0.0.1", Credentials(BearerTokens()), [origin]), **sent) is None
+    assert (
+        status(
+            AccessCheck("127.0.0.1", Credentials(BearerTokens()), ["http://other.example"]), **sent
+        )
+        == 403
+    )
 
 
 def test_a_page_is_let_read_responses_only_if_it_is_listed() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens(), ["http://localhost:6274"])
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()), ["http://localhost:6274"])
     assert keeper.shared_with(headers(origin="HTTP://localhost:6274")) == "HTTP://localhost:6274"
     assert keeper.shared_with(headers(origin="http://localhost:8765")) is None
     assert keeper.shared_with(headers(host="localhost")) is None
-    assert AccessCheck("127.0.0.1", BearerTokens()).shared_with(headers(origin="null")) is None
+    assert (
+        AccessCheck("127.0.0.1", Credentials(BearerTokens())).shared_with(headers(origin="null"))
+        is None
+    )
 
 
 def test_a_request_has_one_host() -> None:
     twice = RequestHeaders([(b"host", b"localhost"), (b"host", b"evil.example")])
-    refused = refusal(AccessCheck("127.0.0.1", BearerTokens()), twice)
+    refused = refusal(AccessCheck("127.0.0.1", Credentials(BearerTokens())), twice)
     assert refused is not None
     assert refused.status == 400
 
@@ -148,11 +163,16 @@ def test_a_request_has_one_host() -> None:
     "origin", ["http://evil.example", "null", "", "http://[", "http://localhost.evil.example"]
 )
 def test_pages_of_other_sites_may_not(origin: str) -> None:
-    assert status(AccessCheck("127.0.0.1", BearerTokens()), host="localhost", origin=origin) == 403
+    assert (
+        status(
+            AccessCheck("127.0.0.1", Credentials(BearerTokens())), host="localhost", origin=origin
+        )
+        == 403
+    )
 
 
 def test_a_bind_for_others_is_used_by_its_own_pages_alone() -> None:
-    keeper = AccessCheck(EVERYWHERE, BearerTokens("secret"))
+    keeper = AccessCheck(EVERYWHERE, Credentials(BearerTokens("secret")))
     own, other = "https://hub.example.com", "https://evil.example"
     allowed = {"host": "hub.example.com", "authorization": "Bearer secret"}
     assert status(keeper, origin=own, **allowed) is None
@@ -161,7 +181,7 @@ def test_a_bind_for_others_is_used_by_its_own_pages_alone() -> None:
 
 @pytest.mark.parametrize("authorization", ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret "])
 def test_the_token_lets_in(authorization: str) -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens("s3cret"))
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens("s3cret")))
     assert status(keeper, host="localhost", authorization=authorization) is None
 
 
@@ -179,7 +199,7 @@ def test_the_token_lets_in(authorization: str) -> None:
     ],
 )
 def test_another_token_does_not(authorization: str) -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens("s3cret"))
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens("s3cret")))
     found = refusal(keeper, headers(host="localhost", authorization=authorization))
     assert found is not None
     assert found.status == 401
@@ -189,7 +209,7 @@ def test_another_token_does_not(authorization: str) -> None:
 
 
 def test_the_host_is_looked_at_before_the_token() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens("s3cret"))
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens("s3cret")))
     assert status(keeper, host="evil.example", authorization="Bearer s3cret") == 421
 
 
@@ -230,7 +250,7 @@ def test_headers_are_counted_by_name() -> None:
 
 
 def test_a_token_of_any_letters_is_known() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens("größe-文"))
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens("größe-文")))
     for token, status in (("größe-文", None), ("größe", 401), ("gr\udcf6", 401)):
         given = b"Bearer " + token.encode("utf-8", "surrogateescape")
         headers = [(b"host", b"127.0.0.1"), (b"authorization", given)]
@@ -244,19 +264,21 @@ PUBLIC = "hub.example.com"
 @pytest.mark.parametrize("host", [PUBLIC, "HUB.example.com:8443", "localhost:8765", "127.0.0.1"])
 @pytest.mark.parametrize("bound", ["127.0.0.1", EVERYWHERE])
 def test_a_listed_name_is_answered_beside_this_machines(bound: str, host: str) -> None:
-    keeper = AccessCheck(bound, BearerTokens("secret"), names=[PUBLIC])
+    keeper = AccessCheck(bound, Credentials(BearerTokens("secret")), names=[PUBLIC])
     assert status(keeper, host=host, authorization="Bearer secret") is None
 
 
 @pytest.mark.parametrize("host", ["evil.example", f"x.{PUBLIC}", f"{PUBLIC}.evil.example", ""])
 @pytest.mark.parametrize("bound", ["127.0.0.1", EVERYWHERE])
 def test_where_names_are_listed_no_other_is_answered(bound: str, host: str) -> None:
-    keeper = AccessCheck(bound, BearerTokens("secret"), names=[PUBLIC])
+    keeper = AccessCheck(bound, Credentials(BearerTokens("secret")), names=[PUBLIC])
     assert status(keeper, host=host, authorization="Bearer secret") == 421
 
 
 def test_who_is_sent_away_for_a_name_is_told_what_to_set() -> None:
-    refused = refusal(AccessCheck("127.0.0.1", BearerTokens()), headers(host=f"{PUBLIC}:443"))
+    refused = refusal(
+        AccessCheck("127.0.0.1", Credentials(BearerTokens())), headers(host=f"{PUBLIC}:443")
+    )
     assert refused is not None
     assert refused.text == (
         "Invalid Host header: this hub does not answer to the name 'hub.example.com', "
@@ -266,7 +288,7 @@ def test_who_is_sent_away_for_a_name_is_told_what_to_set() -> None:
 
 def test_what_a_proxy_was_asked_for_must_be_a_listed_name_too() -> None:
     keeper, sent = (
-        AccessCheck("127.0.0.1", BearerTokens(), names=[PUBLIC]),
+        AccessCheck("127.0.0.1", Credentials(BearerTokens()), names=[PUBLIC]),
         headers(host="127.0.0.1:8765"),
     )
     assert refusal(keeper, sent, ProxiedTo(PUBLIC, "https")) is None
@@ -279,7 +301,7 @@ def test_what_a_proxy_was_asked_for_must_be_a_listed_name_too() -> None:
 
 
 def test_the_hubs_own_pages_behind_a_proxy_are_those_of_the_host_it_was_asked_for() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens(), names=[PUBLIC])
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()), names=[PUBLIC])
     sent = headers(host="127.0.0.1:8765", origin=f"https://{PUBLIC}")
     for proxied, expected in [
         (ProxiedTo(PUBLIC, "https"), None),
@@ -293,7 +315,7 @@ def test_the_hubs_own_pages_behind_a_proxy_are_those_of_the_host_it_was_asked_fo
 
 
 def test_another_token_and_other_pages_count_from_the_next_request() -> None:
-    keeper = AccessCheck("192.168.1.4", BearerTokens("old"), ["http://page.example"])
+    keeper = AccessCheck("192.168.1.4", Credentials(BearerTokens("old")), ["http://page.example"])
     host, page = {"host": "192.168.1.4"}, {"origin": "http://page.example"}
     assert status(keeper, **host, **page, authorization="Bearer old") is None
     keeper.follow(BearerTokens("new"), ["http://other.example"], ())
@@ -303,7 +325,7 @@ def test_another_token_and_other_pages_count_from_the_next_request() -> None:
 
 
 def test_a_bind_for_others_keeps_its_token_if_the_new_config_has_none() -> None:
-    keeper = AccessCheck("192.168.1.4", BearerTokens("old"), ["http://page.example"])
+    keeper = AccessCheck("192.168.1.4", Credentials(BearerTokens("old")), ["http://page.example"])
     with pytest.raises(ConfigError):
         keeper.follow(BearerTokens(), (), ())
     assert status(keeper, host="192.168.1.4") == 401

@@ -38,7 +38,8 @@ from hub.server.http import responses
 from hub.server.http.access import AccessCheck
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.app import HttpLimits, HttpServer
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
@@ -159,6 +160,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     child: FakeChild | None = None,
     *,
     tokens: BearerTokens | None = None,
+    credentials: Credentials | None = None,
     config: Mapping[str, Any] | None = None,
     limits: HttpLimits | None = None,
     poll_after: float = 0,
@@ -181,7 +183,9 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
-        site.keeper = AccessCheck("127.0.0.1", tokens or BearerTokens(), origins, names)
+        site.keeper = AccessCheck(
+            "127.0.0.1", credentials or Credentials(tokens or BearerTokens()), origins, names
+        )
         site.app = HttpServer(
             Watched(running.services),
             site.keeper,
@@ -587,7 +591,7 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
                 pytest.fail("asked for a call")
 
-        keeper = AccessCheck("127.0.0.1", BearerTokens())
+        keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
         idle = HttpServer(Closed(), keeper, path="/mcp", clock=site.clock)
         assert (await request(idle, "POST", HEADERS, initialize())).status == 503
 

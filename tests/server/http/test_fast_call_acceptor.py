@@ -8,7 +8,8 @@ from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.outgoing import Cancellable
 from hub.server.http.access import AccessCheck
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor
 from hub.server.http.request_heads import HeaderChecks, RequestHead
@@ -71,7 +72,7 @@ class Seen:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.unplain = Unplain()
-        heads = HeaderChecks(AccessCheck("127.0.0.1", BearerTokens()), "/mcp")
+        heads = HeaderChecks(AccessCheck("127.0.0.1", Credentials(BearerTokens())), "/mcp")
         self.acceptor = FastCallAcceptor(
             heads, self._find, Deadlines(PATIENCE), bodies=BodyLimit(), no_room=unserved
         )

@@ -17,6 +17,7 @@ from hub.protocol.constants import (
     SERVER_INFO_META,
 )
 from hub.server.connection import ClientConnection
+from hub.server.http.auth.admission import Admission
 from hub.server.http.fast_calls import PATIENCE, PlainCall
 from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts, ModernRequest
 from hub.sessions.client import Client
@@ -70,7 +71,7 @@ class Site:
 
     def post(self, request: Request = CALL) -> Connection:
         connection = Connection()
-        post = ModernPost(self.posts, ModernRequest("alice", request, []), self.at.tasks)
+        post = ModernPost(self.posts, ModernRequest(Admission("alice"), request, []), self.at.tasks)
         call = PlainCall(post, Deadlines(PATIENCE), response=post.response(connection.send))
         self.taken.append(call.begin())
         if self.taken[-1]:

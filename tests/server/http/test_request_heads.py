@@ -6,7 +6,8 @@ from starlette.types import Scope
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck, RequestHeaders
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, CheckedHeaders, HeaderChecks
 from hub.values import JsonObject
@@ -26,14 +27,14 @@ class Looked(HeaderChecks):
     """Counts how often a head is looked at anew."""
 
     def __init__(self, token: str | None = None) -> None:
-        super().__init__(AccessCheck("127.0.0.1", BearerTokens(token)), "/mcp")
+        super().__init__(AccessCheck("127.0.0.1", Credentials(BearerTokens(token))), "/mcp")
         self.times = 0
 
-    def admission(
+    def looked_at(
         self, scope: Scope, headers: module.RequestHeaders
-    ) -> module.Admission | module.Refusal:
+    ) -> module.Admission | module.Refusal | module.Unverified:
         self.times += 1
-        return super().admission(scope, headers)
+        return super().looked_at(scope, headers)
 
 
 def post(path: str = "/mcp", method: str = "POST", **changes: str) -> Scope:
@@ -148,7 +149,7 @@ def test_ever_new_headers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_a_proxy_may_say_nobody_else_is_believed_for_having_said_it_too() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens(TOKEN), names=["hub.example.com"])
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens(TOKEN)), names=["hub.example.com"])
     heads = HeaderChecks(keeper, "/mcp", Proxies(["10.0.0.1"]))
     sent = {"authorization": f"Bearer {TOKEN}", "x_forwarded_host": "evil.example"}
     direct, proxied = post(**sent), {**post(**sent), "client": ("10.0.0.1", 4711)}
@@ -158,7 +159,7 @@ def test_what_a_proxy_may_say_nobody_else_is_believed_for_having_said_it_too() -
 
 
 def test_a_head_let_in_by_a_token_is_not_let_in_by_it_once_there_is_another() -> None:
-    keeper = AccessCheck("127.0.0.1", BearerTokens(TOKEN))
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens(TOKEN)))
     heads, sent = HeaderChecks(keeper, "/mcp"), post(authorization=f"Bearer {TOKEN}")
     assert heads.of(sent) is not None
     keeper.follow(BearerTokens("other"), (), ())

@@ -15,7 +15,8 @@ import pytest
 from hub.app.connections import connection_builder
 from hub.server.http import serve as module
 from hub.server.http.access import AccessCheck
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.serve import serve_http
 from hub.system.shutdown import ended_by_signals
@@ -59,7 +60,7 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     async def serve() -> None:
-        keeper = AccessCheck("127.0.0.1", BearerTokens())
+        keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
         async with ended_by_signals() as shutdown:
             connection = connection_builder(hub.services)
             await serve_http(

@@ -20,7 +20,7 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
 )
 from hub.server.http import app as http
-from hub.server.http.bearer_tokens import BearerTokens
+from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.fast_calls import FastCallAcceptor, Line
 from hub.server.http.request_heads import RequestHead

@@ -12,6 +12,7 @@ from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.connection import ConnectionFactory
 from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.auth.admission import Admission
 from hub.server.http.event_store import EventStore
 from hub.server.http.event_streams import NotificationStream
 from hub.server.http.legacy import HttpSession
@@ -27,10 +28,15 @@ class NoRoomForSession(Struct, frozen=True):
 
 
 class Sender(Struct, frozen=True):
-    """Who sent a request: a principal, and the address that the request counts for."""
+    """Who sent a request, and the address that the request counts for."""
 
-    principal: str
+    admission: Admission
     address: str
+
+    @property
+    def principal(self) -> str:
+        """Whose the request is."""
+        return self.admission.principal
 
 
 class LegacySessions:

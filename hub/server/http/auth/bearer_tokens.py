@@ -11,10 +11,8 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from hub.protocol.bearer import bearer_in, token_hash
+from hub.protocol.bearer import token_hash
 
-LOCAL: Final = "local"
-"""The principal of all clients where none needs a token."""
 UNNAMED: Final = "token"
 """The principal of all clients with the one token that has no name."""
 
@@ -30,13 +28,8 @@ class BearerTokens:
     def __bool__(self) -> bool:
         return bool(self._hashes)
 
-    def principal_of(self, authorization: str | None) -> str | None:
-        """Return the principal of a request with this Authorization header; None: it has none."""
-        if not self._hashes:
-            return LOCAL
-        token = bearer_in(authorization)
-        if token is None:
-            return None
+    def principal_of(self, token: bytes) -> str | None:
+        """Return the principal that a token stands for; None if it is none of these."""
         sent, found = hashlib.sha256(token).digest(), None
         for name, expected in self._hashes.items():  # all of them: the time tells nothing
             if hmac.compare_digest(sent, expected):
@@ -45,12 +38,10 @@ class BearerTokens:
 
     def ended_by(self, later: BearerTokens) -> frozenset[str]:
         """Return the principals of which a token that counts here does not count in `later`."""
-        if not self._hashes:
-            return frozenset({LOCAL} if later else ())
         return frozenset(
             name for name, one in self._hashes.items() if later._hashes.get(name) != one
         )
 
     def has(self, principal: str) -> bool:
-        """Return whether some request can be of this principal."""
-        return principal in self._hashes if self._hashes else principal == LOCAL
+        """Return whether there is a token of this principal."""
+        return principal in self._hashes

@@ -1,0 +1,74 @@
+"""`listen.auth`: the issuers whose signed tokens let clients in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
+
+from hub.config.fields import FieldError, Part, WebAddress, absolute_path, web_address
+from hub.protocol.host_names import is_private
+
+Algorithm: TypeAlias = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+"""Signatures with a public key. With a shared secret the hub could make tokens itself."""
+ScopeName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[!#-\[\]-~]+$", max_length=128)]
+"""A scope (RFC 6749, 3.3)."""
+ClaimValues: TypeAlias = str | Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _safe(url: str) -> str:
+    if not is_private(url):
+        raise FieldError("must begin with https://", "Only this machine is asked without.")
+    if "#" in url or "?" in url:
+        raise FieldError("has a query or a fragment", "Write the address without it.")
+    return url
+
+
+def _keys(text: str, info: ValidationInfo) -> str:
+    return _safe(web_address(text, info)) if "://" in text else absolute_path(text, info)
+
+
+SafeAddress: TypeAlias = Annotated[WebAddress, AfterValidator(_safe)]
+KeysAt: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(_keys)]
+"""The URL of a key set, or a file."""
+
+
+class TrustedIssuer(Part):
+    """An authorization server: its tokens for `audience` let clients in."""
+
+    issuer: SafeAddress
+    audience: Annotated[str, StringConstraints(min_length=1)] | None = None
+    jwks: KeysAt | None = None
+    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = (
+        "RS256",
+        "PS256",
+        "ES256",
+        "EdDSA",
+    )
+    claims: dict[str, ClaimValues] = Field(default_factory=dict[str, ClaimValues])
+
+    @property
+    def wanted_claims(self) -> dict[str, tuple[str, ...]]:
+        """The claims that a token must have, each with the values that will do."""
+        return {
+            name: (value,) if isinstance(value, str) else value
+            for name, value in self.claims.items()
+        }
+
+
+def _different(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
+    names = [one.issuer for one in issuers]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise FieldError(f"the issuer {twice} stands twice", "Take one of the two out.")
+    return issuers
+
+
+class Auth(Part):
+    """Tokens that authorization servers sign for this hub."""
+
+    resource: SafeAddress
+    issuers: Annotated[tuple[TrustedIssuer, ...], Field(min_length=1), AfterValidator(_different)]
+    scopes: tuple[ScopeName, ...] = ()

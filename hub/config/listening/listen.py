@@ -1,0 +1,102 @@
+"""The keys of `listen`, but for `auth`; what others may reach needs a token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, StringConstraints, model_validator
+
+from hub.config.fields import (
+    FieldError,
+    HostName,
+    Network,
+    Origin,
+    Part,
+    Port,
+    PrincipalName,
+    ReplicaName,
+    ResultBytes,
+    SealingKey,
+    SecondsOrZero,
+    Secret,
+    Sha256,
+)
+from hub.config.listening.auth import Auth
+from hub.errors import ConfigError
+from hub.protocol.bearer import token_hash
+from hub.protocol.host_names import is_loopback
+
+
+class NamedToken(Part):
+    """A bearer token of one user or program: itself, or its hash."""
+
+    name: PrincipalName
+    token: Secret | None = None
+    sha256: Sha256 | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.token is None) == (self.sha256 is None):
+            what = "needs exactly one of token and sha256"
+            raise FieldError(what, f"Write what `roots-hub token new {self.name}` prints.")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """The token's SHA-256, in hex."""
+        return self.sha256 or token_hash(
+            "" if self.token is None else self.token.get_secret_value()
+        )
+
+
+def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
+    names: dict[str, str] = {}
+    for one in tokens:
+        if one.name in names.values():
+            raise FieldError(f"the name {one.name} stands twice", "Take one of the two out.")
+        same = names.setdefault(one.hash, one.name)
+        if same != one.name:
+            fix = f"Make another one for {one.name}: roots-hub token new {one.name}"
+            raise FieldError(f"{same} and {one.name} have the same token", fix)
+    return tokens
+
+
+class Listen(Part):
+    """Where `--http` serves."""
+
+    host: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
+    port: Port = 8765
+    path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
+    token: Secret | None = None
+    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
+    keys: tuple[SealingKey, ...] = ()
+    replica: ReplicaName | None = None
+    adopt: tuple[ReplicaName, ...] = ()
+    poll_after: SecondsOrZero = 0
+    names: tuple[HostName, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    trusted_proxies: tuple[Network, ...] = ()
+    max_result: ResultBytes | None = None
+    auth: Auth | None = None
+
+
+def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
+    """Check that a hub which others can reach through a proxy has a token.
+
+    Raises:
+        ConfigError: it has a public name, or a proxy, and no token.
+    """
+    if listen.token is not None or listen.tokens or listen.auth or environment.get("HUB_TOKEN"):
+        return
+    public = next((name for name in listen.names if not is_loopback(name)), None)
+    if public is not None:
+        key, whose = "names", f"others can reach the hub as {public}"
+    elif listen.trusted_proxies:
+        key, whose = "trusted_proxies", "others can reach the hub through a proxy"
+    else:
+        return
+    raise ConfigError(
+        f"listen.{key}: {whose}, and there is no token",
+        f"Set the variable HUB_TOKEN, listen.token or listen.tokens, or take listen.{key} out.",
+    )

@@ -1,0 +1,60 @@
+"""The result of looking at a token: who sent the request, or why it is refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import anyio
+from msgspec import Struct
+
+
+class Admission(Struct, frozen=True):
+    """A request that is let in, and the principal it comes from.
+
+    Times are in seconds since 1970: from `recheck` on its token has to be looked at again, at
+    `expires` the token ends. None: never.
+    """
+
+    principal: str
+    recheck: float | None = None
+    expires: float | None = None
+
+    def counts_at(self, clock: Callable[[], float]) -> bool:
+        """Return whether its token need not be looked at again yet."""
+        return self.recheck is None or clock() < self.recheck
+
+    async def when_expired(self, end: Callable[[], None]) -> None:
+        """Call `end` once the token has ended; return at once if it never does."""
+        if self.expires is not None:
+            await anyio.sleep(max(0.0, self.expires - time.time()))
+            end()
+
+
+class Unverified(Struct, frozen=True):
+    """A request with a signed token that has to be verified first."""
+
+    token: bytes
+
+    def __repr__(self) -> str:
+        return "Unverified()"
+
+
+class TokenRejection(Struct, frozen=True):
+    """Why a token lets nobody in: the HTTP status, the error of RFC 6750, and a sentence.
+
+    401 `invalid_token`; 403 `insufficient_scope`; 503 if the issuer's keys cannot be had now; 401
+    without an error where there is no token.
+    """
+
+    status: int
+    error: str
+    text: str
+
+
+NO_TOKEN_SENT = TokenRejection(401, "", "A valid bearer token is needed")
+
+
+def invalid(why: str) -> TokenRejection:
+    """Return the rejection of a token that is not valid."""
+    return TokenRejection(401, "invalid_token", f"The token is not valid: {why}")

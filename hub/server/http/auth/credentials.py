@@ -1,0 +1,80 @@
+"""All that lets clients in: the tokens of the config, and those that issuers have signed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from hub.protocol.bearer import bearer_in
+from hub.server.http.auth.admission import (
+    NO_TOKEN_SENT,
+    Admission,
+    TokenRejection,
+    Unverified,
+)
+from hub.server.http.auth.bearer_tokens import BearerTokens
+
+if TYPE_CHECKING:
+    from hub.server.http.auth.protected_resource import ProtectedResource
+    from hub.server.http.auth.signed_tokens import TokenVerifier
+
+
+LOCAL: Final = "local"
+"""The principal of all clients where none needs a token."""
+
+
+class Credentials:
+    """Tokens of the config, which `follow` changes, and a verifier of signed ones if there is one.
+
+    Without either all clients are let in, as the principal `local`.
+    """
+
+    def __init__(self, tokens: BearerTokens, verifier: TokenVerifier | None = None) -> None:
+        self.tokens = tokens
+        self._verifier = verifier
+
+    def __bool__(self) -> bool:
+        return bool(self.tokens) or self._verifier is not None
+
+    @property
+    def resource(self) -> ProtectedResource | None:
+        """What clients are told about signed tokens; None if none are taken."""
+        return None if self._verifier is None else self._verifier.resource
+
+    def follow(self, tokens: BearerTokens) -> frozenset[str]:
+        """Take these tokens from now on; return the principals of which a token has ended."""
+        was_open = not self
+        ended, self.tokens = self.tokens.ended_by(tokens), tokens
+        return frozenset({LOCAL}) if was_open and self else ended
+
+    def know(self, principal: str) -> bool:
+        """Return whether some request can be of a principal with a token of the config, or none."""
+        return self.tokens.has(principal) or (principal == LOCAL and not self)
+
+    def look_at(self, authorization: str | None) -> Admission | TokenRejection | Unverified:
+        """Return who sends a request with this Authorization header, as far as is known now."""
+        if not self:
+            return Admission(LOCAL)
+        token = bearer_in(authorization)
+        if not token:
+            return NO_TOKEN_SENT
+        principal = self.tokens.principal_of(token)
+        if principal is not None:
+            return Admission(principal)
+        if self._verifier is None:
+            return NO_TOKEN_SENT
+        return self._verifier.known(token) or Unverified(token)
+
+    async def verified(self, unverified: Unverified) -> Admission | TokenRejection:
+        """Return who sends a request with a signed token, or why it is refused."""
+        if self._verifier is None:
+            return NO_TOKEN_SENT
+        return await self._verifier.verify(unverified.token)
+
+    async def keep_fresh(self) -> None:
+        """Keep the keys of all issuers fresh, until cancelled."""
+        if self._verifier is not None:
+            async with anyio.create_task_group() as tasks:
+                for keys in self._verifier.key_sets:
+                    tasks.start_soon(keys.keep_fresh)

@@ -1,0 +1,69 @@
+"""What clients are told about the tokens that the hub takes (RFC 9728, RFC 6750)."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from hub.server.http.auth.admission import TokenRejection
+from hub.values import Json, JsonObject
+
+WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+RETRY_AFTER: Final = 30
+"""Seconds after which a client may try again, if the issuer's keys could not be had."""
+
+
+class ProtectedResource(Struct, frozen=True):
+    """The hub as a resource: its public URL, the issuers whose tokens it takes, and the scopes.
+
+    A token must have all `scopes`.
+    """
+
+    url: str
+    issuers: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def metadata_url(self) -> str:
+        """Where the metadata is: the well-known name goes between host and path."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
+
+    def has_metadata_at(self, path: str, endpoint: str) -> bool:
+        """Return whether a request for this path wants the metadata.
+
+        Clients look below the well-known name for the path of the public URL, for that of the
+        endpoint itself (a proxy may have changed it), and for none.
+        """
+        if not path.startswith(WELL_KNOWN):
+            return False
+        below = path.removeprefix(WELL_KNOWN).rstrip("/")
+        return below in {"", urlsplit(self.url).path.rstrip("/"), endpoint.rstrip("/")}
+
+    @property
+    def metadata(self) -> JsonObject:
+        """The metadata document (RFC 9728, section 2)."""
+        told: JsonObject = {
+            "resource": self.url,
+            "authorization_servers": list[Json](self.issuers),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "roots-hub",
+        }
+        return {**told, "scopes_supported": list[Json](self.scopes)} if self.scopes else told
+
+    def challenge(self, rejection: TokenRejection) -> str:
+        """Return the WWW-Authenticate header of a refused request."""
+        fields = {"realm": "roots-hub"}
+        if rejection.error:
+            fields |= {"error": rejection.error, "error_description": rejection.text}
+        if self.scopes:
+            fields["scope"] = " ".join(self.scopes)
+        fields["resource_metadata"] = self.metadata_url
+        return "Bearer " + ", ".join(f"{name}={_quoted(text)}" for name, text in fields.items())
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{"".join(one if " " <= one <= "~" else "?" for one in escaped)}"'

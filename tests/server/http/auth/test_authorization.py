@@ -1,0 +1,121 @@
+"""Clients with signed tokens before a whole endpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from hub.protocol.bearer import token_hash
+from hub.protocol.listen_filter import LISTEN
+from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.key_set import KeySet
+from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
+from hub.server.http.auth.signed_tokens import Issuer, TokenVerifier
+from tests.kit.asgi import request
+from tests.server.http.auth.issuer import NAME, RESOURCE, signed
+from tests.server.http.auth.test_signed_tokens import ALGORITHMS, Keys
+from tests.server.http.test_app import MODERN, Web, asked, echo, enveloped, listen, web
+
+AT = "https://hub.example.com/.well-known/oauth-protected-resource/mcp"
+
+
+def by(**claims: Any) -> dict[str, str]:
+    return {"authorization": f"Bearer {signed(**{'exp': time.time() + 60, **claims})}"}
+
+
+def credentials(source: Keys, scopes: Sequence[str] = ("mcp:tools",)) -> Credentials:
+    keys = KeySet(NAME, source, time.monotonic)
+    issuer = Issuer(NAME, RESOURCE, ALGORITHMS, keys)
+    resource = ProtectedResource(RESOURCE, (NAME,), tuple(scopes))
+    named = BearerTokens(None, {"ci": token_hash("of ci")})
+    return Credentials(named, TokenVerifier(resource, [issuer], time.time))
+
+
+@asynccontextmanager
+async def guarded(source: Keys | None = None) -> AsyncGenerator[Web]:
+    async with web(credentials=credentials(source or Keys("rsa-1"))) as site:
+        yield site
+
+
+async def test_who_sends_no_token_is_told_where_to_get_one() -> None:
+    async with guarded() as site:
+        refused = await site.post(asked("ping"))
+        assert refused.status == 401
+        assert refused.headers["www-authenticate"] == (
+            f'Bearer realm="roots-hub", scope="mcp:tools", resource_metadata="{AT}"'
+        )
+        for path in (WELL_KNOWN, f"{WELL_KNOWN}/mcp"):
+            told = await request(site.app, "GET", {"host": "localhost:8765"}, path=path)
+            assert told.status == 200
+            assert told.json["resource"] == RESOURCE
+            assert told.json["authorization_servers"] == [NAME]
+        elsewhere = await request(site.app, "GET", {"host": "evil.example"}, path=WELL_KNOWN)
+        assert elsewhere.status == 421
+        posted = await request(site.app, "POST", {"host": "localhost:8765"}, path=WELL_KNOWN)
+        assert posted.status == 405
+
+
+async def test_where_no_signed_token_is_taken_nothing_is_told() -> None:
+    async with web() as site:
+        told = await request(site.app, "GET", {"host": "localhost:8765"}, path=WELL_KNOWN)
+        assert told.status == 404
+
+
+async def test_issuer_and_subject_are_the_principal_in_both_eras() -> None:
+    async with guarded() as site:
+        key = await site.session(sent=by())
+        assert (await site.post(echo(), key, **by(exp=time.time() + 61))).status == 200
+        assert (await site.post(echo(), key, **by(sub="ben"))).status == 404
+        assert (await site.modern(asked("tools/list"), None, **by(sub="ben"))).status == 200
+        assert (await site.post(asked("ping"), None, authorization="Bearer of ci")).status == 400
+        found = [connection.session.principal for connection in site.connection_builder]
+        assert found == [f"{NAME} anna", f"{NAME} ben"]
+
+
+async def test_a_token_that_is_not_valid_or_not_enough_is_refused_with_the_reason() -> None:
+    async with guarded() as site:
+        refused = await site.post(asked("ping"), None, **by(exp=1))
+        assert refused.status == 401
+        assert 'error="invalid_token"' in refused.headers["www-authenticate"]
+        assert f'resource_metadata="{AT}"' in refused.headers["www-authenticate"]
+        refused = await site.post(asked("ping"), None, **by(scope="other"))
+        assert refused.status == 403
+        challenge = refused.headers["www-authenticate"]
+        assert 'error="insufficient_scope"' in challenge
+        assert 'scope="mcp:tools"' in challenge
+
+
+async def test_while_keys_cannot_be_had_a_client_is_told_to_come_back() -> None:
+    source = Keys("rsa-1")
+    source.keys = None
+    async with guarded(source) as site:
+        refused = await site.post(asked("ping"), None, **by())
+        assert (refused.status, refused.headers["retry-after"]) == (503, "30")
+        assert "www-authenticate" not in refused.headers
+
+
+class Short(Credentials):
+    """Lets everybody in for a moment."""
+
+    def look_at(self, authorization: str | None) -> Admission | TokenRejection | Unverified:
+        now = time.time()
+        return Admission("anna", now, now + 0.1)
+
+
+async def test_a_stream_ends_with_the_token_that_opened_it() -> None:
+    async with web(credentials=Short(BearerTokens("x"))) as site:
+        key = await site.session()
+        with anyio.fail_after(5):
+            stream = site.start("GET", key, None, accept="text/event-stream")
+            await stream.over()
+            again = site.start("GET", key, None, accept="text/event-stream")
+            await again.began()
+            assert again.status == 200
+            modern = {"mcp_protocol_version": MODERN, "mcp_method": LISTEN}
+            await site.start("POST", None, enveloped(listen()), **modern).over()

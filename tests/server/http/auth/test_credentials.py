@@ -1,0 +1,37 @@
+import pytest
+
+from hub.protocol.bearer import token_hash
+from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
+
+ANNA = BearerTokens(None, {"anna": token_hash("of anna")})
+
+
+def test_where_no_token_is_wanted_all_are_local() -> None:
+    open_to_all = Credentials(BearerTokens())
+    assert not open_to_all
+    for sent in (None, "", "Bearer of anna"):
+        assert open_to_all.look_at(sent) == Admission("local")
+    assert open_to_all.know("local")
+    assert not open_to_all.know("anna")
+
+
+@pytest.mark.parametrize("sent", [None, "", "Bearer", "Bearer ", "Basic of anna", "Bearer of ben"])
+def test_who_has_no_token_of_the_config_is_refused(sent: str | None) -> None:
+    assert Credentials(ANNA).look_at(sent) == NO_TOKEN_SENT
+
+
+def test_who_has_one_is_let_in_until_it_ends() -> None:
+    credentials = Credentials(ANNA)
+    assert credentials.look_at("bearer of anna") == Admission("anna")
+    assert credentials.follow(BearerTokens("other")) == {"anna"}
+    assert credentials.look_at("Bearer of anna") == NO_TOKEN_SENT
+    assert not credentials.know("anna")
+
+
+def test_the_first_token_ends_what_everybody_could_do() -> None:
+    credentials = Credentials(BearerTokens())
+    assert credentials.follow(BearerTokens()) == set()
+    assert credentials.follow(ANNA) == {"local"}
+    assert not credentials.know("local")
