@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
 
@@ -13,9 +13,15 @@ Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
 """Signatures with a public key. With a shared secret the hub could make tokens itself."""
+ValueT = TypeVar("ValueT")
 ScopeName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[!#-\[\]-~]+$", max_length=128)]
 """A scope (RFC 6749, 3.3)."""
-ClaimValues: TypeAlias = str | Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _some(values: tuple[ValueT, ...]) -> tuple[ValueT, ...]:
+    if not values:
+        raise FieldError("is an empty list", "Name one, or take the key out.")
+    return values
 
 
 def _safe(url: str) -> str:
@@ -30,6 +36,7 @@ def _keys(text: str, info: ValidationInfo) -> str:
     return _safe(web_address(text, info)) if "://" in text else absolute_path(text, info)
 
 
+ClaimValues: TypeAlias = str | Annotated[tuple[str, ...], AfterValidator(_some)]
 SafeAddress: TypeAlias = Annotated[WebAddress, AfterValidator(_safe)]
 KeysAt: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(_keys)]
 """The URL of a key set, or a file."""
@@ -41,7 +48,7 @@ class TrustedIssuer(Part):
     issuer: SafeAddress
     audience: Annotated[str, StringConstraints(min_length=1)] | None = None
     jwks: KeysAt | None = None
-    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = (
+    algorithms: Annotated[tuple[Algorithm, ...], AfterValidator(_some)] = (
         "RS256",
         "PS256",
         "ES256",
@@ -70,5 +77,5 @@ class Auth(Part):
     """Tokens that authorization servers sign for this hub."""
 
     resource: SafeAddress
-    issuers: Annotated[tuple[TrustedIssuer, ...], Field(min_length=1), AfterValidator(_different)]
+    issuers: Annotated[tuple[TrustedIssuer, ...], AfterValidator(_some), AfterValidator(_different)]
     scopes: tuple[ScopeName, ...] = ()
