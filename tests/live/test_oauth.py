@@ -1,0 +1,132 @@
+"""Clients that log in at a real authorization server: the SDK's OAuth client, and oidc-provider."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+
+from tests.kit.trees import plant
+from tests.live.programs import Shared, call, config_file, http_hub, program
+from tests.live.test_http_endpoint import INITIALIZE, post
+from tests.live.test_named_tokens import SERVERS
+
+SCOPE = "mcp:tools"
+CALLBACK = "http://127.0.0.1:9/callback"
+
+pytestmark = pytest.mark.live
+
+
+class Issued:
+    """What an OAuth client has got: its registration and its tokens."""
+
+    def __init__(self) -> None:
+        self.client: OAuthClientInformationFull | None = None
+        self.tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class Browser:
+    """Follows a login to its end, as the user `name`; `answer` is what came back with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.answer: dict[str, str] = {}
+
+    async def open(self, url: str) -> None:
+        async with httpx2.AsyncClient() as http:
+            place = f"{url}&login_hint={self.name}"
+            while not place.startswith(CALLBACK):
+                response = await http.get(place)
+                assert response.is_redirect, response.text
+                place = str(response.next_request.url) if response.next_request else ""
+        self.answer = {key: value for key, (value,) in parse_qs(urlsplit(place).query).items()}
+
+    async def came_back(self) -> AuthorizationCodeResult:
+        return AuthorizationCodeResult.model_validate(self.answer)
+
+
+@asynccontextmanager
+async def logged_in(
+    url: str, name: str, folder: Path, mode: Literal["legacy", "auto"]
+) -> AsyncGenerator[tuple[Client, Issued]]:
+    issued, browser = Issued(), Browser(name)
+    about = OAuthClientMetadata.model_validate(
+        {"client_name": "test", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    )
+    auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
+    async with httpx2.AsyncClient(auth=auth, timeout=20) as http:
+        reached = streamable_http_client(url, http_client=http)
+        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+            yield client, issued
+
+
+@pytest.fixture(scope="module")
+def resource() -> str:
+    """Return the URL of a hub that does not run yet."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/mcp"
+
+
+@pytest.fixture(scope="module")
+def issuer(
+    resource: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    npm_package: Callable[[str], str],
+) -> Generator[str]:
+    node = npm_package("oidc-provider")
+    serves = [node, str(Path(__file__).with_name("authorization_server.mjs")), resource, SCOPE]
+    with program(serves, cwd=tmp_path_factory.mktemp("issuer")) as running:
+        yield running.first_line("issuer ")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_clients_log_in_by_what_the_hub_tells_them_and_share_nothing(
+    tmp_path: Path, resource: str, issuer: str, mode: Literal["legacy", "auto"]
+) -> None:
+    top, audit = plant(tmp_path, "a/f"), tmp_path / "audit.jsonl"
+    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
+    config = config_file(tmp_path, SERVERS, listen={"auth": auth}, audit={"file": str(audit)})
+    address = urlsplit(resource).netloc
+    with http_hub("--http", address, "--config", config, cwd=tmp_path) as url:
+        assert url == resource
+        assert post(url, INITIALIZE).status_code == 401
+        async with (
+            logged_in(url, "anna", top / "a", mode) as (anna, issued),
+            logged_in(url, "ben", top / "a", mode) as (ben, _),
+        ):
+            assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+            assert json.loads(await call(ben, "remember", text="2")) == ["2"]
+        assert issued.tokens is not None
+        token = issued.tokens.access_token
+        assert post(url, INITIALIZE, authorization=f"Bearer {token}").status_code == 200
+        wrong = f"{token[:-6]}AAAAAA"
+        refused = post(url, INITIALIZE, authorization=f"Bearer {wrong}")
+        assert refused.status_code == 401
+        assert 'error="invalid_token"' in refused.headers["www-authenticate"]
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert {line["principal"] for line in lines} == {f"{issuer} anna", f"{issuer} ben"}
+    said = "".join(file.read_text() for file in tmp_path.glob("stderr-*.log"))
+    assert token not in said + audit.read_text()
