@@ -27,8 +27,10 @@ from hub.config.fields import (
     ArgumentText,
     CommandText,
     Count,
+    EnvText,
     FieldError,
     Flag,
+    HeaderText,
     HostName,
     Name,
     Network,
@@ -44,10 +46,10 @@ from hub.config.fields import (
     Seconds,
     SecondsOrZero,
     Secret,
-    TemplateText,
     Variable,
     WebAddress,
     inheritable,
+    is_unread,
     mode_alone,
     off_spelled_false,
     path_alone,
@@ -171,7 +173,7 @@ class StdioServer(_Server):
 
     command: CommandText
     args: tuple[ArgumentText, ...] = ()
-    env: dict[Variable, TemplateText] = Field(default={}, repr=False)
+    env: dict[Variable, EnvText] = Field(default={}, repr=False)
     environment: Environment = "default"
     cwd: PlaceText | None = None
     roots: StdioRoots = StdioRoots()
@@ -183,7 +185,7 @@ class StdioServer(_Server):
             name,
             parse_template(self.command),
             tuple(parse_template(text, spread=True) for text in self.args),
-            tuple((key, parse_template(text)) for key, text in self.env.items()),
+            tuple(self.env.items()),
             None if self.cwd is None else parse_template(self.cwd),
             self.roots.args,
         )
@@ -193,7 +195,7 @@ class RemoteServer(_Server):
     """A child behind a URL. `paths: remote`: its absolute paths are those of another machine."""
 
     url: WebAddress = Field(repr=False)
-    headers: dict[Name, Secret] = {}
+    headers: dict[Name, HeaderText] = {}
     transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()
@@ -353,6 +355,12 @@ def is_shared_with_roots(server: StdioServer | RemoteServer, name: str) -> bool:
     if not isinstance(server, StdioServer) or server.share != "all":
         return False
     return mentions_roots(server.template(name))
+
+
+def has_unread(listen: Listen) -> bool:
+    """Return whether commands or the keyring were not asked for a secret of `listen`."""
+    token = () if listen.token is None else (listen.token,)
+    return any(map(is_unread, (*token, *listen.keys)))
 
 
 def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
