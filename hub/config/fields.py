@@ -93,6 +93,11 @@ def is_unread(secret: SecretStr) -> bool:
     return secret.get_secret_value().startswith(_UNREAD)
 
 
+def written_of(secret: SecretStr) -> str:
+    """Return the reference of a secret that was not read, as it is written in the config."""
+    return secret.get_secret_value().removeprefix(_UNREAD)
+
+
 def _secret(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
@@ -101,9 +106,8 @@ def _secret(value: object, info: ValidationInfo) -> object:
         not isinstance(one, FileSecret) for one in text.references
     ):
         return _UNREAD + text.shown
-    offered = without_hubs_own(context.environment)
     try:
-        return text_value(text, offered)
+        return text_value(text, without_hubs_own(context.environment))
     except SecretError as error:
         raise FieldError(error.what, error.fix, is_outside=True) from None
 
@@ -379,7 +383,6 @@ WebAddress: TypeAlias = Annotated[str, AfterValidator(_web_address)]
 Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
 HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
 Network: TypeAlias = Annotated[str, AfterValidator(_network)]
-TemplateText: TypeAlias = Annotated[str, AfterValidator(_template)]
 ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]
 CommandText: TypeAlias = Annotated[str, AfterValidator(_command)]
 PlaceText: TypeAlias = Annotated[str, AfterValidator(_placed)]

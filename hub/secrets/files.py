@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from typing import Final
 
 from hub.secrets.values import MAX_BYTES, SecretError, value_in
 
-_OTHERS = 0o077
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""A FIFO must not block."""
+_OTHERS: Final = 0o077
 
 
 def file_value(path: str) -> str:
@@ -17,21 +20,21 @@ def file_value(path: str) -> str:
     Raises: SecretError.
     """
     try:
-        # A FIFO must not block.
-        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        number = os.open(path, _FLAGS)
     except FileNotFoundError:
         fix = "Write the secret into it, or correct the path."
         raise SecretError(f"there is no file {path}", fix) from None
     except (OSError, ValueError) as exc:
         raise _unreadable(path, exc) from None
-    with open(number, "rb") as file:  # noqa: PTH123 - a descriptor
+    try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise SecretError(f"{path} is not a file", "Name a file with the secret alone.")
-        try:
-            content = file.read(MAX_BYTES + 1)
-        except OSError as exc:
-            raise _unreadable(path, exc) from None
-    return value_in(content, path)
+        with open(number, "rb", closefd=False) as file:
+            return value_in(file.read(MAX_BYTES + 1), path)
+    except OSError as exc:
+        raise _unreadable(path, exc) from None
+    finally:
+        os.close(number)
 
 
 def _unreadable(path: str, exc: OSError | ValueError) -> SecretError:
