@@ -131,10 +131,11 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
 def _open_to_others(document: Document, context: LoadContext) -> Iterator[str]:
     """Yield a warning for each file with a secret of `listen` that other users can read."""
     listen = cast("ParsedConfig", document.raw.get("listen") or {})
-    for text in (listen.get("token"), *(listen.get("keys") or ())):
-        for path in files_in(str(text or ""), context):
-            if (sentence := open_to_others(path)) is not None:
-                yield f"{document.origin}: listen: {sentence}"
+    texts = (listen.get("token"), *(listen.get("keys") or ()))
+    paths = [path for text in texts for path in files_in(str(text or ""), context)]
+    for path in dict.fromkeys(paths):
+        if (sentence := open_to_others(path)) is not None:
+            yield f"{document.origin}: listen: {sentence}"
 
 
 def _another_programs(raw: ParsedConfig) -> Problem | None:

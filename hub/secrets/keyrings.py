@@ -19,7 +19,10 @@ class _Keyring(Protocol):
 
 def is_installed() -> bool:
     """Return whether the package `keyring` is installed. It is not loaded."""
-    return find_spec("keyring") is not None
+    try:
+        return find_spec("keyring") is not None
+    except ValueError:  # it is hidden
+        return False
 
 
 def not_installed() -> SecretError:
