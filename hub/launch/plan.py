@@ -75,9 +75,10 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     def environment(self, inherits: Mapping[str, str]) -> dict[str, str]:
         """Return the child's environment as far as it is known before the launch."""
-        secrets = {name for name, _ in self.secrets}
-        known = {name: value for name, value in inherits.items() if name not in secrets}
-        return {**known, **dict(self.env)}
+        known = {**inherits, **dict(self.env)}
+        for name, _ in self.secrets:
+            known.pop(name, None)
+        return known
 
     @property
     def _shape(self) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from typing import IO, Final, cast
 
 from hub.legible import on_one_line
 from hub.secrets.values import MAX_BYTES, SecretError, value_in
-from hub.secrets.waiting import GivenUp, within
+from hub.secrets.waiting import ReadingScope, within
 
 LIMIT: Final = 10.0
 """Seconds that a command may take."""
@@ -29,7 +29,7 @@ def command_value(
     *,
     directory: str,
     environment: Mapping[str, str],
-    given_up: GivenUp,
+    scope: ReadingScope,
     limit: float = LIMIT,
 ) -> str:
     """Return what a command prints on stdout.
@@ -39,7 +39,7 @@ def command_value(
     source = f"the command {argv[0]!r}"
     process = _started(argv, directory, environment)
     try:
-        printed, said = within(limit, lambda: _output(process), given_up)
+        printed, said = within(limit, lambda: _output(process), scope)
     except TimeoutError:
         fix = "It must not ask for anything: it has no terminal."
         raise SecretError(f"{source} did not end within {limit:g} s", fix) from None
@@ -113,7 +113,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 process.kill()
             else:
                 os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):  # it may belong to another user
+        process.wait(_LAST_LOOK)
 
 
 def _how(code: int, said: bytes) -> str:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Final, Protocol, cast
 
 from hub.secrets.values import SecretError, value_in
-from hub.secrets.waiting import GivenUp, within
+from hub.secrets.waiting import ReadingScope, within
 
 LIMIT: Final = 30.0
 """Seconds that the keyring may take: its user may have to unlock it."""
@@ -31,14 +31,14 @@ def not_installed() -> SecretError:
     return SecretError(what, "Install it: pip install 'roots-hub[keyring]'")
 
 
-def keyring_value(service: str, user: str, given_up: GivenUp, *, limit: float = LIMIT) -> str:
+def keyring_value(service: str, user: str, scope: ReadingScope, *, limit: float = LIMIT) -> str:
     """Return a password from the user's keyring.
 
     Raises: SecretError.
     """
     entry = f"{service}/{user}"
     try:
-        found = within(limit, lambda: _password(service, user), given_up)
+        found = within(limit, lambda: _password(service, user), scope)
     except TimeoutError:
         what = f"the keyring did not answer within {limit:g} s"
         raise SecretError(what, "Unlock it.") from None

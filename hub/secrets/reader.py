@@ -12,7 +12,7 @@ from hub.launch.secret_references import FileSecret, SecretText
 from hub.secrets.files import open_to_others
 from hub.secrets.reading import text_value
 from hub.secrets.values import SecretError
-from hub.secrets.waiting import GivenUp
+from hub.secrets.waiting import ReadingScope
 
 AT_ONCE = 8
 """Number of children whose secrets are read at the same time."""
@@ -34,13 +34,13 @@ class SecretReader:
 
         Raises: ChildError with the first that cannot be read.
         """
-        given_up = GivenUp()
+        scope = ReadingScope()
 
         def read() -> dict[str, str]:
             found: dict[str, str] = {}
             for key, text in wanted.items():
                 try:
-                    found[key] = text_value(text, environment, given_up)
+                    found[key] = text_value(text, environment, scope)
                 except SecretError as exc:
                     fix = exc.fix.removesuffix(".")
                     raise ChildError(f"{at}.{key}: {exc.what}. {fix}") from None
@@ -49,7 +49,7 @@ class SecretReader:
         try:
             made = await to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._limiter)
         finally:
-            given_up.give_up()
+            scope.cancel()
         self._warn(wanted.values())
         return made
 

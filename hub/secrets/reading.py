@@ -13,23 +13,23 @@ from hub.launch.secret_references import (
     SecretText,
 )
 from hub.secrets.files import file_value
-from hub.secrets.waiting import GivenUp
+from hub.secrets.waiting import ReadingScope
 
 
 def text_value(
-    text: SecretText, environment: Mapping[str, str], given_up: GivenUp | None = None
+    text: SecretText, environment: Mapping[str, str], scope: ReadingScope | None = None
 ) -> str:
     """Return a text with its secrets. Commands in it get `environment`.
 
     Raises: SecretError.
     """
-    until = given_up or GivenUp()
+    until = scope or ReadingScope()
     return "".join(
         part if isinstance(part, str) else _value(part, environment, until) for part in text.parts
     )
 
 
-def _value(reference: SecretReference, environment: Mapping[str, str], given_up: GivenUp) -> str:
+def _value(reference: SecretReference, environment: Mapping[str, str], scope: ReadingScope) -> str:
     match reference:
         case FileSecret(path):
             return file_value(path)
@@ -37,11 +37,11 @@ def _value(reference: SecretReference, environment: Mapping[str, str], given_up:
             from hub.secrets.commands import command_value  # noqa: PLC0415 - seldom needed
 
             return command_value(
-                reference.argv, directory=directory, environment=environment, given_up=given_up
+                reference.argv, directory=directory, environment=environment, scope=scope
             )
         case KeyringSecret(service, user):
             from hub.secrets.keyrings import keyring_value  # noqa: PLC0415 - seldom needed
 
-            return keyring_value(service, user, given_up)
+            return keyring_value(service, user, scope)
         case _:
             assert_never(reference)

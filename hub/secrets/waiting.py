@@ -13,26 +13,26 @@ _LOOK: Final = 0.05
 T = TypeVar("T")
 
 
-class GivenUp:
+class ReadingScope:
     """Tells a reading, in another thread, that nobody waits for it any more."""
 
     def __init__(self) -> None:
         self._event = Event()
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         self._event.set()
 
     @property
-    def is_so(self) -> bool:
+    def is_cancelled(self) -> bool:
         return self._event.is_set()
 
 
-def within(seconds: float, work: Callable[[], T], given_up: GivenUp) -> T:
+def within(seconds: float, work: Callable[[], T], scope: ReadingScope) -> T:
     """Return what `work` returns, or raise what it raises.
 
     It runs in a thread of its own, which keeps no process alive.
 
-    Raises: TimeoutError if it takes longer than `seconds`, or is given up.
+    Raises: TimeoutError if it takes longer than `seconds`, or is cancelled.
     """
     ended = Event()
     results: list[T] = []
@@ -49,7 +49,7 @@ def within(seconds: float, work: Callable[[], T], given_up: GivenUp) -> T:
     Thread(target=run, daemon=True, name="secret").start()
     until = time.monotonic() + seconds
     while not ended.wait(_LOOK):
-        if given_up.is_so or time.monotonic() > until:
+        if scope.is_cancelled or time.monotonic() > until:
             raise TimeoutError
     if errors:
         raise errors[0]

@@ -100,7 +100,7 @@ async def test_a_secret_reaches_the_child_that_names_it_and_nothing_else(top: Pa
         ["plan"],
         ["check", "--json"],
         ["check", "--connect", "--json"],
-        ["explain", "--args", "{}", "has__show"],
+        ["explain", "has.show"],
         ["doctor", "--connect"],
     ):
         name, *options = arguments

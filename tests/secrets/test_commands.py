@@ -9,7 +9,7 @@ import pytest
 
 from hub.secrets.commands import command_value, program_path
 from hub.secrets.values import MAX_BYTES, SecretError
-from hub.secrets.waiting import GivenUp, within
+from hub.secrets.waiting import ReadingScope, within
 
 pytestmark = pytest.mark.live
 
@@ -19,7 +19,7 @@ def printed(code: str, *words: str, limit: float = 20, env: dict[str, str] | Non
         (sys.executable, "-c", code, *words),
         directory="/",
         environment=dict(os.environ) if env is None else env,
-        given_up=GivenUp(),
+        scope=ReadingScope(),
         limit=limit,
     )
 
@@ -75,14 +75,14 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_has_started(tmp_pat
 
 
 def test_a_command_that_nobody_waits_for_any_more_is_ended() -> None:
-    given_up = GivenUp()
-    given_up.give_up()
+    scope = ReadingScope()
+    scope.cancel()
     with pytest.raises(SecretError):
         command_value(
             ("sleep", "1000"),
             directory="/",
             environment=os.environ,
-            given_up=given_up,
+            scope=scope,
             limit=1000,
         )
 
@@ -95,7 +95,7 @@ def test_what_a_command_leaves_running_does_not_keep_its_value() -> None:
 def test_a_command_that_cannot_be_started_is_told(tmp_path: Path) -> None:
     def started(*argv: str) -> str:
         return command_value(
-            argv, directory=str(tmp_path), environment=os.environ, given_up=GivenUp()
+            argv, directory=str(tmp_path), environment=os.environ, scope=ReadingScope()
         )
 
     with pytest.raises(SecretError, match="there is no command 'no-such-command'"):
@@ -119,4 +119,4 @@ def test_an_error_of_the_work_is_raised_where_it_is_waited_for() -> None:
         raise LookupError("x")
 
     with pytest.raises(LookupError, match="x"):
-        within(20, fails, GivenUp())
+        within(20, fails, ReadingScope())
