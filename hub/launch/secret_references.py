@@ -6,11 +6,11 @@ Pure: nothing is read here. The values are read at each launch, by `hub.secrets`
 from __future__ import annotations
 
 import shlex
+from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-WRITTEN: Final = "`${file:PATH}`, `${cmd:COMMAND}` or `${keyring:SERVICE/USER}`"
 HIDDEN: Final = "…"
 """Stands for what of a text may be a secret and is no reference."""
 
@@ -95,6 +95,12 @@ _EXAMPLES: Final = {
     "cmd": "${cmd:pass show github/token}",
     "keyring": "${keyring:SERVICE/USER}",
 }
+
+
+def likely_kind(kind: str) -> str | None:
+    """Return an example of the kind of reference that a misspelt one probably is; None if none."""
+    near = get_close_matches(kind.lower(), _EXAMPLES, n=1, cutoff=0.7)
+    return _EXAMPLES[near[0]] if near else None
 
 
 def _command(words: str) -> CommandSecret:

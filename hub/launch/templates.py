@@ -26,6 +26,7 @@ from hub.launch.secret_references import (
     SecretReference,
     SecretReferenceError,
     SecretText,
+    likely_kind,
     reference_in,
 )
 
@@ -211,8 +212,11 @@ def _known_placeholder(body: str) -> str:
     theirs = _THEIRS.match(body)
     if theirs:
         return f"Write ${{{theirs[1]}}}."
-    if body.partition(":")[0] in _MEANT:
+    kind, colon, _ = body.partition(":")
+    if kind in _MEANT:
         return "Write ${roots}, ${root} or ${roots:,}."
+    if colon and (meant := likely_kind(kind)) is not None:
+        return f"Write {meant}."
     if re.fullmatch(r"\s*[A-Za-z_]\w*\s*", body):
         return f"Write ${{{body.strip()}}}, without spaces."
     return "Write a variable of the environment as ${NAME}; $${ is a literal ${."

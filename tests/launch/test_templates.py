@@ -100,6 +100,7 @@ def test_an_editors_input_is_a_variable() -> None:
     ("text", "fix"),
     [
         ("${env.HOME}", "Write ${HOME}."),
+        ("${File:x}", "Write ${file:~/.config/token}."),
         ("${ HOME }", "Write ${HOME}, without spaces."),
         ("${root:,}", "Write ${roots}, ${root} or ${roots:,}."),
         ("${1}", "Write a variable of the environment as ${NAME}; $${ is a literal ${."),
