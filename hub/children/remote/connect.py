@@ -50,7 +50,7 @@ async def open_remote(
     if target.secrets:
         reader, at = secrets or SecretReader(), f"servers.{server}.headers"
         found = await reader.values(at, target.secrets, for_commands or {})
-        target = replace(target, headers={**target.headers, **found}, secrets={})
+        target = replace(target, headers={**target.headers, **found})
     async with _client() as transport:
         endpoint = Endpoint(target, transport)
         if target.transport == "sse":
