@@ -13,6 +13,7 @@ from hub.errors import Fault
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.environments import Inherits
 from hub.launch.plan import LaunchTemplate
+from hub.launch.secret_references import SecretText
 from hub.roots.roots import RootSet
 from hub.values import ServerName
 
@@ -56,6 +57,8 @@ class RemoteTarget(Struct, frozen=True):
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     transport: TransportChoice = "auto"
+    secrets: Mapping[str, SecretText] = field(default_factory=dict[str, SecretText])
+    """Further headers, which refer to secrets: they are read at each connection."""
 
     def __repr__(self) -> str:
         return f"RemoteTarget({self.shown!r})"
@@ -102,7 +105,8 @@ class ServerSpec(Struct, frozen=True):
     `tool_policies` has policies of single tools, by the child's own tool name. `environment` says
     which variables the child process inherits, `inherits` has them with their values. `fingerprint`
     is a digest of all that a running child depends on and that its launch plan does not have,
-    `catalog_id` of what of that may decide what the child lists.
+    `catalog_id` of what of that may decide what the child lists. `for_commands` are the variables
+    that commands which print its secrets get; empty if it has no such.
     `eager` None is `start: auto`.
     """
 
@@ -118,6 +122,7 @@ class ServerSpec(Struct, frozen=True):
     confine: ConfineSetting = field(default_factory=ConfineSetting)
     environment: Inherits = "default"
     inherits: Mapping[str, str] = field(default_factory=dict[str, str])
+    for_commands: Mapping[str, str] = field(default_factory=dict[str, str])
     fingerprint: str = ""
     catalog_id: str = ""
     share: Share = "auto"

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hub.children.link import ChildConnection, open_process
 from hub.children.process.process_tree import ProcessSupervisor
@@ -21,6 +22,7 @@ from hub.confinement.grants import (
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
+from hub.secrets.reader import SecretReader
 from hub.specs import ServerSpec
 from hub.system.disk import cleared
 from hub.system.machine import Kernel
@@ -29,18 +31,22 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 @asynccontextmanager
-async def open_launched(
+async def open_launched(  # noqa: PLR0913 - what a launch consists of
     spec: ServerSpec,
     plan: LaunchPlan,
     kernel: Kernel,
     supervisor: ProcessSupervisor,
     child_log: ChildLog | None = None,
+    *,
+    secrets: SecretReader | None = None,
 ) -> AsyncGenerator[ChildConnection]:
-    """Launch a child, confined if its operator asked for that, and connect to it.
+    """Launch a child with its secrets as they are now, confined if its operator asked for that.
 
-    Raises: ChildError if the child cannot be started, or must be confined and cannot be.
+    Raises: ChildError if the child cannot be started, a secret cannot be read, or the child must be
+        confined and cannot be.
     """
     log.debug("starting", server=spec.name, argv=list(plan.shown), cwd=plan.cwd)
+    plan = await _with_secrets(spec, plan, secrets or SecretReader())
     found = NotAsked()
     if isinstance(spec.target, LaunchTemplate):
         found = confinement_status(spec.confine, spec.target, kernel)
@@ -58,6 +64,18 @@ async def open_launched(
             opened = open_process(spec.name, plan, spec.inherits, supervisor, child_log)
     async with opened as link:
         yield link
+
+
+async def _with_secrets(spec: ServerSpec, plan: LaunchPlan, secrets: SecretReader) -> LaunchPlan:
+    """Return the plan with the values of its secrets in `env`.
+
+    Raises: ChildError.
+    """
+    if not plan.secrets:
+        return plan
+    at = f"servers.{spec.name}.env"
+    found = await secrets.values(at, dict(plan.secrets), spec.for_commands)
+    return replace(plan, env=tuple(sorted({**dict(plan.env), **found}.items())), secrets=())
 
 
 @asynccontextmanager

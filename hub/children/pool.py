@@ -33,6 +33,7 @@ from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
+from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import JsonObject, ServerName, SessionKey
@@ -170,18 +171,21 @@ def opener(kernel: Kernel, supervisor: ProcessSupervisor) -> Opener:
     All children of a server share one `ChildLog`, and so its limits.
     """
     logs: dict[ServerName, ChildLog] = {}
+    secrets = SecretReader()
 
     def open_child(
         spec: ServerSpec, plan: LaunchPlan | None
     ) -> AbstractAsyncContextManager[ChildConnection]:
         its = logs.setdefault(spec.name, ChildLog(spec.name))
         if plan is not None:
-            return open_launched(spec, plan, kernel, supervisor, its)
+            return open_launched(spec, plan, kernel, supervisor, its, secrets=secrets)
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
 
-        return open_remote(spec.name, spec.target, its)
+        return open_remote(
+            spec.name, spec.target, its, secrets=secrets, for_commands=spec.for_commands
+        )
 
     return open_child
 

@@ -324,7 +324,7 @@ def _launched(
     if not isinstance(spec.target, LaunchTemplate):
         return None, dict(machine.environment)
     planned = plan(spec.target, effective.roots, machine.environment, directories=spec.directories)
-    return planned.cwd, {**spec.inherits, **dict(planned.env)}
+    return planned.cwd, planned.environment(spec.inherits)
 
 
 def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:

@@ -39,12 +39,13 @@ class Subparsers(Protocol):
         ...
 
 
-def load_context(digest: str | None = None) -> LoadContext:
+def load_context(digest: str | None = None, *, reads_secrets: bool = False) -> LoadContext:
     """Return the directory, home and environment of this process, for reading a config.
 
-    With `digest` only a file with this hash is read.
+    With `digest` only a file with this hash is read. `reads_secrets`: the hub serves over HTTP.
     """
-    return LoadContext(Path.cwd(), str(Path.home()), dict(os.environ), digest)
+    environment = dict(os.environ)
+    return LoadContext(Path.cwd(), str(Path.home()), environment, digest, reads_secrets)
 
 
 def add_config_option(parser: ArgumentParser) -> None:

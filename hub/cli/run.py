@@ -182,7 +182,7 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting, str | None]:
         source = FOUND if digest is not None else None
     if source is None:
         return file_server_config(), file_server_setting(options), None
-    context = load_context(digest)
+    context = load_context(digest, reads_secrets=options.http is not None)
     is_inline = source.lstrip().startswith("{")
     # Looked at before it is loaded: what changes later is then noticed.
     watched = None if is_inline else Watched.now(source, context)

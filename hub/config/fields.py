@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, cast
+from typing import Annotated, Final, TypeAlias, assert_never, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -16,29 +16,45 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetPydanticSchema,
     SecretStr,
     StrictBool,
     StrictInt,
     StringConstraints,
     ValidationInfo,
 )
+from pydantic_core import core_schema
 
 from hub.guard.policy import DenyPatterns
-from hub.launch.templates import literal, parse_template
+from hub.launch.environments import without_hubs_own
+from hub.launch.secret_references import (
+    CommandSecret,
+    FileSecret,
+    KeyringSecret,
+    SecretReference,
+    SecretText,
+)
+from hub.launch.templates import Template, literal, parse_template
 from hub.protocol.host_names import host_name
 from hub.protocol.origins import origin_in
+from hub.secrets.reading import text_value
+from hub.secrets.values import SecretError
 
 
 class LoadContext(Struct, frozen=True):
     """Directory, home and environment for reading a config. Relative paths start at `directory`.
 
     `digest`: only a file with this SHA-256 hash is read, the text that the user has trusted.
+    `reads_secrets`: the hub serves with `listen`, so commands and the keyring are asked for the
+    secrets there. `is_clients`: the config is another program's, which starts no commands.
     """
 
     directory: Path
     home: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str | None = None
+    reads_secrets: bool = False
+    is_clients: bool = False
 
     def __repr__(self) -> str:
         return f"LoadContext({self.directory!r})"
@@ -46,6 +62,8 @@ class LoadContext(Struct, frozen=True):
 
 MIN_KEY: Final = 32
 """Characters of a key at least: nobody may guess it from what it has sealed."""
+_UNREAD: Final = "\0"
+"""What a secret begins with that was not read: no client can send this character."""
 _REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _RESERVED: Final = frozenset({"local", "stdio", "token"})
@@ -75,18 +93,81 @@ def _resolved(text: str, info: ValidationInfo) -> str:
     return template.fill(_context(info).environment.get, ())
 
 
+def is_unread(secret: SecretStr) -> bool:
+    """Return whether a secret has only its reference, because nothing needs its value here."""
+    return secret.get_secret_value().startswith(_UNREAD)
+
+
+def written_of(secret: SecretStr) -> str:
+    """Return the reference of a secret that was not read, as it is written in the config."""
+    return secret.get_secret_value().removeprefix(_UNREAD)
+
+
 def _secret(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
-    resolved = _resolved(value, info)
-    if not resolved:
-        raise _empty(value)
-    return resolved
+    text, context = _header(value, info), _context(info)
+    if not context.reads_secrets and any(
+        not isinstance(one, FileSecret) for one in text.references
+    ):
+        return _UNREAD + text.shown
+    try:
+        return text_value(text, without_hubs_own(context.environment))
+    except SecretError as error:
+        raise FieldError(error.what, error.fix, is_outside=True) from None
+
+
+def _header(text: str, info: ValidationInfo) -> SecretText:
+    template = _referring(text, info)
+    if template.mentions_roots:
+        raise FieldError("cannot depend on the roots", "Write a value without ${root}.")
+    filled = template.filled(_context(info).environment.get, ())
+    if filled.plain == "":
+        raise _empty(text)
+    return filled
+
+
+def _env_value(text: str, info: ValidationInfo) -> Template:
+    template = _referring(text, info)
+    template.filled(_context(info).environment.get, ())
+    return template
+
+
+def files_in(text: str, context: LoadContext) -> list[str]:
+    """Return the paths of the files that a valid text refers to."""
+    found = (_located(one, context) for one in parse_template(text).references)
+    return [one.path for one in found if isinstance(one, FileSecret)]
+
+
+def _referring(text: str, info: ValidationInfo) -> Template:
+    """Return a text that may refer to secrets; relative paths start at the config's directory."""
+    context = _context(info)
+    return Template(
+        tuple(
+            _located(part, context) if isinstance(part, SecretReference) else part
+            for part in parse_template(text).parts
+        )
+    )
+
+
+def _located(reference: SecretReference, context: LoadContext) -> SecretReference:
+    match reference:
+        case FileSecret(path):
+            return FileSecret(str(context.directory / _below_home(path, context.home)))
+        case CommandSecret(words):
+            if context.is_clients:
+                fix = "Put its output into a variable, or move the server to a hub.yaml."
+                raise FieldError("${cmd:...} is run from a hub.yaml alone", fix)
+            return CommandSecret(words, str(context.directory))
+        case KeyringSecret():
+            return reference
+        case _:
+            assert_never(reference)
 
 
 def _sealing_key(value: object, info: ValidationInfo) -> object:
     text = _secret(value, info)
-    if isinstance(text, str) and len(text) < MIN_KEY:
+    if isinstance(text, str) and len(text) < MIN_KEY and not text.startswith(_UNREAD):
         fix = "Write 32 characters or more, as `openssl rand -hex 32` prints them."
         is_outside = isinstance(value, str) and "${" in value
         raise FieldError("is too short for a key", fix, is_outside=is_outside)
@@ -131,13 +212,22 @@ def _template(text: str, info: ValidationInfo) -> str:
 
 
 def _argument(text: str, info: ValidationInfo) -> str:
+    _check_hidden(text)
     parse_template(text, spread=True).elements(_context(info).environment.get, ())
     return text
+
+
+def _check_hidden(text: str) -> None:
+    """Check that a text of a command line refers to no secret."""
+    if parse_template(text, spread=True).references:
+        what = "all users of the machine see a process's arguments: no secret can be here"
+        raise FieldError(what, "Put it into `env`.")
 
 
 def _command(text: str, info: ValidationInfo) -> str:
     if not text.strip():
         raise FieldError("is empty", "Write the program that starts the server.")
+    _check_hidden(text)
     # The client's roots choose the child's working directory, so they must not choose the command.
     return _placed(text, info) if {"/", "\\"} & set(text) else _template(text, info)
 
@@ -154,6 +244,9 @@ def _placed(text: str, info: ValidationInfo) -> str:
 
 def web_address(text: str, info: ValidationInfo) -> str:
     """Return a URL of http or https, with the variables in it filled in."""
+    if parse_template(text).references:
+        what = "a URL is shown in logs and errors: no secret can be here"
+        raise FieldError(what, "Put it into `headers`.")
     resolved = _resolved(text, info)
     if not resolved:
         raise _empty(text)
@@ -276,6 +369,22 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
+def _made_from_text(kind: type, make: Callable[[str, ValidationInfo], object]) -> GetPydanticSchema:
+    """Return the schema of a field that is a text in the file, and a `kind` after reading."""
+
+    def validated(
+        value: object, text: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> object:
+        return value if isinstance(value, kind) else make(text(value), info)
+
+    schema = core_schema.with_info_wrap_validator_function(
+        validated,
+        core_schema.str_schema(),
+        serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
+    )
+    return GetPydanticSchema(lambda _kind, _handler: schema)
+
+
 Flag: TypeAlias = StrictBool
 Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
 ResultBytes: TypeAlias = Annotated[StrictInt, Field(ge=1024)]
@@ -287,6 +396,10 @@ Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 """The name of an environment variable."""
 
+EnvText: TypeAlias = Annotated[Template, _made_from_text(Template, _env_value)]
+"""The value of a variable, as a template that may refer to secrets."""
+HeaderText: TypeAlias = Annotated[SecretText, _made_from_text(SecretText, _header)]
+"""The value of a header: its variables are filled in, its secrets are read at each connection."""
 Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]
 SealingKey: TypeAlias = Annotated[
     SecretStr, BeforeValidator(_sealing_key, json_schema_input_type=str)
@@ -303,7 +416,6 @@ WebAddress: TypeAlias = Annotated[str, AfterValidator(web_address)]
 Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
 HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
 Network: TypeAlias = Annotated[str, AfterValidator(_network)]
-TemplateText: TypeAlias = Annotated[str, AfterValidator(_template)]
 ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]
 CommandText: TypeAlias = Annotated[str, AfterValidator(_command)]
 PlaceText: TypeAlias = Annotated[str, AfterValidator(_placed)]

@@ -6,18 +6,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from typing import Final
 
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
-from hub.launch.environments import inherited, is_withheld, stable
+from hub.launch.environments import inherited, is_withheld, stable, without_hubs_own
 from hub.launch.plan import plan
+from hub.launch.secret_references import CommandSecret
 from hub.paths.resolve import Flavour
 from hub.protocol.bearer import token_hash
 from hub.roots.roots import EMPTY
 
-_OWN: Final = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
-"""Names of the hub's own variables."""
 _SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})
 """Variables with another value at each login, whatever the account."""
 
@@ -25,13 +25,12 @@ _SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})
 def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
     """Return what servers may inherit at most: all but the hub's own secrets and settings."""
     listen = config.listen
-    own = [*listen.keys, *([] if listen.token is None else [listen.token])]
-    secrets = {one.get_secret_value() for one in own}
+    secrets = {one.get_secret_value() for one in listen.secrets}
     hashes = {one.hash for one in listen.tokens}
     return {
         key: value
-        for key, value in environment.items()
-        if key not in _OWN and value not in secrets and not (hashes and token_hash(value) in hashes)
+        for key, value in without_hubs_own(environment).items()
+        if value not in secrets and not (hashes and token_hash(value) in hashes)
     }
 
 
@@ -68,19 +67,43 @@ def deciding(server: Server, inherits: Mapping[str, str], flavour: Flavour) -> d
     }
 
 
+def offered_to_commands(server: Server, config: HubConfig, place: PathContext) -> dict[str, str]:
+    """Return the variables that commands get which print a server's secrets; {} if it has none.
+
+    In a shared hub these are no others than the user's sessions have in common.
+    """
+    texts = server.env.values() if isinstance(server, StdioServer) else server.headers.values()
+    if not any(isinstance(one, CommandSecret) for text in texts for one in text.references):
+        return {}
+    base = offered(config, place.environment)
+    return stable(base, place.flavour) if place.is_shared else base
+
+
 def fingerprint_of(
-    name: str, server: Server, inherits: Mapping[str, str], environment: Mapping[str, str]
+    name: str,
+    server: Server,
+    inherits: Mapping[str, str],
+    environment: Mapping[str, str],
+    for_commands: Mapping[str, str] | None = None,
 ) -> str:
     """Return a digest of what a running child depends on, but for its roots.
 
     Two configs, or two clients' environments, that give a server the same may share its children.
+    Of a secret that the config refers to the digest has the reference, not the value.
     """
     depends_on: list[object] = [server.era, server.roots.answer]
     if isinstance(server, StdioServer):
         launched = plan(server.template(name), EMPTY, environment)
         depends_on += [launched.argv, launched.env, launched.cwd]
         depends_on += [sorted(inherits.items()), server.confine.model_dump()]
+        secrets = dict(launched.secrets)
     else:
-        headers = {name: value.get_secret_value() for name, value in server.headers.items()}
-        depends_on += [server.url, sorted(headers.items()), server.transport]
+        plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
+        depends_on += [server.url, sorted(plain.items()), server.transport]
+        secrets = {key: text for key, text in server.headers.items() if text.plain is None}
+    if secrets:
+        depends_on += [
+            [(key, text.identity) for key, text in sorted(secrets.items(), key=itemgetter(0))]
+        ]
+        depends_on += [sorted((for_commands or {}).items())]
     return hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from hub.config.clients.entries import NAMING
 from hub.config.clients.sections import ClientConfig, client_config, likely_section
-from hub.config.fields import LoadContext
+from hub.config.fields import LoadContext, files_in
 from hub.config.listening.listen import check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
@@ -22,6 +22,7 @@ from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
 from hub.launch.filesystem_servers import program_index, short_name
 from hub.launch.templates import INPUT
+from hub.secrets.files import open_to_others
 from hub.specs import LeftOut
 from hub.values import ServerName
 
@@ -59,7 +60,7 @@ def load_config(source: str, context: LoadContext) -> Loaded:
     if not is_inline(source):
         context = replace(context, directory=(context.directory / source).parent.absolute())
     if client is None:
-        return Loaded(_own(document, context))
+        return Loaded(_own(document, context), tuple(_open_to_others(document, context)))
     config = _Servers(document, client, context).config(HubConfig(version=1))
     warnings = tuple(f"{document.origin}: {warning}" for warning in client.warnings)
     return Loaded(config, warnings)
@@ -120,6 +121,16 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
     except ConfigError as error:
         raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
     return _Servers(document, None, context).config(config)
+
+
+def _open_to_others(document: Document, context: LoadContext) -> Iterator[str]:
+    """Yield a warning for each file with a secret of `listen` that other users can read."""
+    listen = cast("ParsedConfig", document.raw.get("listen") or {})
+    texts = (listen.get("token"), *(listen.get("keys") or ()))
+    paths = [path for text in texts for path in files_in(str(text or ""), context)]
+    for path in dict.fromkeys(paths):
+        if (sentence := open_to_others(path)) is not None:
+            yield f"{document.origin}: listen: {sentence}"
 
 
 def _another_programs(raw: ParsedConfig) -> Problem | None:
@@ -214,7 +225,7 @@ class _Servers:
     ) -> None:
         self._document = document
         self._client = client
-        self._context = context
+        self._context = replace(context, is_clients=client is not None)
 
     def config(self, config: HubConfig) -> HubConfig:
         """Return `config` with the servers of the document.

@@ -14,7 +14,6 @@ from pydantic import (
     Discriminator,
     Field,
     PrivateAttr,
-    SecretStr,
     Tag,
     model_validator,
 )
@@ -25,8 +24,10 @@ from hub.config.fields import (
     ArgumentText,
     CommandText,
     Count,
+    EnvText,
     FieldError,
     Flag,
+    HeaderText,
     Name,
     Part,
     PathText,
@@ -36,8 +37,6 @@ from hub.config.fields import (
     ResultBytes,
     Seconds,
     SecondsOrZero,
-    Secret,
-    TemplateText,
     Variable,
     WebAddress,
     inheritable,
@@ -52,6 +51,7 @@ from hub.errors import Fault
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
+from hub.launch.secret_references import SecretText
 from hub.launch.templates import parse_template
 from hub.specs import Allowance, LeftOut
 
@@ -158,7 +158,7 @@ class StdioServer(_Server):
 
     command: CommandText
     args: tuple[ArgumentText, ...] = ()
-    env: dict[Variable, TemplateText] = Field(default={}, repr=False)
+    env: dict[Variable, EnvText] = Field(default={}, repr=False)
     environment: Environment = "default"
     cwd: PlaceText | None = None
     roots: StdioRoots = StdioRoots()
@@ -170,7 +170,7 @@ class StdioServer(_Server):
             name,
             parse_template(self.command),
             tuple(parse_template(text, spread=True) for text in self.args),
-            tuple((key, parse_template(text)) for key, text in self.env.items()),
+            tuple(self.env.items()),
             None if self.cwd is None else parse_template(self.cwd),
             self.roots.args,
         )
@@ -180,7 +180,7 @@ class RemoteServer(_Server):
     """A child behind a URL. `paths: remote`: its absolute paths are those of another machine."""
 
     url: WebAddress = Field(repr=False)
-    headers: dict[Name, Secret] = Field(default_factory=dict[str, SecretStr])
+    headers: dict[Name, HeaderText] = Field(default_factory=dict[str, SecretText])
     transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()

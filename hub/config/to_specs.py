@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
-from hub.config.inheritance import deciding, fingerprint_of, inherited_by
+from hub.config.inheritance import deciding, fingerprint_of, inherited_by, offered_to_commands
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.errors import ConfigError, Fault, RootError
@@ -66,6 +66,7 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
     directories, ceiling = _own_directories(config, name, place)
     inherits = inherited_by(server, config, place)
     lists_by = deciding(server, inherits, place.flavour)
+    for_commands = offered_to_commands(server, config, place)
     return ServerSpec(
         name=name,
         target=_target(name, server),
@@ -79,7 +80,8 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         confine=_confine(server),
         environment=server.environment if isinstance(server, StdioServer) else "default",
         inherits=inherits,
-        fingerprint=fingerprint_of(name, server, inherits, place.environment),
+        for_commands=for_commands,
+        fingerprint=fingerprint_of(name, server, inherits, place.environment, for_commands),
         catalog_id=fingerprint_of(name, server, lists_by, place.environment),
         share=_share(name, server, place),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
@@ -94,8 +96,9 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
 def _target(name: ServerName, server: Server) -> Target:
     if isinstance(server, StdioServer):
         return server.template(name)
-    headers = {name: value.get_secret_value() for name, value in server.headers.items()}
-    return RemoteTarget(server.url, headers, server.transport)
+    plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
+    secrets = {key: text for key, text in server.headers.items() if text.plain is None}
+    return RemoteTarget(server.url, plain, server.transport, secrets)
 
 
 def _share(name: ServerName, server: Server, place: PathContext) -> Share:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.config.fields import LoadContext
+from hub.config.listening.listen import has_unread
 from hub.config.load import Loaded, load_config
 from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART
@@ -160,8 +161,10 @@ class ConfigWatch:
             return self._failed(self._watched.source, error, confirmed=confirmed)
 
     async def _take_over(self, watched: Watched, *, confirmed: bool) -> ReloadReport:
-        loaded, digest = await anyio.to_thread.run_sync(_read, watched)
+        loaded, digest, again = await anyio.to_thread.run_sync(_read, watched)
         why_waits = None if confirmed else await self._why_waits(watched, digest)
+        if again is not None and why_waits is None:
+            loaded = await anyio.to_thread.run_sync(load_config, watched.source, again)
         split = partial(
             config_change,
             self._running,
@@ -246,8 +249,11 @@ class ConfigWatch:
             log.warning("config changed: needs a restart", config=source, keys=[*report.restart])
 
 
-def _read(watched: Watched) -> tuple[Loaded, str | None]:
+def _read(watched: Watched) -> tuple[Loaded, str | None, LoadContext | None]:
     """Return the config, and the hash of its text if that had to be trusted at the start.
+
+    Nothing that the file names is run, as calls may have written it. To have that run, load the
+    same text again with the returned context; None if there is nothing to run.
 
     Raises: ConfigError.
     """
@@ -255,10 +261,15 @@ def _read(watched: Watched) -> tuple[Loaded, str | None]:
     if seen is not None and not _is_file(seen):
         what = "is a directory" if stat.S_ISDIR(seen[-1]) else "is not a file"
         raise ConfigError(f"{source}: {what}", "Put the config back in its place.")
-    if context.digest is None or seen is None or seen[2] > _LARGEST:
-        return load_config(source, context), None
+    is_plain = context.digest is None and not context.reads_secrets
+    if is_plain or seen is None or seen[2] > _LARGEST:
+        return load_config(source, replace(context, reads_secrets=False)), None, None
     digest = digest_of(watched.path)
-    return load_config(source, replace(context, digest=digest)), digest
+    again = replace(context, digest=digest)
+    loaded = load_config(source, replace(again, reads_secrets=False))
+    trusted = None if context.digest is None else digest
+    is_whole = not context.reads_secrets or not has_unread(loaded.config.listen)
+    return loaded, trusted, None if is_whole else again
 
 
 def _is_file(seen: Look) -> bool:

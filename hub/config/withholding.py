@@ -55,7 +55,8 @@ def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[str]:
 def _texts(template: LaunchTemplate) -> tuple[str, ...]:
     """Return the command, arguments and `env` values of a server, without filled placeholders."""
     texts = (template.command, *template.args, *(value for _, value in template.env))
-    return tuple(text.fill(lambda _: "", ()) for text in texts if not text.spreads)
+    filled = (text.filled(lambda _: "", ()) for text in texts if not text.spreads)
+    return tuple("".join(part for part in one.parts if isinstance(part, str)) for one in filled)
 
 
 def _is_sent(name: str, texts: tuple[str, ...]) -> bool:

@@ -19,6 +19,8 @@ Inherits: TypeAlias = Literal["default", "all", "minimal"] | tuple[str, ...]
 
 OWN: Final = "HUB_"
 """Prefix of the names of the hub's own variables."""
+_NOBODYS: Final = frozenset({"HUB_TOKEN", "HUB_ROOTS", "HUB_CONFIG", "HUB_STARTED_BY"})
+"""Variables for the hub alone."""
 
 _MINIMAL: Final = {
     Flavour.POSIX: ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
@@ -86,6 +88,11 @@ def inherited(environment: Mapping[str, str], choice: Inherits, flavour: Flavour
         if (name in minimal and not value.startswith("()"))
         or any(fnmatchcase(name, glob) for glob in globs)
     }
+
+
+def without_hubs_own(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that are for the hub alone."""
+    return {name: value for name, value in environment.items() if name not in _NOBODYS}
 
 
 def stable(environment: Mapping[str, str], flavour: Flavour) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import ntpath
 import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from hub.launch.filesystem_servers import (
     program_index,
     runs_elsewhere,
 )
+from hub.launch.secret_references import SecretText
 from hub.launch.stateless_servers import keeps_nothing
 from hub.launch.templates import Lookup, Template, TemplateError
 from hub.roots.roots import RootSet
@@ -42,8 +44,9 @@ class LaunchTemplate(Struct, frozen=True):
 class LaunchPlan(Struct, frozen=True, eq=False):
     """How to launch one child process. Equal plans mean the same child; `shown` is not compared.
 
-    `env` is added to the inherited environment. `cwd` None means a private empty directory that is
-    made at launch. `shown` is `argv` for printing: environment variables are not filled in.
+    `env` is added to the inherited environment, and so is `secrets`, which is read at each launch.
+    `cwd` None means a private empty directory that is made at launch. `shown` is `argv` for
+    printing: environment variables are not filled in.
     """
 
     argv: tuple[str, ...]
@@ -51,6 +54,7 @@ class LaunchPlan(Struct, frozen=True, eq=False):
     cwd: str | None
     roots: RootSet
     shown: tuple[str, ...]
+    secrets: tuple[tuple[str, SecretText], ...] = ()
 
     def __repr__(self) -> str:
         return f"LaunchPlan({self.shown!r})"
@@ -69,9 +73,16 @@ class LaunchPlan(Struct, frozen=True, eq=False):
         advice = "; arguments go into `args`" if " " in command.strip() else ""
         return f"there is no command {command!r}{where}{advice}"
 
+    def environment(self, inherits: Mapping[str, str]) -> dict[str, str]:
+        """Return the child's environment as far as it is known before the launch."""
+        known = {**inherits, **dict(self.env)}
+        for name, _ in self.secrets:
+            known.pop(name, None)
+        return known
+
     @property
     def _shape(self) -> tuple[object, ...]:
-        return self.argv, self.env, self.cwd, self.roots
+        return self.argv, self.env, self.cwd, self.roots, self.secrets
 
 
 def plan(
@@ -91,12 +102,14 @@ def plan(
     Raises:
         ConfigError: a variable without a default is not set; names the place.
     """
+    env, secrets = _env(template, roots, environment.get)
     return LaunchPlan(
         argv=_argv(template, roots, environment, environment.get, directories),
-        env=_env(template, roots, environment.get),
+        env=env,
         cwd=_cwd(template, roots, environment.get),
         roots=roots,
         shown=_argv(template, roots, environment, _as_written, directories),
+        secrets=secrets,
     )
 
 
@@ -187,7 +200,10 @@ def _argv(
     return (*head, *own)
 
 
-def _env(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> tuple[tuple[str, str], ...]:
+def _env(
+    template: LaunchTemplate, roots: RootSet, lookup: Lookup
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, SecretText], ...]]:
+    """Return the variables whose values are known, and those that refer to secrets."""
     paths = tuple(root.path for root in roots.roots)
     listed = [{"uri": root.uri, "name": root.name, "path": root.path} for root in roots.roots]
     env = {
@@ -195,9 +211,15 @@ def _env(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> tuple[tupl
         "MCP_ROOTS_PATHS": "\n".join(paths),
         "MCP_ROOTS_COUNT": str(len(paths)),
     }
+    secrets: dict[str, SecretText] = {}
     for key, value in template.env:
-        env[key] = _fill(f"servers.{template.name}.env.{key}", value, lookup, paths)
-    return tuple(sorted(env.items()))
+        text = _filled(f"servers.{template.name}.env.{key}", value, lookup, paths)
+        if text.plain is None:
+            secrets[key] = text
+            env.pop(key, None)
+        else:
+            env[key] = text.plain
+    return tuple(sorted(env.items())), tuple(sorted(secrets.items(), key=itemgetter(0)))
 
 
 def _cwd(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> str | None:
@@ -256,6 +278,13 @@ def _parent(path: str) -> str:
 
 def _trimmed(path: str) -> str:
     return path.rstrip("/") or "/"
+
+
+def _filled(where: str, template: Template, lookup: Lookup, roots: Sequence[str]) -> SecretText:
+    try:
+        return template.filled(lookup, roots)
+    except TemplateError as error:
+        raise ConfigError(f"{where}: {error}", error.fix) from None
 
 
 def _fill(where: str, template: Template, lookup: Lookup, roots: Sequence[str]) -> str:

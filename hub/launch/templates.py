@@ -5,8 +5,12 @@ ${root}           the first root; `.` if there are no roots
 ${roots:,}        all roots, joined by the text after the colon
 ${NAME}           an environment variable
 ${NAME:-default}  the same, or `default` if it is unset or empty
+${env:NAME}       the same as ${NAME}, also with a default
 ${input:NAME}     the variable HUB_INPUT_NAME: what an editor would ask its user for
+${file:PATH}      a secret in a file; likewise ${cmd:COMMAND} and ${keyring:SERVICE/USER}
 $${               a literal ${
+
+A secret is not read here, and only a text that may have references (`filled`) can be filled then.
 """
 
 from __future__ import annotations
@@ -18,12 +22,21 @@ from typing import Final, TypeAlias, assert_never
 
 from msgspec import Struct
 
+from hub.launch.secret_references import (
+    SecretReference,
+    SecretReferenceError,
+    SecretText,
+    likely_kind,
+    reference_in,
+)
+
 INPUT: Final = "HUB_INPUT_"
 """How the names of variables begin that hold what an editor would ask for: `${input:NAME}`."""
 
 _PLACEHOLDER: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
 _INPUT: Final = re.compile(r"input:(?P<id>[^:{}]+)(?::-(?P<default>.*))?", re.DOTALL)
 _THEIRS: Final = re.compile(r"env[:.](\w+)")
+_ENV: Final = "env:"
 _MEANT: Final = ("roots", "root")
 _EDITORS: Final = frozenset({"workspaceFolder", "workspaceRoot"})
 """What editors call the first root."""
@@ -68,7 +81,9 @@ class JoinedRoots(Struct, frozen=True):
     separator: str
 
 
-TemplatePart: TypeAlias = str | EnvironmentVariable | EachRoot | FirstRoot | JoinedRoots
+TemplatePart: TypeAlias = (
+    str | EnvironmentVariable | EachRoot | FirstRoot | JoinedRoots | SecretReference
+)
 
 
 class Template(Struct, frozen=True):
@@ -90,13 +105,35 @@ class Template(Struct, frozen=True):
         """Whether this is `${roots}`, which becomes one argv element per root."""
         return self.parts == (EachRoot(),)
 
+    @property
+    def references(self) -> tuple[SecretReference, ...]:
+        """The secrets that the text refers to."""
+        return tuple(part for part in self.parts if isinstance(part, SecretReference))
+
     def fill(self, lookup: Lookup, roots: Sequence[str]) -> str:
         """Return the text with every placeholder replaced.
 
         Raises:
+            TemplateError: a variable without a default is not set, or the text refers to a secret.
+        """
+        filled = self.filled(lookup, roots).plain
+        if filled is None:
+            places = "a server's `env` and `headers`, in `listen.token` and `listen.keys`"
+            raise TemplateError("no secret can be here", f"Secrets can be in {places}.")
+        return filled
+
+    def filled(self, lookup: Lookup, roots: Sequence[str]) -> SecretText:
+        """Return the text with every placeholder replaced but its references to secrets.
+
+        Raises:
             TemplateError: a variable without a default is not set.
         """
-        return "".join(_filled(part, lookup, roots) for part in self.parts)
+        return SecretText(
+            tuple(
+                part if isinstance(part, SecretReference) else _filled(part, lookup, roots)
+                for part in self.parts
+            )
+        )
 
     def elements(self, lookup: Lookup, roots: Sequence[str]) -> tuple[str, ...]:
         """Return the argv elements for this template: one, except for `${roots}`.
@@ -147,12 +184,23 @@ def _part(found: re.Match[str]) -> TemplatePart:
         return FirstRoot()
     if body.startswith("roots:") and body[6:7] not in {"", "-"}:
         return JoinedRoots(body.removeprefix("roots:"))
+    return _reference(body) or _variable(body)
+
+
+def _variable(body: str) -> EnvironmentVariable:
     if asked := _INPUT.fullmatch(body):
         return EnvironmentVariable(input_variable(asked["id"]), asked["default"])
-    variable = _VARIABLE.fullmatch(body)
-    if variable is None or variable["name"] in {"root", "roots"}:
+    variable = _VARIABLE.fullmatch(body.removeprefix(_ENV))
+    if variable is None or body.partition(":")[0] in _MEANT:
         raise TemplateError(f"unknown placeholder ${{{body}}}", _known_placeholder(body))
     return EnvironmentVariable(variable["name"], variable["default"])
+
+
+def _reference(body: str) -> SecretReference | None:
+    try:
+        return reference_in(body)
+    except SecretReferenceError as error:
+        raise TemplateError(str(error), error.fix) from None
 
 
 def input_variable(id_: str) -> str:
@@ -164,14 +212,21 @@ def _known_placeholder(body: str) -> str:
     theirs = _THEIRS.match(body)
     if theirs:
         return f"Write ${{{theirs[1]}}}."
-    if body.partition(":")[0] in _MEANT:
+    kind, colon, _ = body.partition(":")
+    if kind in _MEANT:
         return "Write ${roots}, ${root} or ${roots:,}."
+    if colon and (meant := likely_kind(kind)) is not None:
+        return f"Write {meant}."
     if re.fullmatch(r"\s*[A-Za-z_]\w*\s*", body):
         return f"Write ${{{body.strip()}}}, without spaces."
     return "Write a variable of the environment as ${NAME}; $${ is a literal ${."
 
 
-def _filled(part: TemplatePart, lookup: Lookup, roots: Sequence[str]) -> str:
+def _filled(
+    part: str | EnvironmentVariable | EachRoot | FirstRoot | JoinedRoots,
+    lookup: Lookup,
+    roots: Sequence[str],
+) -> str:
     match part:
         case str():
             return part

@@ -136,7 +136,7 @@ class Services(Struct, eq=False):
         """Return the environment variables of a server's child, as far as they are known."""
         if not isinstance(spec.target, LaunchTemplate):
             return self.machine.environment
-        return spec.inherits if plan is None else {**spec.inherits, **dict(plan.env)}
+        return spec.inherits if plan is None else plan.environment(spec.inherits)
 
     @property
     def can_names_move(self) -> bool:

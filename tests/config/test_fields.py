@@ -95,7 +95,7 @@ def test_some_times_can_be_zero() -> None:
         (fields.Pointer, "path"),
         (fields.CommandText, ""),
         (fields.ArgumentText, "--x=${roots}"),
-        (fields.TemplateText, "${roots}"),
+        (fields.EnvText, "${roots}"),
         (fields.Count, 0),
         (fields.Count, True),
         (fields.Flag, "yes"),

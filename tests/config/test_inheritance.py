@@ -15,11 +15,11 @@ TERMINAL = {"PATH": "/bin", "LANG": "C", "SHLVL": "1", "TERM": "xterm", "WINDOWI
 ANOTHER = {**TERMINAL, "SHLVL": "2", "TERM": "vt100", "WINDOWID": "8", "SSH_AUTH_SOCK": "/run/a"}
 
 
-def spec_in(variables: dict[str, str], **keys: Any) -> ServerSpec:
+def spec_in(variables: dict[str, str], *, is_shared: bool = False, **keys: Any) -> ServerSpec:
     raw = {"version": 1, "servers": {"s": {"command": "serve", **keys}}}
     context = LoadContext(Path("/"), None, variables)
     config = HubConfig.model_validate(raw, context=context)
-    place = PathContext(OsDisk(), Flavour.POSIX, None, "/", variables)
+    place = PathContext(OsDisk(), Flavour.POSIX, None, "/", variables, is_shared=is_shared)
     (spec,) = server_specs(config, place).values()
     return spec
 
@@ -45,3 +45,41 @@ def test_what_a_server_may_list_by_is_told_apart() -> None:
         spec_in(TERMINAL, confine="auto").catalog_id,
     ]
     assert len({*ids}) == len(ids)
+
+
+def test_a_fingerprint_has_the_reference_to_a_secret_and_not_its_value(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    before = spec_in(TERMINAL, env={"A": f"${{file:{file}}}"})
+    file.write_text("two")
+    assert spec_in(TERMINAL, env={"A": f"${{file:{file}}}"}).fingerprint == before.fingerprint
+    references = [
+        f"${{file:{file}2}}",
+        f"$${{file:{file}}}",
+        f"x${{file:{file}}}",
+        f"${{cmd:{file}}}",
+    ]
+    prints = [spec_in(TERMINAL, env={"A": one}).fingerprint for one in references]
+    assert len({before.fingerprint, *prints}) == 5
+    ids = [spec_in(TERMINAL, env={"A": one}).catalog_id for one in references]
+    assert len({before.catalog_id, *ids}) == 5
+
+
+def test_a_command_gets_what_servers_may_inherit_and_its_servers_are_told_apart_by_that() -> None:
+    variables = {**TERMINAL, "HUB_TOKEN": "t", "VAULT_TOKEN": "v"}
+    env = {"A": "${cmd:vault read it}"}
+    spec = spec_in(variables, env=env)
+    assert "VAULT_TOKEN" not in spec.inherits
+    assert spec.for_commands == {**TERMINAL, "VAULT_TOKEN": "v"}
+    another = spec_in({**variables, "VAULT_TOKEN": "w"}, env=env)
+    assert another.fingerprint != spec.fingerprint
+    assert another.catalog_id == spec.catalog_id
+    assert spec_in(variables, env={"A": "${file:/x}"}).for_commands == {}
+
+
+def test_in_a_shared_hub_a_command_gets_what_all_sessions_have() -> None:
+    env = {"A": "${cmd:vault read it}"}
+    one, two = (spec_in(each, is_shared=True, env=env) for each in (TERMINAL, ANOTHER))
+    assert "WINDOWID" not in one.for_commands
+    assert one.for_commands["PATH"] == "/bin"
+    assert two.for_commands.items() >= one.for_commands.items()

@@ -39,7 +39,7 @@ IN_A_ROOT = "the file lies in a root of a client: "
 class Running:
     """A hub that takes configs over: `taken` has them. `places` are what calls may write."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - kinds of hubs
         self,
         top: Path,
         text: str,
@@ -47,6 +47,7 @@ class Running:
         file: str = "hub.yaml",
         places: tuple[str, ...] = (),
         is_found: bool = False,
+        reads_secrets: bool = False,
     ) -> None:
         self.top, self.file, self.places = top, top / file, places
         self.file.write_text(text)
@@ -54,7 +55,8 @@ class Running:
         digest = digest_of(self.file) if is_found else None
         if digest is not None:
             self.trust.add(self.file, digest)
-        self.context = LoadContext(top, str(top), {"SET": "1"}, digest)
+        variables = {"SET": "1", "PATH": os.environ["PATH"]}
+        self.context = LoadContext(top, str(top), variables, digest, reads_secrets)
         self.running = load_config(file, self.context).config
         self.known = ConfigFile(file)
         self.taken: list[HubConfig] = []
@@ -470,3 +472,41 @@ async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path)
     assert logged[-1]["event"] == "nothing to reload: there is no config file"
     report = await at.watch.take_over(confirmed=True)
     assert report.lines()[1:] == ["there is no config file", "Start the hub with --config."]
+
+
+# Commands that print secrets
+
+
+def with_command(top: Path, count: int) -> str:
+    command = f"sh -c 'echo ran >> {top}/ran{count}; echo token-{count}'"
+    return config(rest=f'listen: {{token: "${{cmd:{command}}}"}}\n{SERVERS}')
+
+
+async def test_a_reload_runs_the_commands_that_the_file_names(top: Path) -> None:
+    at = Running(top, with_command(top, 1), reads_secrets=True)
+    assert at.running.listen.token is not None
+    assert at.running.listen.token.get_secret_value() == "token-1"
+    (line,) = await at.becomes(with_command(top, 2))
+    assert line["keys"] == ["listen.token"]
+    assert at.taken[-1].listen.token is not None
+    assert at.taken[-1].listen.token.get_secret_value() == "token-2"
+
+
+async def test_where_calls_may_write_the_file_its_commands_are_not_run(top: Path) -> None:
+    at = Running(top, with_command(top, 1), places=(".",), reads_secrets=True)
+    lines = await at.becomes(with_command(top, 2))
+    assert [one["key"] for one in lines] == ["listen.token"]
+    assert not (top / "ran2").exists()
+    assert at.taken == []
+    await at.reloaded(confirmed=True)
+    assert (top / "ran2").exists()
+    assert at.taken[-1].listen.token is not None
+    assert at.taken[-1].listen.token.get_secret_value() == "token-2"
+
+
+async def test_a_command_that_fails_at_a_reload_leaves_the_config_as_it_was(top: Path) -> None:
+    at = Running(top, with_command(top, 1), reads_secrets=True)
+    (line,) = await at.becomes(with_command(top, 1).replace("echo token-1", "exit 7"))
+    assert line["event"] == "config not reloaded: the old one stays"
+    assert "listen.token: the command 'sh' failed: exit code 7" in str(line["where"])
+    assert at.taken == []

@@ -22,6 +22,10 @@ ENVIRONMENT = {"HOME": "/home/u", "EMPTY": "", "ODD": "${roots}"}
         ("${EMPTY:-set}", "set"),
         ("${EMPTY}", ""),
         ("${HOME:-other}", "/home/u"),
+        ("${env:HOME}/x", "/home/u/x"),
+        ("${env:NOPE:-a}", "a"),
+        ("$${env:HOME}", "${env:HOME}"),
+        ("$${file:/x}", "${file:/x}"),
         ("${ODD}", "${roots}"),
         ("$${HOME}", "${HOME}"),
         ("$$${HOME}", "$${HOME}"),
@@ -46,7 +50,9 @@ def test_placeholders_are_replaced_once(text: str, filled: str) -> None:
         "a\0b",
         "--dirs=${roots}",
         "${input:}",
-        "${env:key}",
+        "${env:}",
+        "${env:a b}",
+        "${env:root:,}",
     ],
 )
 def test_an_unknown_placeholder_is_an_error(text: str) -> None:
@@ -93,8 +99,8 @@ def test_an_editors_input_is_a_variable() -> None:
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
-        ("${env:HOME}", "Write ${HOME}."),
         ("${env.HOME}", "Write ${HOME}."),
+        ("${File:x}", "Write ${file:~/.config/token}."),
         ("${ HOME }", "Write ${HOME}, without spaces."),
         ("${root:,}", "Write ${roots}, ${root} or ${roots:,}."),
         ("${1}", "Write a variable of the environment as ${NAME}; $${ is a literal ${."),

@@ -47,8 +47,8 @@ def text(roots: object, **keys: Any) -> str:
 
 
 @contextmanager
-def serving(file: Path, roots: object) -> Generator[Hub]:
-    file.write_text(text(roots))
+def serving(file: Path, roots: object, **keys: Any) -> Generator[Hub]:
+    file.write_text(text(roots, **keys))
     command = [ROOTS_HUB, "--log-format", "json", "run", "--http", "127.0.0.1:0"]
     with subprocess.Popen(  # noqa: S603 - ours
         [*command, "--config", str(file)],

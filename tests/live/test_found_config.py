@@ -102,6 +102,29 @@ def test_a_terminal_is_asked_once_and_again_after_a_change(project: Path) -> Non
     assert without_terminal(project).returncode == 0
 
 
+def test_the_question_names_the_commands_for_secrets_and_runs_none(project: Path) -> None:
+    config = {
+        "version": 1,
+        "listen": {"token": "${cmd:touch ran}"},
+        "servers": {
+            "a": {"command": "cat", "env": {"A": "${cmd:touch ran too}", "B": "${file:x}"}},
+            "b": {"url": "https://h.example/", "headers": {"A": "Bearer ${cmd:touch more}"}},
+        },
+    }
+    (project / "hub.yaml").write_text(json.dumps(config))
+    command = [ROOTS_HUB, "run", "--http", "127.0.0.1:0"]
+    with at_terminal(command, cwd=project, env=env(project)) as terminal:
+        answered(terminal, "n")
+        assert terminal.end() == 2
+    _, _, shown = terminal.shown.replace("\r", "").partition(
+        "It runs these commands for secrets:\n"
+    )
+    assert shown.startswith(
+        "  listen: ${cmd:touch ran}\n  a: ${cmd:touch ran too}\n  b: ${cmd:touch more}\nTrust this"
+    )
+    assert sorted(path.name for path in project.iterdir()) == ["hub.yaml"]
+
+
 def test_a_person_at_a_terminal_is_told_whom_it_waits_for(tmp_path: Path) -> None:
     with at_terminal([ROOTS_HUB, "run"], cwd=tmp_path, env=env(tmp_path)) as terminal:
         terminal.until("Ctrl-C ends it.")

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 
 import anyio
 import httpx2
+from msgspec.structs import replace
 
 from hub.children.link import ChildConnection
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc.child_log import ChildLog
+from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget
 
 CLOSE_GRACE = 2.0
@@ -32,12 +34,23 @@ QUIET, PROBES_APART, PROBES = 60, 15, 4
 
 @asynccontextmanager
 async def open_remote(
-    server: str, target: RemoteTarget, log: ChildLog | None = None
+    server: str,
+    target: RemoteTarget,
+    log: ChildLog | None = None,
+    *,
+    secrets: SecretReader | None = None,
+    for_commands: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[ChildConnection]:
-    """Connect to a remote child.
+    """Connect to a remote child, with the secrets in its headers as they are now.
+
+    `for_commands` is the environment of commands that print secrets.
 
     Raises: ChildError if that fails. Over streamable HTTP only the first message shows a failure.
     """
+    if target.secrets:
+        reader, at = secrets or SecretReader(), f"servers.{server}.headers"
+        found = await reader.values(at, target.secrets, for_commands or {})
+        target = replace(target, headers={**target.headers, **found})
     async with _client() as transport:
         endpoint = Endpoint(target, transport)
         if target.transport == "sse":

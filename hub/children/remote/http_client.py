@@ -16,6 +16,7 @@ import anyio
 import httpx2
 
 from hub.errors import ChildError
+from hub.jsonrpc.peer import GoneError
 from hub.specs import RemoteTarget, shown_url
 
 CONNECT_TIMEOUT = 30.0
@@ -27,7 +28,7 @@ DRAIN = 1.0
 """Seconds that a response may take to end when the rest of it is not needed."""
 _SMALL = 64 * 1024
 
-_MOVED_FOR_GOOD = 308
+_UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 _REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
 
@@ -70,6 +71,15 @@ class Endpoint:
         if self.url.scheme not in {"http", "https"} or not self.url.host:
             raise ChildError("its url is not valid")
         self._own = _own_headers(self.url, target.headers)
+        self._has_secrets = bool(target.secrets)
+
+    def check_login(self, exchange: Exchange) -> None:
+        """Check that a refusal is not of secrets that may have been replaced since they were read.
+
+        Raises: GoneError, as the next connection reads them again.
+        """
+        if self._has_secrets and exchange.status == _UNAUTHORIZED:
+            raise GoneError(f"{exchange.refusal}, whose secrets are read again at its next start")
 
     def move(self, beside: Exchange, reference: str) -> None:
         """Send later requests to `reference`, an address named in the response `beside`.

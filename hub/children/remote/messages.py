@@ -171,6 +171,9 @@ class HttpOutbox:
             await self._transport.tell(message, body)
         except ExchangeError as exc:
             log.warning("message lost", server=self._server, error=str(exc))
+        except GoneError as exc:
+            self._inbound.end(str(exc))
+            raise
         finally:
             self.give_up(id_)
 

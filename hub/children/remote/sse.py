@@ -142,12 +142,13 @@ class SseLink:
     async def _post(self, body: bytes, patience: float | None) -> Failure | None:
         """Post a message; return the JSON-RPC error with which the child refuses it, if any.
 
-        Raises: ExchangeError if the child refuses it in another way.
+        Raises: ExchangeError if the child refuses it in another way, GoneError as `check_login`.
         """
         exchange = await self._endpoint.open("POST", _JSON, body, patience=patience)
         try:
             if exchange.status < _REDIRECTS:
                 return None
+            self._endpoint.check_login(exchange)
             error = await refusal_in(exchange)
             if error is None:
                 raise ExchangeError(exchange.refusal)

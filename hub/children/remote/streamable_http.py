@@ -205,6 +205,7 @@ class HttpLink:
         exchange = await self._endpoint.open("POST", headers, body, patience=CONNECT_TIMEOUT)
         try:
             if exchange.status >= _REDIRECTS:
+                self._endpoint.check_login(exchange)
                 self._heed(exchange, await refusal_in(exchange))
                 raise ExchangeError(exchange.refusal)
         finally:
@@ -263,6 +264,7 @@ class HttpLink:
         """Queue the failure of a refused request: a JSON-RPC error says more than a status."""
         if exchange.status == _ACCEPTED:
             raise ExchangeError("it accepted the request but will not answer it (HTTP status 202)")
+        self._endpoint.check_login(exchange)
         error = await refusal_in(exchange)
         self._heed(exchange, error)
         if error is not None:

@@ -24,6 +24,7 @@ from hub.cli.check.problems import (
     folder_problems,
     program_problem,
 )
+from hub.cli.check.secret_references import secret_findings
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -176,11 +177,12 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
     named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
     moved_names = _moved_names(config, named, config_path(options))
     settle_confinement(specs, this_kernel())
+    secrets = secret_findings(specs)
     return Found(
         left_out=left_out,
-        warnings=(*warnings, *_missed(specs), *moved_names),
+        warnings=(*warnings, *_missed(specs), *secrets.warnings, *moved_names),
         hints=tuple(_hints(config)),
-        problems=tuple(_problems(config, servers)),
+        problems=(*_problems(config, servers), *secrets.problems),
         servers=tuple(spec.name for spec in specs),
         sharing=tuple(_sharing(config, specs)),
         known=tuple(_known(specs)),

@@ -43,6 +43,7 @@ class RemotePlan(TypedDict):
 
     server: str
     url: str
+    headers: dict[str, str]
     roots: list[str]
 
 
@@ -95,7 +96,13 @@ def _plan(options: Namespace) -> int:
 
 def _planned(spec: ServerSpec, effective: EffectiveRoots) -> Planned:
     if isinstance(spec.target, RemoteTarget):
-        return {"server": spec.name, "url": spec.target.shown, "roots": list(effective.roots.uris)}
+        return {
+            "server": spec.name,
+            "url": spec.target.shown,
+            "headers": dict.fromkeys(spec.target.headers, "(set)")
+            | {name: text.shown for name, text in spec.target.secrets.items()},
+            "roots": list(effective.roots.uris),
+        }
     made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
     variables = [name for name, _ in spec.target.env]
     return {
@@ -104,7 +111,8 @@ def _planned(spec: ServerSpec, effective: EffectiveRoots) -> Planned:
         "cwd": made.cwd
         or ("(an empty private directory)" if effective.enforcing else str(Path.cwd())),
         "env": {name: value for name, value in made.env if name not in variables}
-        | dict.fromkeys(variables, "(set)"),
+        | dict.fromkeys(variables, "(set)")
+        | {name: text.shown for name, text in made.secrets},
         "inherits": sorted(spec.inherits),
         "withheld": sorted(os.environ.keys() - spec.inherits.keys() - {*variables}),
         "roots": list(effective.roots.uris),
@@ -138,6 +146,7 @@ def _text(entry: Planned, why_none: str) -> str:
     lines = [painted(entry["server"], NAME)]
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
+        lines += [f"  header {name}={value!r}" for name, value in entry["headers"].items()]
     else:
         lines.append(f"  argv   {shlex.join(entry['argv'])}")
         lines.append(f"  cwd    {entry['cwd']}")

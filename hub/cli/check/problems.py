@@ -25,7 +25,7 @@ def program_problem(spec: ServerSpec, effective: EffectiveRoots) -> str | None:
     if not isinstance(spec.target, LaunchTemplate):
         return None
     made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
-    path = {**spec.inherits, **dict(made.env)}.get("PATH")
+    path = made.environment(spec.inherits).get("PATH")
     if _is_there(made, path):
         return None
     where = f"servers.{spec.name}.command: there is no program {made.shown[0]!r}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -18,6 +20,10 @@ from hub.cli.doctor.findings import Finding, without_secrets
 from hub.cli.terminal.progress import Steps
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
+from hub.launch.secret_references import FileSecret
+from hub.launch.templates import Template
+from hub.secrets.files import file_value
+from hub.secrets.values import SecretError
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
@@ -28,7 +34,6 @@ _PATIENCE: Final = 30.0
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|key|auth|credential")
 _AFTER: Final = re.compile(r" \(the hub's log has [^)]*\)|; it can be started again in [\d.]+ s")
 """What is said in a running hub, and does not hold for a start that is only tried."""
-_MENTIONED: Final = re.compile(r"\$\{(?:env:)?(\w+)")
 _LEAST_SECRET: Final = 6
 """Shorter values are not hidden: they are in many words."""
 
@@ -91,14 +96,23 @@ def _with_last_words(found: Finding, last_words: LastWords, config: HubConfig) -
     return replace(found, what=_without_secrets(what, found.where, config))
 
 
+def _values(template: Template) -> Iterator[str]:
+    """Yield the texts in the value of a variable, and the contents of files that it refers to."""
+    for part in template.filled(lambda name: os.environ.get(name, ""), ()).parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, FileSecret):
+            with suppress(SecretError):
+                yield file_value(part.path)
+
+
 def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     """Return the text without values of the server's variables and of those named as secrets."""
     entry = config.servers[ServerName(server)]
     values, words = list[str](), list[str]()
     if isinstance(entry, StdioServer):
-        values += entry.env.values()
-        names = [name for text in entry.env.values() for name in _MENTIONED.findall(text)]
-        values += [os.environ.get(name, "") for name in names]
+        for template in entry.env.values():
+            values += _values(template)
         words += [*entry.command.split(), *entry.args]
     values += [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     for value in sorted(values, key=len, reverse=True):

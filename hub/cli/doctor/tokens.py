@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from hub.cli.doctor.config_files import raw_servers
 from hub.cli.doctor.findings import Finding
 from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.config.fields import is_unread
 
 _LEAST: Final = 16
 _NEW: Final = 'export HUB_TOKEN="$(openssl rand -hex 32)"'
@@ -33,12 +34,12 @@ def own_token(scene: Scene) -> Iterator[Finding]:
         yield from _weak("HUB_TOKEN", given, new)
     for config in scene.configs:
         own = None if config.config is None else config.config.listen.token
-        if own is not None and own.get_secret_value() != given:
+        if own is not None and not is_unread(own) and own.get_secret_value() != given:
             written = f'{new} && echo "$HUB_TOKEN" shows one. Write it in {config.name} as '
             written += "`listen.token`."
             yield from _weak("listen.token", own.get_secret_value(), written)
         for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
-            if one.token is not None:
+            if one.token is not None and not is_unread(one.token):
                 key = f"listen.tokens[{at}].token"
                 fix = f"roots-hub token new {one.name} prints one, and its line for {config.name}."
                 yield from _weak(key, one.token.get_secret_value(), fix)

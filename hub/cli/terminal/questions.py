@@ -10,11 +10,13 @@ from pathlib import Path
 
 from hub.cli.options import load_context
 from hub.config.clients.sections import inputs_missing
+from hub.config.fields import is_unread, written_of
 from hub.config.load import load_config
 from hub.config.models import HubConfig, StdioServer
 from hub.config.source.documents import read
 from hub.config.trust import FOUND, TrustRecord, digest_of, found_in
 from hub.errors import UsageError
+from hub.launch.secret_references import CommandSecret
 from hub.legible import on_one_line
 from hub.specs import shown_url
 
@@ -53,10 +55,25 @@ def _is_terminal() -> bool:
 def _agrees(path: Path, digest: str, news: str) -> bool:
     config = load_config(FOUND, load_context(digest)).config
     lines = [f"{path} {news}. It starts these servers, as you:", *_servers(config)]
+    if commands := _commands(config):
+        lines += ["It runs these commands for secrets:", *commands]
     question = "Trust this file as it is now, and start them? [y/N] "
     # Stdout is the protocol's.
     print(*lines, question, sep="\n", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().casefold() in _YES
+
+
+def _commands(config: HubConfig) -> list[str]:
+    """Return a line for each command that prints a secret of the config."""
+    own = config.listen.secrets
+    found = [f"  listen: {written_of(one)}" for one in own if is_unread(one)]
+    for name, server in config.servers.items():
+        texts = server.env.values() if isinstance(server, StdioServer) else server.headers.values()
+        references = [one for text in texts for one in text.references]
+        found += [
+            f"  {name}: {one.written}" for one in references if isinstance(one, CommandSecret)
+        ]
+    return [on_one_line(line) for line in dict.fromkeys(found)]
 
 
 def _servers(config: HubConfig) -> list[str]:

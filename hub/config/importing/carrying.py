@@ -147,7 +147,8 @@ def _usable(found: FoundServer, context: LoadContext) -> ParsedConfig | str:
     if server is None:
         return "the hub itself"
     server = _placed(server, found.directory)
-    for problem in server_problems(found.name[:_LONGEST] or "server", server, context):
+    theirs = replace(context, is_clients=True)
+    for problem in server_problems(found.name[:_LONGEST] or "server", server, theirs):
         if not problem.is_outside and problem.variable is None:
             return f"{spelled(entry.theirs(problem.path[2:]))}: {problem.what}. {problem.fix}"
     return server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, StringConstraints, model_validator
+from pydantic import AfterValidator, SecretStr, StringConstraints, model_validator
 
 from hub.config.fields import (
     FieldError,
@@ -21,6 +21,7 @@ from hub.config.fields import (
     SecondsOrZero,
     Secret,
     Sha256,
+    is_unread,
 )
 from hub.config.listening.auth import Auth
 from hub.errors import ConfigError
@@ -79,6 +80,17 @@ class Listen(Part):
     trusted_proxies: tuple[Network, ...] = ()
     max_result: ResultBytes | None = None
     auth: Auth | None = None
+
+    @property
+    def secrets(self) -> tuple[SecretStr, ...]:
+        """The tokens and keys that are in the config itself."""
+        tokens = (self.token, *(one.token for one in self.tokens))
+        return (*(one for one in tokens if one is not None), *self.keys)
+
+
+def has_unread(listen: Listen) -> bool:
+    """Return whether commands or the keyring were not asked for a secret of `listen`."""
+    return any(map(is_unread, listen.secrets))
 
 
 def check_access(listen: Listen, environment: Mapping[str, str]) -> None:

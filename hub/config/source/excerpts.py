@@ -21,6 +21,7 @@ _RANDOM: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[A-Za-z0-9_-]{
 _REVEALING: Final = re.compile(r"[=@?#]")
 _PLACEHOLDER: Final = re.compile(
     r"(\$\{\{ *\w+\.\w+ *\}\}"
+    r"|\$\{(?:file|cmd|keyring):[^{}]*\}"
     r"|\$?\{(?:env[:.]|input:)?[A-Za-z_][\w-]*\}"
     r"|(?<!\w)\$[A-Z_][A-Z0-9_]*\b)"
 )

@@ -28,6 +28,7 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
+from hub.launch.secret_references import FileSecret, SecretText
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
@@ -271,3 +272,16 @@ async def test_an_event_without_an_end_is_the_end_of_the_child(
             child.feed.write(b"x" * 60_000)
         with pytest.raises(GoneError, match="events that do not end"):
             await child.next()
+
+
+async def test_a_refused_login_ends_a_connection_whose_secrets_may_have_been_replaced() -> None:
+    feed = Feed(BEGIN)
+    target = RemoteTarget(URL, secrets={"Authorization": SecretText((FileSecret("/x"),))})
+    http = ScriptedHttp(lambda sent: events(feed) if sent.method == "GET" else httpx2.Response(401))
+    async with anyio.create_task_group() as tasks:
+        link = SseLink("far", Endpoint(target, http), tasks)
+        await tasks.start(link.listen)
+        await link.outlet.send(CALL)
+        with anyio.fail_after(5), pytest.raises(GoneError, match="read again at its next start"):
+            await link.next()
+        tasks.cancel_scope.cancel()

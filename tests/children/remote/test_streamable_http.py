@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import httpx2
@@ -25,6 +25,7 @@ from hub.jsonrpc.messages import (
 from hub.jsonrpc.outgoing import RequestWithin
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
+from hub.launch.secret_references import FileSecret, SecretText
 from hub.protocol.constants import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
@@ -533,3 +534,20 @@ async def test_a_child_that_streams_useless_events_is_ended(*, answers: bool) ->
             await child.link.outlet.send(CALL if answers else INITIALIZED)
             with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
                 await child.next()
+
+
+async def test_a_refused_login_ends_a_connection_whose_secrets_may_have_been_replaced() -> None:
+    target = RemoteTarget(URL, secrets={"Authorization": SecretText((FileSecret("/x"),))})
+    http = ScriptedHttp(lambda _: httpx2.Response(401, json={"error": "no"}))
+    why = (
+        r"it answered with HTTP status 401 \(check its headers\), "
+        "whose secrets are read again at its next start"
+    )
+    for message in (CALL, TOLD):
+        async with anyio.create_task_group() as tasks:
+            link = HttpLink("far", Endpoint(target, http), tasks, pauses=AT_ONCE)
+            with suppress(GoneError):
+                await link.outlet.send(message)
+            with anyio.fail_after(5), pytest.raises(GoneError, match=why):
+                await link.next()
+            tasks.cancel_scope.cancel()

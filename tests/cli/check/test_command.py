@@ -527,3 +527,55 @@ def test_check_warns_of_names_that_a_second_server_moves(
     assert recorded(record, config) == BareNames(ServerName(one))  # a check changes nothing
     assert run("check", "--config", config.read_text()) == 0
     assert "warning" not in capsys.readouterr().out
+
+
+def test_check_and_plan_name_secrets_and_run_nothing(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (top / "token").write_text("t0ken")
+    (top / "token").chmod(0o644)
+    env = {"A": "Bearer ${file:token}", "B": "${cmd:touch ran}", "C": "${env:HOME}"}
+    headers = {"Authorization": "Bearer ${cmd:touch ran}", "X": "${file:token}"}
+    servers = {
+        "a": {"command": sys.executable, "env": env},
+        "b": {"url": "http://127.0.0.1/", "headers": headers, "paths": "local"},
+    }
+    configure(monkeypatch, servers, listen={"token": "${cmd:touch ran}"})
+    assert run("check", "--json") == 0
+    out = capsys.readouterr().out
+    shown = json.loads(out)
+    opened = f"{top}/token is open to other users (mode 0644): `chmod 600` keeps it to its owner"
+    assert shown["warnings"] == [f"servers.a.env.A: {opened}"]
+    assert shown["problems"] == []
+    remote, process = reversed(planned(capsys))
+    assert process["env"]["A"] == f"…${{file:{top}/token}}"
+    assert process["env"]["B"] == "${cmd:touch ran}"
+    assert process["env"]["C"] == "(set)"
+    assert remote["headers"] == {
+        "Authorization": "…${cmd:touch ran}",
+        "X": f"${{file:{top}/token}}",
+    }
+    assert run("plan") == 0
+    lines = capsys.readouterr().out
+    assert "  header Authorization='…${cmd:touch ran}'\n" in lines
+    assert "t0ken" not in out + lines
+    assert not (top / "ran").exists()
+
+
+def test_check_tells_which_secrets_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], top: Path
+) -> None:
+    env = {"A": "${file:none}", "B": "${cmd:no-such-command a}", "C": "${keyring:s/u}"}
+    configure(monkeypatch, {"a": {"command": sys.executable, "env": env}})
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    assert run("check", "--json") == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["problems"] == [
+        f"servers.a.env.A: there is no file {top}/none. "
+        "Write the secret into it, or correct the path.",
+        "servers.a.env.C: the package `keyring` is not installed. "
+        "Install it: pip install 'roots-hub[keyring]'",
+    ]
+    assert shown["warnings"] == [
+        "servers.a.env.B: there is no program 'no-such-command': install it, or write its path"
+    ]

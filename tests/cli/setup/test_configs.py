@@ -65,7 +65,7 @@ CLIENT_NAMES = (
 def filled(server: StdioServer | RemoteServer, environment: Mapping[str, str]) -> object:
     """Return what a server is started or reached with."""
     if isinstance(server, RemoteServer):
-        headers = {name: one.get_secret_value() for name, one in server.headers.items()}
+        headers = {name: one.plain for name, one in server.headers.items()}
         return server.url, headers, server.transport, server.tools
     template = server.template("x")
     roots = ["/root"]

@@ -25,6 +25,11 @@ def shown(text: str, path: Path) -> str:
         (f"token: {HIDDEN}", ("token",), "1 | token: …"),
         (f"a: {{token: {HIDDEN}, port: x}}", ("a", "port"), "1 | … port: x"),
         (f"env: {{K: '{HIDDEN} ${{X}}'}}", ("env", "K"), "1 | … K: '…${X}'"),
+        (
+            f"env: {{K: '{HIDDEN} ${{file:~/a b}} ${{cmd:pass x}}'}}",
+            ("env", "K"),
+            "1 | … K: '…${file:~/a b}…${cmd:pass x}'",
+        ),
         (f"env: {{K: '${{X:-{HIDDEN}}}'}}", ("env", "K"), "1 | … K: '…'"),
         ("url: https://u:pw@host/x", ("url",), "1 | url: …"),
         ("url: localhost:80/x", ("url",), "1 | url: localhost:80/x"),

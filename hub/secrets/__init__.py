@@ -1,0 +1,15 @@
+"""Reads secrets that a config refers to: files, outputs of commands, entries of the user's keyring.
+
+The values are read when they are needed, at each launch of a child, and kept nowhere. No error and
+no log line has a value. A command is run without a shell, and ended after a time limit.
+
+This package does not decide where a secret may be used: that is `hub.config`.
+
+Main types: `SecretReader` (reads for children, beside the event loop), `SecretError` (why a value
+cannot be had), `ReadingScope` (tells a reading that nobody waits for it any more).
+
+Read in this order:
+- `files`, `commands`, `keyrings`: one kind of reference each;
+- `reading`: from a reference or a text to its value;
+- `reader`: reads for a child, and warns of files that others can read.
+"""
