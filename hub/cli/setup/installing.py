@@ -25,7 +25,13 @@ from hub.cli.setup.importing import (
 )
 from hub.cli.setup.moving import HubConfigFile, MovedServers
 from hub.cli.setup.showing import agrees, difference, in_colours, shown
-from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed
+from hub.config.clients.locations import (
+    CLIENTS,
+    ClientFile,
+    client_file,
+    is_installed,
+    signs_of,
+)
 from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery
 from hub.config.installing.own_entry import NAME, own_entry
@@ -104,7 +110,11 @@ def _files(options: Namespace) -> list[_Outcome | ClientFile]:
             found += [_Outcome(client, None, error=error)] if names else []
         elif scope == "user" and not is_installed(client, place):
             fix = "Start the client once, then try again."
-            what = f"{client}: is not installed here: there is no {shown(file.path.parent)}"
+            in_project = client_file(client, "project", place)
+            if in_project is not None and in_project.path.exists():
+                fix += f" For {shown(in_project.path)} alone: --project."
+            missing = shown(signs_of(client, place)[0])
+            what = f"{client}: is not installed here: there is no {missing}"
             found += [_Outcome(client, None, error=StartError(what, fix))] if names else []
         else:
             found.append(file)

@@ -90,13 +90,16 @@ def client_files(client: str, place: UserPlace) -> Iterator[ClientFile]:
 
 
 def is_installed(client: str, place: UserPlace) -> bool:
-    """Return whether a client seems to be used by this user: it has made its directory."""
+    """Return whether a client seems to be used by this user."""
+    return any(sign.exists() for sign in signs_of(client, place))
+
+
+def signs_of(client: str, place: UserPlace) -> tuple[Path, ...]:
+    """Return what a client makes when it is started first; one of these is there afterwards."""
     path = _path(_CLIENTS[client].user, place)
     if client == "claude-code":
-        return path.exists() or (place.home / ".claude").is_dir()
-    if client == "vscode":
-        return path.parent.parent.is_dir()
-    return path.parent.is_dir()
+        return path, place.home / ".claude"
+    return (path.parent.parent if client == "vscode" else path.parent,)
 
 
 def _path(spelled: str, place: UserPlace) -> Path:

@@ -139,6 +139,29 @@ def test_a_project_gets_a_file_of_its_own(home: Path) -> None:
     assert not (home / ".codex").exists()
 
 
+@pytest.mark.parametrize(
+    ("client", "missing"),
+    [("claude-code", "~/.claude.json"), ("vscode", "~/.config/Code"), ("zed", "~/.config/zed")],
+)
+def test_what_a_client_would_have_made_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str], client: str, missing: str
+) -> None:
+    assert home.is_dir()
+    assert main(["install", client, "--yes"]) == 1
+    shown = capsys.readouterr().out
+    assert f"{client}: is not installed here: there is no {missing}\n" in shown
+    assert "--project" not in shown
+
+
+def test_a_project_of_a_client_that_was_not_started_yet_can_be_meant(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".mcp.json").write_text('{"mcpServers": {}}')
+    assert main(["install", "claude-code", "--yes"]) == 1
+    assert ".mcp.json alone: --project." in capsys.readouterr().out
+    assert home.is_dir()
+
+
 def test_all_means_the_clients_that_are_there(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
