@@ -8,7 +8,7 @@ import hashlib
 def bearer_in(authorization: str | None) -> bytes | None:
     """Return the token in an Authorization header, as the bytes that came; None: it has none."""
     scheme, _, token = (authorization or "").partition(" ")
-    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+    return token.strip(" \t").encode("latin-1") if scheme.lower() == "bearer" else None
 
 
 def token_hash(token: str) -> str:

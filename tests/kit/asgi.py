@@ -23,6 +23,10 @@ class Connection:
         self.accepts = anyio.Event()
         self.accepts.set()
         """Cleared (replaced) by a test whose client does not read."""
+        self.sends = anyio.Event()
+        self.sends.set()
+        """Cleared (replaced) by a test whose client sends its body later."""
+        self.is_awaited = False
         self._parts = deque(parts or (b"",))
         self._gone = anyio.Event()
         self._served = anyio.Event()
@@ -39,6 +43,9 @@ class Connection:
 
     async def receive(self) -> Message:
         if self._parts:
+            self.is_awaited = True
+            self.signals.moved()
+            await self.sends.wait()
             part = self._parts.popleft()
             return {"type": "http.request", "body": part, "more_body": bool(self._parts)}
         await self._gone.wait()
@@ -91,6 +98,10 @@ class Connection:
         return [
             line.removeprefix(begins) for line in self.body.splitlines() if line.startswith(begins)
         ]
+
+    async def awaited(self) -> None:
+        """Wait until the application waits for the body."""
+        await self.signals.until(lambda: self.is_awaited)
 
     async def began(self) -> None:
         await self.signals.until(lambda: bool(self.sent))

@@ -12,6 +12,8 @@ from hub.protocol.bearer import bearer_in, token_hash
         ("bearer  s3cret ", b"s3cret"),
         ("Bearer gr\xf6\xdfe", b"gr\xf6\xdfe"),
         ("Bearer ", b""),
+        ("Bearer s3cret\xa0", b"s3cret\xa0"),
+        ("Bearer \t s3cret\t ", b"s3cret"),
         ("Basic s3cret", None),
         ("s3cret", None),
         ("", None),

@@ -27,8 +27,10 @@ def _some(values: tuple[ValueT, ...]) -> tuple[ValueT, ...]:
 def _safe(url: str) -> str:
     if not is_private(url):
         raise FieldError("must begin with https://", "Only this machine is asked without.")
-    if "#" in url or "?" in url:
-        raise FieldError("has a query or a fragment", "Write the address without it.")
+    if "#" in url or "?" in url or "@" in url:
+        raise FieldError("has a user, a query or a fragment", "Write the address without it.")
+    if not url.isprintable() or " " in url:
+        raise FieldError("has a blank or a character that is not shown", "Take it out.")
     return url
 
 

@@ -40,7 +40,7 @@ class NamedToken(Part):
     def _is_one(self) -> Self:
         if (self.token is None) == (self.sha256 is None):
             what = "needs exactly one of token and sha256"
-            raise FieldError(what, f"Write what `roots-hub token new {self.name}` prints.")
+            raise FieldError(what, "Write what `roots-hub token new NAME` prints.")
         return self
 
     @property
@@ -82,6 +82,11 @@ class Listen(Part):
     auth: Auth | None = None
 
     @property
+    def is_guarded(self) -> bool:
+        """Whether clients need a token by this config alone."""
+        return self.token is not None or bool(self.tokens) or self.auth is not None
+
+    @property
     def secrets(self) -> tuple[SecretStr, ...]:
         """The tokens and keys that are in the config itself."""
         tokens = (self.token, *(one.token for one in self.tokens))
@@ -99,7 +104,7 @@ def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
     Raises:
         ConfigError: it has a public name, or a proxy, and no token.
     """
-    if listen.token is not None or listen.tokens or listen.auth or environment.get("HUB_TOKEN"):
+    if listen.is_guarded or environment.get("HUB_TOKEN"):
         return
     public = next((name for name in listen.names if not is_loopback(name)), None)
     if public is not None:

@@ -88,13 +88,15 @@ def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) ->
         made = made.with_left_out(running.left_out)
     # The old address may be one that needs a token.
     has_old_address = made.listen.host != new.listen.host
-    return _with_a_token(running, made) if has_old_address else made
+    # What is to keep strangers out may be what waits for the restart.
+    is_open_till_then = new.listen.is_guarded and not made.listen.is_guarded
+    return _with_a_token(running, made) if has_old_address or is_open_till_then else made
 
 
 def _with_a_token(running: HubConfig, made: HubConfig) -> HubConfig:
     """Return `made`, with the tokens of `running` if it has none: without any, all are let in."""
     own, was = made.listen, running.listen
-    if own.token is not None or own.tokens or own.auth is not None:
+    if own.is_guarded:
         return made
     listen = own.model_copy(update={"token": was.token, "tokens": was.tokens})
     return made.model_copy(update={"listen": listen})

@@ -16,6 +16,8 @@ _SECRET_PARTS: Final = frozenset(
     {"env", "envs", "environment", "headers", "http_headers", "requestOptions", "Authorization"}
 )
 """Keys below which every value may be a secret."""
+_OWN_SECRETS: Final = frozenset({"token", "tokens", "keys"})
+"""The same below `listen`, in the wrong shape too."""
 _RANDOM: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[A-Za-z0-9_-]{16,}")
 """What looks like a key or a token: long, with letters and digits."""
 _REVEALING: Final = re.compile(r"[=@?#]")
@@ -53,6 +55,8 @@ def excerpt(
         key, value = shown_key(key, path[:-1]), _shown(value, path)
     elif path and isinstance(path[-1], str):  # the key is marked
         value, tail = shown_key(value, path[:-1]), text[marked[1] : end]
+    else:
+        value = _shown(value, path)
     if tail:
         colon = _COLON.match(tail)
         tail = (colon[0] if colon else "") + _shown(tail[colon.end() if colon else 0 :], path)
@@ -97,6 +101,8 @@ def shown_key(key: str, around: Path) -> str:
 def may_be_shown(value: str, path: Path) -> bool:
     """Return whether a value at a path may be printed: it is no secret, as far as one can tell."""
     parts = [part for part in path if isinstance(part, str)]
+    if path[:1] == ("listen",) and not _OWN_SECRETS.isdisjoint(path[1:2]):
+        return False
     if not _SECRET_PARTS.isdisjoint(parts) or any(map(is_named_like_a_secret, parts[-1:])):
         return False
     return not _RANDOM.search(value) and not _REVEALING.search(value)

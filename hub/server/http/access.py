@@ -7,6 +7,7 @@ many proxies send on whatever their client wrote there. MCP "Transports", securi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -166,6 +167,20 @@ class AccessCheck:
     async def verified(self, unverified: Unverified) -> Admission | Refusal:
         """Return who sent a request with a signed token, or why it is refused."""
         found = await self._credentials.verified(unverified)
+        return self._refusal(found) if isinstance(found, TokenRejection) else found
+
+    async def admitted_still(
+        self, admission: Admission, since: int, headers: RequestHeaders
+    ) -> Admission | Refusal:
+        """Return who sent a request of which the body has come only now, or why it is refused.
+
+        `since`: `changes` when the request was let in.
+        """
+        if since == self.changes and admission.counts_at(time.time):
+            return admission
+        found = self._credentials.look_at(headers.get("authorization"))
+        if isinstance(found, Unverified):
+            return await self.verified(found)
         return self._refusal(found) if isinstance(found, TokenRejection) else found
 
     async def keep_fresh(self) -> None:

@@ -306,7 +306,7 @@ class HttpServer:
         send: Send,
         load: BodyLoad,
     ) -> None:
-        checked = CheckedHeaders.by(headers, sender.admission)
+        since = self._gatekeeper.changes
         try:
             body = await read_body(receive, load)
         except GoneError:
@@ -314,6 +314,12 @@ class HttpServer:
         if isinstance(body, Refusal):
             await self._refuse(sender.address, body, send)
             return
+        admitted = await self._gatekeeper.admitted_still(sender.admission, since, headers)
+        if isinstance(admitted, Refusal):
+            await self._refuse(sender.address, admitted, send)
+            return
+        sender = Sender(admitted, sender.address)
+        checked = CheckedHeaders.by(headers, admitted)
         try:
             message = messages.parse_client(body)
         except WireError as exc:
@@ -448,11 +454,14 @@ class HttpServer:
         session = await self._session(headers, sender, None, send)
         if session is None:
             return
-        interrupt = session.notification_stream.interrupt
+        seen = headers.get("last-event-id")
         with session.in_use():
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(sender.admission.when_expired, interrupt)
-                await session.listen(headers.get("last-event-id"), receive, send)
+                end = tasks.cancel_scope.cancel
+                if session.is_standing(seen):
+                    end = session.notification_stream.interrupt
+                tasks.start_soon(sender.admission.when_expired, end)
+                await session.listen(seen, receive, send)
                 tasks.cancel_scope.cancel()
 
     async def _delete(self, headers: RequestHeaders, sender: Sender, send: Send) -> None:

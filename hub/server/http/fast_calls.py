@@ -293,6 +293,8 @@ class FastCallAcceptor:
 
     def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
         """Start a request if it is a plain call, and return the call; its answer goes to `line`."""
+        if not self._header_checks.still_counts(head):
+            return None
         try:
             request = messages.parse_client(body)
         except WireError:

@@ -87,6 +87,11 @@ class HttpSession(Struct, eq=False):
             self.connection.end(why)
         self.streams.journal.close()
 
+    def is_standing(self, seen: str | None) -> bool:
+        """Return whether a GET after the event `seen` is for the notification stream."""
+        after = None if seen is None else EventId.parse(seen)
+        return seen is None or (after is not None and after.stream == STANDING)
+
     async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
         """Answer a GET: open the notification stream, or resume a stream after the event `seen`."""
         if seen is None:

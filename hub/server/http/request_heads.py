@@ -57,11 +57,15 @@ class CheckedHeaders(Struct, frozen=True):
 
 
 class RequestHead(Struct, eq=False):
-    """The head of one POST that may be read; `session` is the session id in it."""
+    """The head of one POST that may be read; `session` is the session id in it.
+
+    `since`: what was to be checked then (`AccessCheck.changes`).
+    """
 
     checked: CheckedHeaders
     session: str | None
     fields: list[Field]
+    since: int
 
     def __repr__(self) -> str:
         return f"RequestHead({self.checked!r})"  # the other fields are secrets
@@ -131,7 +135,12 @@ class HeaderChecks:
         if length is None or int(length) > MAX_MESSAGE_BYTES:
             return None
         checked = self._settled(scope, tuple(key))
-        return None if checked is None else RequestHead(checked, session, fields)
+        return None if checked is None else RequestHead(checked, session, fields, self._kept_since)
+
+    def still_counts(self, head: RequestHead) -> bool:
+        """Return whether a request may be served by its head: its body may have come much later."""
+        is_same = head.since == self._gatekeeper.changes
+        return is_same and head.checked.admission.counts_at(self._clock)
 
     def _settled(self, scope: Scope, key: tuple[object, ...]) -> CheckedHeaders | None:
         if self._kept_since != self._gatekeeper.changes:

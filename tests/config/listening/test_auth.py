@@ -65,6 +65,16 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
         ({"resource": "http://hub.example.com"}, "listen.auth.resource", "https://"),
         ({"resource": "hub.example.com"}, "listen.auth.resource", "URL"),
         ({"resource": "'https://hub.example.com/?a'"}, "listen.auth.resource", "query"),
+        (
+            {"issuers": "[{issuer: 'https://u:p@x.example'}]"},
+            "listen.auth.issuers[0].issuer",
+            "user",
+        ),
+        (
+            {"issuers": "[{issuer: 'https://x.example/a b'}]"},
+            "listen.auth.issuers[0].issuer",
+            "blank",
+        ),
         ({"issuers": "[]"}, "listen.auth.issuers", "is an empty list"),
         ({"issuers": f"[{ISSUER}, {ISSUER}]"}, "listen.auth.issuers", "stands twice"),
         ({"issuers": "[{issuer: 'http://x.example'}]"}, "listen.auth.issuers[0].issuer", "https"),

@@ -402,6 +402,17 @@ def test_a_token_that_is_taken_out_tightens_but_the_last_one_waits(
     assert summary(found)[1] == waiting
 
 
+@pytest.mark.parametrize("only_tightens", [True, False])
+@pytest.mark.parametrize("guarded", [{"tokens": [A]}, {"token": "t"}])
+def test_nobody_is_let_in_while_what_replaces_the_tokens_waits_for_a_restart(
+    guarded: dict[str, Any], *, only_tightens: bool
+) -> None:
+    auth = {"resource": "https://a.example", "issuers": [{"issuer": "https://b.example"}]}
+    found = change({"listen": guarded}, {"listen": {"auth": auth}}, only_tightens=only_tightens)
+    assert found.config.listen == made({"listen": guarded}).listen
+    assert "listen.auth" in found.restart
+
+
 def test_beside_another_token_the_last_named_one_can_be_taken_out() -> None:
     old, new = ({"listen": {"token": "t", "tokens": tokens}} for tokens in ([A], []))
     found = change(old, new)

@@ -23,6 +23,9 @@ def shown(text: str, path: Path) -> str:
         (f"env: {{K: {HIDDEN}}}", ("env", "K"), "1 | … K: …"),
         (f"headers:\n  X: Bearer {HIDDEN}", ("headers", "X"), "2 |   X: …"),
         (f"token: {HIDDEN}", ("token",), "1 | token: …"),
+        (f"listen: {{tokens: {HIDDEN}}}", ("listen", "tokens"), "1 | … tokens: …"),
+        (f"listen:\n  keys:\n    - [{HIDDEN}]", ("listen", "keys", 0, 0), "3 |     - […"),
+        ("args:\n  - ghp_0123456789abcdefghij", ("args", 0), "2 |   - …"),
         (f"a: {{token: {HIDDEN}, port: x}}", ("a", "port"), "1 | … port: x"),
         (f"env: {{K: '{HIDDEN} ${{X}}'}}", ("env", "K"), "1 | … K: '…${X}'"),
         (

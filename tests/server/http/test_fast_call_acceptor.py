@@ -72,7 +72,8 @@ class Seen:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.unplain = Unplain()
-        heads = HeaderChecks(AccessCheck("127.0.0.1", Credentials(BearerTokens())), "/mcp")
+        self.keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
+        heads = HeaderChecks(self.keeper, "/mcp")
         self.acceptor = FastCallAcceptor(
             heads, self._find, Deadlines(PATIENCE), bodies=BodyLimit(), no_room=unserved
         )
@@ -118,3 +119,13 @@ def test_a_call_that_is_not_plain_or_not_allowed_is_left_alone(id_: int) -> None
 def test_who_wants_a_stream_is_not_answered_at_the_desk() -> None:
     assert Seen().head() is not None
     assert Seen().head(f"text/event-stream, {JSON_FIRST}") is None
+
+
+def test_a_call_whose_body_comes_after_the_tokens_have_changed_is_left_alone() -> None:
+    seen = Seen()
+    head = seen.head()
+    assert head is not None
+    seen.keeper.follow(BearerTokens("s3cret"), (), ())
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
+    assert seen.acceptor.take(head, body, Unused()) is None
+    assert seen.requests == []

@@ -110,6 +110,16 @@ def test_a_header_that_comes_again_is_a_change() -> None:
     assert checked(heads, scope).told.twice == "mcp-protocol-version"
 
 
+def test_a_head_counts_no_more_once_what_lets_clients_in_has_changed() -> None:
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens(TOKEN)))
+    heads = HeaderChecks(keeper, "/mcp")
+    head = heads.of(post(authorization=f"Bearer {TOKEN}"))
+    assert head is not None
+    assert heads.still_counts(head)
+    keeper.follow(BearerTokens("other"), (), ())
+    assert not heads.still_counts(head)
+
+
 def test_who_is_turned_away_is_looked_at_every_time() -> None:
     heads = Looked(TOKEN)
     for _ in range(3):

@@ -64,14 +64,10 @@ class KeySet:
             try:
                 keys = await self._source()
             except KeysUnavailableError as exc:
-                if self._failed is None:
-                    log.warning(
-                        "the keys of an issuer cannot be had",
-                        issuer=self._issuer,
-                        reason=str(exc),
-                        next="known keys go on; tokens with others get 503 until it answers",
-                    )
-                self._failed = str(exc)
+                self._note_failure(str(exc))
+                return
+            except Exception as exc:  # noqa: BLE001 - no issuer may end the hub
+                self._note_failure(f"{type(exc).__name__}: {exc}")
                 return
             if self._failed is not None:
                 log.info("the keys of an issuer can be had again", issuer=self._issuer)
@@ -80,6 +76,16 @@ class KeySet:
             if found != self._keys:
                 self._keys = found
                 self.changes += 1
+
+    def _note_failure(self, why: str) -> None:
+        if self._failed is None:
+            log.warning(
+                "the keys of an issuer cannot be had",
+                issuer=self._issuer,
+                reason=why,
+                next="known keys go on; tokens with others get 503 until it answers",
+            )
+        self._failed = why
 
     async def keep_fresh(self) -> None:
         """Fetch the keys now and again, until cancelled."""

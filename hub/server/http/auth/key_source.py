@@ -123,9 +123,11 @@ def keys_in(found: dict[str, Any], where: str) -> list[JsonWebKey]:
 
 
 def _signs(key: JsonWebKey) -> bool:
-    operations = key.get("key_ops", ["verify"])
+    kind, operations = key.get("kty"), key.get("key_ops", ["verify"])
     return (
-        key.get("kty") in _KINDS
+        isinstance(kind, str)
+        and kind in _KINDS
+        and "d" not in key  # a private key: whoever can read the set can sign
         and key.get("use", "sig") == "sig"
         and isinstance(operations, list)
         and "verify" in operations

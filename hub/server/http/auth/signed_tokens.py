@@ -25,7 +25,7 @@ KEPT: Final = 10_000
 _COMPACT: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """Header, claims and signature in base64url without padding (RFC 7515, 7.1)."""
 _MOST_SUBJECT: Final = 255
-_KINDS: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
+_KINDS: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 """Values of `typ`. An ID token for a client has `JWT` too; the audience tells it from ours."""
 _CLAIMS: Final = ("iss", "aud", "exp", "sub")
 
@@ -130,7 +130,7 @@ class TokenVerifier:
                     "enforce_minimum_key_length": True,
                 },
             )
-        except (jwt.InvalidTokenError, jwt.InvalidKeyError, ValueError, TypeError) as exc:
+        except Exception as exc:  # noqa: BLE001 - strange keys and tokens raise what they like
             raise _InvalidTokenError(_why(exc)) from None
         _check_times(claims, self._clock())
         _check_subject(claims["sub"])
@@ -160,10 +160,10 @@ def _text(token: bytes) -> str:
 def _header(text: str) -> dict[str, Any]:
     try:
         header = jwt.get_unverified_header(text)
-    except (jwt.InvalidTokenError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - anybody can send it
         raise _InvalidTokenError("its header cannot be read") from None
     kind = header.get("typ")
-    if (kind.lower() if isinstance(kind, str) else kind) not in _KINDS:
+    if kind is not None and not (isinstance(kind, str) and kind.lower() in _KINDS):
         raise _InvalidTokenError("it is a token for something else")
     if {"crit", "b64", "cty", "zip", "enc"} & header.keys():
         raise _InvalidTokenError("its header asks for what the hub does not do")
@@ -181,7 +181,7 @@ def _issuer_in(text: str) -> str:
     """Return the issuer that a token says it has; not verified yet."""
     try:
         claims = jwt.decode(text, options={"verify_signature": False})
-    except (jwt.InvalidTokenError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - as above
         raise _InvalidTokenError("its claims cannot be read") from None
     name = claims.get("iss")
     return name if isinstance(name, str) else ""
@@ -192,7 +192,7 @@ def _public_key(key: JsonWebKey, algorithm: str) -> jwt.PyJWK:
         raise _InvalidTokenError("its key is for another algorithm")
     try:
         return jwt.PyJWK(key, algorithm)
-    except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+    except Exception:  # noqa: BLE001 - as above
         raise _InvalidTokenError("its key cannot be used") from None
 
 

@@ -11,16 +11,17 @@ import anyio
 
 from hub.protocol.bearer import token_hash
 from hub.protocol.listen_filter import LISTEN
-from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
+from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, TokenRejection, Unverified
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, TokenVerifier
 from tests.kit.asgi import request
+from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.server.http.auth.issuer import NAME, RESOURCE, signed
 from tests.server.http.auth.test_signed_tokens import ALGORITHMS, Keys
-from tests.server.http.test_app import MODERN, Web, asked, echo, enveloped, listen, web
+from tests.server.http.test_app import MODERN, Web, asked, echo, enveloped, initialize, listen, web
 
 AT = "https://hub.example.com/.well-known/oauth-protected-resource/mcp"
 
@@ -119,3 +120,38 @@ async def test_a_stream_ends_with_the_token_that_opened_it() -> None:
             assert again.status == 200
             modern = {"mcp_protocol_version": MODERN, "mcp_method": LISTEN}
             await site.start("POST", None, enveloped(listen()), **modern).over()
+
+
+async def test_a_response_that_a_client_came_back_for_ends_with_its_token() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child, credentials=Short(BearerTokens("x"))) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo(9, {"progressToken": "mine"}))
+        link = await child.connected()
+        token = (await link.request("tools/call"))["params"]["_meta"]["progressToken"]
+        link.notify("notifications/progress", {"progressToken": token, "progress": 1})
+        await call.heard(1)
+        seen = {"last_event_id": call.ids[-1], "accept": "text/event-stream"}
+        call.disconnect()
+        resumed = site.start("GET", key, None, **seen)
+        await resumed.began()
+        assert resumed.status == 200
+        await resumed.served()
+
+
+async def test_a_request_whose_body_comes_after_its_token_has_ended_is_refused() -> None:
+    class Ending(Credentials):
+        is_over = False
+
+        def look_at(self, authorization: str | None) -> Admission | TokenRejection | Unverified:
+            return NO_TOKEN_SENT if self.is_over else Admission("anna", recheck=0)
+
+    credentials = Ending(BearerTokens("x"))
+    async with web(credentials=credentials) as site:
+        request = site.start("POST", None, initialize())
+        request.sends = anyio.Event()
+        await request.awaited()
+        credentials.is_over = True
+        request.sends.set()
+        assert (await request.over()).status == 401
+        assert not site.connection_builder

@@ -115,13 +115,16 @@ async def test_one_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPa
 
 async def test_keys_that_do_not_sign_and_secrets_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
-    keys = [
+    keys: list[Any] = [
         public("rsa-1", use="sig", key_ops=["verify"]),
         public("rsa-2", use="enc"),
         public("p256-1", key_ops=["deriveKey"]),
         public("p256-2", key_ops="verify"),
         {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"},
         {"kid": "of no kind"},
+        {"kty": ["RSA"], "kid": "of kinds"},
+        {"kty": {}, "kid": "of a mapping"},
+        public("rsa-3", d="AAAA"),
         "text",
         None,
     ]

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+import anyio
+
 from hub.protocol.bearer import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.app import NO_TOKEN
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.server.http.adoption.test_legacy_sessions import Processes
-from tests.server.http.test_app import MODERN, Web, asked, echo, enveloped, listen, told, web
+from tests.server.http.test_app import (
+    MODERN,
+    Web,
+    asked,
+    echo,
+    enveloped,
+    initialize,
+    listen,
+    told,
+    web,
+)
 
 TOKENS: Final = BearerTokens(None, {"anna": token_hash("of anna"), "ben": token_hash("of ben")})
 ONLY_BEN: Final = BearerTokens(None, {"ben": token_hash("of ben")})
@@ -73,6 +85,26 @@ async def test_a_modern_request_is_one_of_its_sender() -> None:
             answer = await site.modern(asked("tools/list"), None, **sender)
             assert answer.status == 200
         assert principals(site) == ["anna", "ben", "anna"]
+
+
+async def test_a_request_whose_body_comes_after_its_token_has_ended_is_refused() -> None:
+    modern = {"mcp_protocol_version": MODERN, "mcp_method": LISTEN}
+    async with web(tokens=TOKENS) as site:
+        key = await site.session(sent=BEN)
+        requests = [
+            site.start("POST", None, initialize(), **ANNA),
+            site.start("POST", None, enveloped(listen()), **modern, **ANNA),
+            site.start("POST", key, echo(), **BEN),
+        ]
+        for one in requests:
+            one.sends = anyio.Event()
+        for one in requests:
+            await one.awaited()
+        site.keeper.follow(ONLY_BEN, (), ())
+        for one in requests:
+            one.sends.set()
+        assert [(await one.over()).status for one in requests] == [401, 401, 200]
+        assert principals(site) == ["ben"]
 
 
 async def test_with_its_token_a_clients_sessions_end() -> None:

@@ -167,6 +167,9 @@ BAD: dict[str, str | bytes] = {
     "a token in a token": unsigned({"alg": "RS256", "kid": "rsa-1"}, GOOD, "AA"),
     "for DPoP": token(header={"typ": "dpop+jwt"}),
     "a logout token": token(header={"typ": "logout+jwt"}),
+    "typ is a list": unsigned({"alg": "RS256", "kid": "rsa-1", "typ": []}),
+    "typ is a mapping": unsigned({"alg": "RS256", "kid": "rsa-1", "typ": {}}),
+    "a list without a signature": unsigned({"alg": "RS256", "typ": []}, {}, "AA"),
     "typ is no text": unsigned({"alg": "RS256", "kid": "rsa-1", "typ": 1}),
     "encrypted": "a.b.c.d.e",
     # Issuer
@@ -255,6 +258,19 @@ async def test_the_only_key_needs_no_id() -> None:
     bench = Bench("rsa-1")
     assert await bench.status(token(header={"kid": None})) == 200
     assert await bench.status(token("rsa-9", header={"kid": None})) == 401
+
+
+async def test_an_issuer_that_breaks_ends_nothing() -> None:
+    bench = Bench("rsa-1")
+    bench.source.keys = None
+
+    async def broken() -> list[JsonWebKey]:
+        raise TypeError("unhashable")
+
+    keys = KeySet(NAME, broken, bench.clock)
+    await keys.refresh()
+    with pytest.raises(KeysUnavailableError, match="TypeError: unhashable"):
+        await keys.find("rsa-1")
 
 
 # Verified tokens
