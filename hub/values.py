@@ -28,6 +28,12 @@ PublicName = NewType("PublicName", str)
 SessionKey = NewType("SessionKey", str)
 """The key of one client's session. The hub makes it; a client cannot choose it."""
 
+
+def identity_of(principal: str, profile: str | None) -> str:
+    """Return the key of what belongs to a principal, in its profile if it has one."""
+    return principal if profile is None else f"{profile}\n{principal}"
+
+
 CallMethod: TypeAlias = Literal[
     "tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"
 ]

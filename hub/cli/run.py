@@ -36,6 +36,7 @@ from hub.cli.options import (
 from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal.questions import trusted_digest
 from hub.config.listening.listen import Listen
+from hub.config.listening.profile import ClientMatch
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.own_files import record_key
@@ -46,6 +47,7 @@ from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.profile_rules import ProfileMatch, ProfileRules
 from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
@@ -257,7 +259,8 @@ async def _serve_http(
 
     host, port = _address(address, config)
     credentials = Credentials(_tokens(config), _verifier(config.listen.auth))
-    gatekeeper = AccessCheck(host, credentials, config.listen.origins, config.listen.names)
+    listen = config.listen
+    gatekeeper = AccessCheck(host, credentials, listen.origins, listen.names, _profiles(config))
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -273,7 +276,7 @@ async def _serve_http(
         hub.follow(partial(_follow, gatekeeper, proxies))
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
-            connection_builder(hub.services, kept.seals),
+            connection_builder(hub.services, kept.seals, hub.own.profiles),
             gatekeeper,
             listener,
             path=config.listen.path,
@@ -294,6 +297,19 @@ def _tokens(config: HubConfig) -> BearerTokens:
     return BearerTokens(unnamed, {one.name: one.hash for one in config.listen.tokens})
 
 
+def _profiles(config: HubConfig) -> ProfileRules:
+    return ProfileRules(
+        {
+            name: None if profile.match is None else tuple(map(_match, profile.match))
+            for name, profile in config.profiles.items()
+        }
+    )
+
+
+def _match(one: ClientMatch) -> ProfileMatch:
+    return ProfileMatch(frozenset(one.tokens), one.issuer, one.wanted_claims)
+
+
 def _verifier(auth: Auth | None) -> TokenVerifier | None:
     if auth is None:
         return None
@@ -308,7 +324,7 @@ def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> Non
     Raises: ConfigError if others could reach the hub without a token.
     """
     listen = config.listen
-    gatekeeper.follow(_tokens(config), listen.origins, listen.names)
+    gatekeeper.follow(_tokens(config), listen.origins, listen.names, _profiles(config))
     proxies.follow(listen.trusted_proxies)
 
 

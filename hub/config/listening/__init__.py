@@ -1,10 +1,10 @@
-"""The keys below `listen`: where the hub serves over HTTP, and whom it lets in.
+"""The keys of `listen` and `profiles`: where the hub serves over HTTP, and what for whom.
 
 What may be reached by others needs a token of some kind; `check_access` says so for public names
 and proxies, the server itself for addresses. Keys come over https, or from this machine.
 
 Main types: `Listen`, `NamedToken` (a token of the config), `Auth` and `TrustedIssuer` (tokens that
-others have signed).
+others have signed), `Profile` (what some clients get of the config).
 
-Read in this order: `listen`, `auth`.
+Read in this order: `listen`, `auth`, `profile`.
 """

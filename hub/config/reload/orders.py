@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from hub.config.fields import Part
-from hub.config.models import AccessAt
+from hub.config.fields import AccessAt, Part
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -243,6 +242,7 @@ ORDERS: Final[dict[str, Order]] = {
     "drain": _at_most(_HIGHER),
     **dict.fromkeys(("audit", "audit.file"), _kept("calls would be recorded elsewhere, or not")),
     # Their order counts in listings only.
+    "profiles": _kept(_CLIENTS),
     "servers": Order(lambda _old, new: new, ""),
     "servers.*": _kept("it would be started or reached for the first time"),
     **{f"servers.*.{key}": order for key, order in _SERVER.items()},

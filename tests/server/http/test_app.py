@@ -585,6 +585,9 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             ) -> ClientConnection:
                 pytest.fail("opened")
 
+            def within(self, profile: str | None, /) -> Closed:
+                return self
+
             def route_for(self, principal: str, request: Request, headers: Headers, /) -> None:
                 pytest.fail("asked for a way")
 
