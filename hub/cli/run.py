@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from hub.app.connections import connection_builder
 from hub.app.hub import Hub
 from hub.app.machine import this_machine
+from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.hubs.attach import AttachOptions, attached_to
@@ -36,7 +37,6 @@ from hub.cli.options import (
 from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal.questions import trusted_digest
 from hub.config.listening.listen import Listen
-from hub.config.listening.profile import ClientMatch
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.own_files import record_key
@@ -47,7 +47,6 @@ from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
-from hub.server.http.auth.profile_rules import ProfileMatch, ProfileRules
 from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
@@ -260,7 +259,7 @@ async def _serve_http(
     host, port = _address(address, config)
     credentials = Credentials(_tokens(config), _verifier(config.listen.auth))
     listen = config.listen
-    gatekeeper = AccessCheck(host, credentials, listen.origins, listen.names, _profiles(config))
+    gatekeeper = AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -297,19 +296,6 @@ def _tokens(config: HubConfig) -> BearerTokens:
     return BearerTokens(unnamed, {one.name: one.hash for one in config.listen.tokens})
 
 
-def _profiles(config: HubConfig) -> ProfileRules:
-    return ProfileRules(
-        {
-            name: None if profile.match is None else tuple(map(_match, profile.match))
-            for name, profile in config.profiles.items()
-        }
-    )
-
-
-def _match(one: ClientMatch) -> ProfileMatch:
-    return ProfileMatch(frozenset(one.tokens), one.issuer, one.wanted_claims)
-
-
 def _verifier(auth: Auth | None) -> TokenVerifier | None:
     if auth is None:
         return None
@@ -324,7 +310,7 @@ def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> Non
     Raises: ConfigError if others could reach the hub without a token.
     """
     listen = config.listen
-    gatekeeper.follow(_tokens(config), listen.origins, listen.names, _profiles(config))
+    gatekeeper.follow(_tokens(config), listen.origins, listen.names, profile_rules(config))
     proxies.follow(listen.trusted_proxies)
 
 

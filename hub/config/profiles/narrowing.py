@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
@@ -24,29 +24,41 @@ def narrowed(made: Configured, config: HubConfig, name: str, place: PathContext)
 
     Raises: ConfigError if a path of the profile cannot be used.
     """
-    profile, at = config.profiles[name], ("profiles", name, "roots", "access")
-    rules = access_rules(profile.roots.access, at, place, config.fault)
+    profile = config.profiles[name]
     return replace(
         made,
-        servers={
-            server: _spec(spec, profile, rules)
-            for server, spec in made.servers.items()
-            if _has(profile, server)
-        },
-        roots=_roots(made.roots, profile, f"profiles.{name}.roots.ceiling", place),
+        servers=narrowed_servers(made.servers, config, name, place),
+        roots=narrowed_roots(made.roots, config, name, place),
         left_out=[one for one in made.left_out if _has(profile, one.name)],
     )
 
 
-def _has(profile: Profile, server: ServerName) -> bool:
-    return any(fnmatchcase(server, glob) for glob in profile.servers)
+def narrowed_servers(
+    specs: Mapping[ServerName, ServerSpec], config: HubConfig, name: str, place: PathContext
+) -> dict[ServerName, ServerSpec]:
+    """Return the servers of a profile, as they are for its clients; raises as `narrowed`."""
+    profile, at = config.profiles[name], ("profiles", name, "roots", "access")
+    rules = access_rules(profile.roots.access, at, place, config.fault)
+    return {
+        server: _spec(spec, profile, rules)
+        for server, spec in specs.items()
+        if _has(profile, server)
+    }
 
 
-def _roots(roots: OperatorRoots, profile: Profile, where: str, place: PathContext) -> OperatorRoots:
-    own = ceiling_of(profile.roots.ceiling, where, place)
+def narrowed_roots(
+    roots: OperatorRoots, config: HubConfig, name: str, place: PathContext
+) -> OperatorRoots:
+    """Return the operator's roots with the ceiling of a profile."""
+    paths = config.profiles[name].roots.ceiling
+    own = ceiling_of(paths, f"profiles.{name}.roots.ceiling", place)
     if own is None:
         return roots
     return replace(roots, ceiling=own if roots.ceiling is None else roots.ceiling.within(own))
+
+
+def _has(profile: Profile, server: ServerName) -> bool:
+    return any(fnmatchcase(server, glob) for glob in profile.servers)
 
 
 def _spec(spec: ServerSpec, profile: Profile, rules: Sequence[AccessRule]) -> ServerSpec:
