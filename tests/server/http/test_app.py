@@ -12,6 +12,8 @@ from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from hub.app.connections import ConnectionBuilder
+from hub.app.hub import Hub
+from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
@@ -92,6 +94,8 @@ class Web:
         self.closed: list[ClientConnection] = []
         self.signals = Signals()
         self.app: HttpServer
+        self.hub: Hub
+        self.path = "/mcp"
         self.keeper: AccessCheck
         self._tasks = tasks
 
@@ -114,17 +118,18 @@ class Web:
     async def post(
         self, body: JsonObject | bytes, key: str | None = None, **headers: str
     ) -> Connection:
-        return await request(self.app, "POST", self._headers(key, headers), body)
+        sent = self._headers(key, headers)
+        return await request(self.app, "POST", sent, body, path=self.path)
 
     async def use(self, method: str, key: str | None = None, **headers: str) -> Connection:
-        return await request(self.app, method, self._headers(key, headers))
+        return await request(self.app, method, self._headers(key, headers), path=self.path)
 
     def start(
         self, method: str, key: str | None, body: JsonObject | None = None, **headers: str
     ) -> Connection:
         """Begin a request, whose response the test reads piece by piece."""
         connection = Connection(b"" if body is None else json.dumps(body).encode())
-        scope = scope_of(method, self._headers(key, headers))
+        scope = scope_of(method, self._headers(key, headers), self.path)
         self._tasks.start_soon(connection.serve, self.app, scope)
         return connection
 
@@ -183,11 +188,16 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
+        site.hub = running
         site.keeper = AccessCheck(
-            "127.0.0.1", credentials or Credentials(tokens or BearerTokens()), origins, names
+            "127.0.0.1",
+            credentials or Credentials(tokens or BearerTokens()),
+            origins,
+            names,
+            profile_rules(made),
         )
         site.app = HttpServer(
-            Watched(running.services),
+            Watched(running.services, profiles=running.own.profiles),
             site.keeper,
             path="/mcp",
             clock=site.clock,
