@@ -257,9 +257,7 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    credentials = Credentials(_tokens(config), _verifier(config.listen.auth))
-    listen = config.listen
-    gatekeeper = AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
+    gatekeeper = _gatekeeper(host, config)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -288,6 +286,12 @@ async def _serve_http(
         )
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
+
+
+def _gatekeeper(host: str, config: HubConfig) -> AccessCheck:
+    listen = config.listen
+    credentials = Credentials(_tokens(config), _verifier(listen.auth))
+    return AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
 
 
 def _tokens(config: HubConfig) -> BearerTokens:

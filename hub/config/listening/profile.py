@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, TypeAlias, cast
+from typing import Annotated, Final, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hub.config.fields import (
     AccessAt,
@@ -19,7 +20,8 @@ from hub.config.fields import (
 from hub.config.listening.auth import ClaimValues, SafeAddress
 from hub.guard.policy import DenyPatterns
 
-_ONLY_TIGHTENS = "A profile only takes away: write the strictest value, or take the key out."
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ONLY_TIGHTENS: Final = "A profile only takes away: write the strictest value, or take the key out."
 
 
 class ClientMatch(Part):
@@ -124,9 +126,16 @@ ProfileGuardKey: TypeAlias = Annotated[
     ProfileGuard,
     BeforeValidator(_strictest, json_schema_input_type=Literal["enforce"] | ProfileGuard),
 ]
-ProfileName: TypeAlias = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-]
+
+
+def _in_url(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        what = f"{name!r} cannot be the name of a profile"
+        raise FieldError(what, "Take up to 64 letters, digits, `.`, `_` and `-`: it is in a URL.")
+    return name
+
+
+ProfileName: TypeAlias = Annotated[str, AfterValidator(_in_url)]
 """A part of the profile's URL."""
 
 
