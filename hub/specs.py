@@ -51,6 +51,12 @@ def shown_url(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
+class RemoteLogin(Struct, frozen=True):
+    """That a person logs in at a server; `is_shared`: for all principals, not for itself alone."""
+
+    is_shared: bool = False
+
+
 class RemoteTarget(Struct, frozen=True):
     """A remote child, reached by a URL. URL and headers may hold secrets: show only `shown`."""
 
@@ -59,6 +65,7 @@ class RemoteTarget(Struct, frozen=True):
     transport: TransportChoice = "auto"
     secrets: Mapping[str, SecretText] = field(default_factory=dict[str, SecretText])
     """Further headers, which refer to secrets: they are read at each connection."""
+    login: RemoteLogin | None = None
 
     def __repr__(self) -> str:
         return f"RemoteTarget({self.shown!r})"

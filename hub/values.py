@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Literal, NewType, TypeAlias
+from typing import Final, Literal, NewType, TypeAlias
 
 from msgspec import Struct
 
@@ -29,9 +29,18 @@ SessionKey = NewType("SessionKey", str)
 """The key of one client's session. The hub makes it; a client cannot choose it."""
 
 
+THIS_USER: Final = frozenset({"stdio", "local", "command line"})
+"""The principals of clients that are this machine's user, or whom nobody tells from it."""
+
+
 def identity_of(principal: str, profile: str | None) -> str:
     """Return the key of what belongs to a principal, in its profile if it has one."""
     return principal if profile is None else f"{profile}\n{principal}"
+
+
+def is_this_user(identity: str) -> bool:
+    """Return whether what has this identity belongs to this machine's user."""
+    return identity.rpartition("\n")[2] in THIS_USER
 
 
 CallMethod: TypeAlias = Literal[

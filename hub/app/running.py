@@ -17,7 +17,7 @@ from hub.children.known.cache import CatalogCache
 from hub.children.pool import ChildPool, Opener, opener
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
 from hub.config.models import HubConfig
-from hub.config.own_files import catalog_directory
+from hub.config.own_files import catalog_directory, state_directory
 from hub.config.watch import watching
 from hub.system.cache_files import CacheFiles
 from hub.system.machine import Machine
@@ -78,9 +78,10 @@ async def _children(
     machine: Machine, shutdown: Shutdown, open_child: Opener | None
 ) -> AsyncGenerator[tuple[ChildPool, Callable[[], None]]]:
     """Own the children, and what starts their processes, which can be prepared."""
+    state = state_directory(machine)
     async with keeping(shutdown) as supervisor:
         children = ChildPool(
-            open_child=open_child or opener(machine.kernel, supervisor),
+            open_child=open_child or opener(machine.kernel, supervisor, state),
             info=INFO,
             flavour=machine.flavour,
             max_children=MAX_CHILDREN,

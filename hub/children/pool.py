@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 import anyio
@@ -36,7 +37,7 @@ from hub.paths.resolve import Flavour
 from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
-from hub.values import JsonObject, ServerName, SessionKey
+from hub.values import JsonObject, ServerName, SessionKey, is_this_user
 
 MAX_LISTENERS: Final = 1024
 """The number of notification streams that may be open at the same time."""
@@ -165,8 +166,8 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[ChildConnection]: ...
 
 
-def opener(kernel: Kernel, supervisor: ProcessSupervisor) -> Opener:
-    """Return the opener for real children.
+def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = None) -> Opener:
+    """Return the opener for real children; `state` is the hub's directory for what it keeps.
 
     All children of a server share one `ChildLog`, and so its limits.
     """
@@ -182,9 +183,16 @@ def opener(kernel: Kernel, supervisor: ProcessSupervisor) -> Opener:
         if not isinstance(spec.target, RemoteTarget):
             raise TypeError("a launched child needs a plan")
         from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
+        from hub.logins.login_files import LoginFiles  # noqa: PLC0415 - as above
 
+        logins = None if spec.target.login is None or state is None else LoginFiles(state)
         return open_remote(
-            spec.name, spec.target, its, secrets=secrets, for_commands=spec.for_commands
+            spec.name,
+            spec.target,
+            its,
+            secrets=secrets,
+            for_commands=spec.for_commands,
+            logins=logins,
         )
 
     return open_child
@@ -401,12 +409,29 @@ class ChildPool:
         child = slot.child = Child(
             self._answers(slot),
             self._identity(slot),
-            lambda: self._open(slot.spec, launched),
+            lambda: self._connected(slot, launched),
             slot.health,
             learned=partial(self._learned, slot, tasks),
         )
         tasks.start_soon(child.own)
         return child
+
+    def _connected(
+        self, slot: ChildSlot, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]:
+        """Return the connection to a child.
+
+        Raises: ChildError if the only login at its server is that of another principal.
+        """
+        target = slot.spec.target
+        login = target.login if isinstance(target, RemoteTarget) else None
+        if login is not None and not login.is_shared and not is_this_user(slot.key.principal):
+            name = slot.spec.name
+            raise ChildError(
+                "the login at this server is that of the hub's user alone "
+                f"(servers.{name}.auth.shared lets all clients use it)"
+            )
+        return self._open(slot.spec, plan)
 
     def _make_room(self, slot: ChildSlot) -> None:
         """End children if a limit is reached.

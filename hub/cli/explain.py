@@ -382,7 +382,7 @@ async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> J
     """
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
-        session = Session(services, tasks, principal="explain")
+        session = Session(services, tasks, principal="stdio")
         spec = next(spec for name, spec in services.servers.items() if name == server)
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
         ready = await child.ready()

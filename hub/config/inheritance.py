@@ -101,6 +101,8 @@ def fingerprint_of(
         plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
         depends_on += [server.url, sorted(plain.items()), server.transport]
         secrets = {key: text for key, text in server.headers.items() if text.plain is None}
+        if server.auth is not None:
+            depends_on += [["auth", server.auth.shared]]
     if secrets:
         depends_on += [
             [(key, text.identity) for key, text in sorted(secrets.items(), key=itemgetter(0))]

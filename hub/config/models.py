@@ -14,6 +14,7 @@ from pydantic import (
     Discriminator,
     Field,
     PrivateAttr,
+    StringConstraints,
     Tag,
     model_validator,
 )
@@ -35,6 +36,7 @@ from hub.config.fields import (
     Patterns,
     PlaceText,
     Pointer,
+    Port,
     ResultBytes,
     Seconds,
     SecondsOrZero,
@@ -45,6 +47,7 @@ from hub.config.fields import (
     off_spelled_false,
     path_alone,
 )
+from hub.config.listening.auth import SafeAddress, ScopeName
 from hub.config.listening.listen import Listen
 from hub.config.listening.profile import Profile, ProfileName
 from hub.config.source.places import Path, spelled
@@ -178,10 +181,43 @@ class StdioServer(_Server):
         )
 
 
+class RemoteAuth(Part):
+    """How somebody logs in at a server (`roots-hub login NAME`), and whose the login is."""
+
+    client_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    client_secret: HeaderText | None = Field(default=None, repr=False)
+    client_metadata: SafeAddress | None = None
+    issuer: SafeAddress | None = None
+    scopes: tuple[ScopeName, ...] = ()
+    redirect_port: Port | None = None
+    shared: Flag = False
+
+    @model_validator(mode="after")
+    def _is_bound(self) -> Self:
+        if self.client_secret is not None and self.client_id is None:
+            raise FieldError("client_secret needs client_id", "Write both, or neither.")
+        if self.client_id is not None and self.client_metadata is not None:
+            raise FieldError("has client_id and client_metadata", "Take one of the two out.")
+        if self.client_secret is not None and self.issuer is None:
+            what = "client_secret needs issuer: the secret goes to nobody else"
+            raise FieldError(what, "Write the authorization server that it is for.")
+        return self
+
+
+def _oauth_alone(value: object) -> object:
+    return {} if value == "oauth" else value
+
+
+RemoteAuthKey: TypeAlias = Annotated[
+    RemoteAuth, BeforeValidator(_oauth_alone, json_schema_input_type=Literal["oauth"] | RemoteAuth)
+]
+
+
 class RemoteServer(_Server):
     """A child behind a URL. `paths: remote`: its absolute paths are those of another machine."""
 
     url: WebAddress = Field(repr=False)
+    auth: RemoteAuthKey | None = None
     headers: dict[Name, HeaderText] = Field(default_factory=dict[str, SecretText])
     transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"

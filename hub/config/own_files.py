@@ -57,6 +57,11 @@ def own_directories(machine: Machine) -> tuple[str, ...]:
     return (*state, *runtime_paths(environment))
 
 
+def state_directory(machine: Machine) -> Path | None:
+    """Return the directory for what the hub keeps; None if there can be none."""
+    return next((Path(one) for one in own_directories(machine)), None)
+
+
 def catalog_directory(machine: Machine) -> Path | None:
     """Return the directory for the last known lists of servers; None without a home directory."""
     if machine.flavour is Flavour.WINDOWS:

@@ -19,7 +19,7 @@ from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server, known_to_keep_nothing
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.roots import RootSet, root_set
-from hub.specs import ConfineSetting, LeftOut, RemoteTarget, ServerSpec, Share, Target
+from hub.specs import ConfineSetting, LeftOut, RemoteLogin, RemoteTarget, ServerSpec, Share, Target
 from hub.values import ServerName
 
 
@@ -101,7 +101,8 @@ def _target(name: ServerName, server: Server) -> Target:
         return server.template(name)
     plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
     secrets = {key: text for key, text in server.headers.items() if text.plain is None}
-    return RemoteTarget(server.url, plain, server.transport, secrets)
+    login = None if server.auth is None else RemoteLogin(server.auth.shared)
+    return RemoteTarget(server.url, plain, server.transport, secrets, login)
 
 
 def _share(name: ServerName, server: Server, place: PathContext) -> Share:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
@@ -19,7 +20,10 @@ from hub.children.link import ChildConnection
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
+from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
+from hub.logins.access_tokens import AccessTokens
+from hub.logins.login_files import LoginFiles
 from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget
 
@@ -33,17 +37,19 @@ QUIET, PROBES_APART, PROBES = 60, 15, 4
 
 
 @asynccontextmanager
-async def open_remote(
+async def open_remote(  # noqa: PLR0913 - what a connection is made of
     server: str,
     target: RemoteTarget,
     log: ChildLog | None = None,
     *,
     secrets: SecretReader | None = None,
     for_commands: Mapping[str, str] | None = None,
+    logins: LoginFiles | None = None,
 ) -> AsyncGenerator[ChildConnection]:
     """Connect to a remote child, with the secrets in its headers as they are now.
 
-    `for_commands` is the environment of commands that print secrets.
+    `for_commands` is the environment of commands that print secrets. A server with a login has its
+    tokens from `logins`.
 
     Raises: ChildError if that fails. Over streamable HTTP only the first message shows a failure.
     """
@@ -51,8 +57,9 @@ async def open_remote(
         reader, at = secrets or SecretReader(), f"servers.{server}.headers"
         found = await reader.values(at, target.secrets, for_commands or {})
         target = replace(target, headers={**target.headers, **found})
+    tokens = await _tokens(server, target, logins)
     async with _client() as transport:
-        endpoint = Endpoint(target, transport)
+        endpoint = Endpoint(target, transport, tokens)
         if target.transport == "sse":
             async with anyio.create_task_group() as tasks:
                 link = SseLink(server, endpoint, tasks, log)
@@ -69,6 +76,22 @@ async def open_remote(
                     tasks.cancel_scope.cancel()
                     with anyio.move_on_after(CLOSE_GRACE, shield=True):
                         await link.leave()
+
+
+async def _tokens(
+    server: str, target: RemoteTarget, logins: LoginFiles | None
+) -> AccessTokens | None:
+    """Return the tokens for a server with a login, after getting the first one.
+
+    Raises: ChildError if nobody is logged in.
+    """
+    if target.login is None:
+        return None
+    if logins is None:
+        raise ChildError("its login cannot be read: there is no state directory")
+    tokens = AccessTokens(server, target.url, logins, time.time)
+    await tokens.current()
+    return tokens
 
 
 def _client() -> httpx2.AsyncHTTPTransport:

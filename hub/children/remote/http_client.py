@@ -17,6 +17,7 @@ import httpx2
 
 from hub.errors import ChildError
 from hub.jsonrpc.peer import GoneError
+from hub.logins.access_tokens import AccessTokens
 from hub.specs import RemoteTarget, shown_url
 
 CONNECT_TIMEOUT = 30.0
@@ -28,7 +29,8 @@ DRAIN = 1.0
 """Seconds that a response may take to end when the rest of it is not needed."""
 _SMALL = 64 * 1024
 
-_UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
+_UNAUTHORIZED, _FORBIDDEN, _MOVED_FOR_GOOD = 401, 403, 308
+_SCOPE = re.compile(r'\bscope="([!#-\[\]-~ ]{1,512})"')
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 _REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
 
@@ -54,9 +56,17 @@ class ExchangeError(Exception):
 
 
 class Endpoint:
-    """The URL of a remote child, and the headers and cookies of each request to it."""
+    """The URL of a remote child, and the headers and cookies of each request to it.
 
-    def __init__(self, target: RemoteTarget, transport: httpx2.AsyncBaseTransport) -> None:
+    With `tokens` each request has one of them; where one is refused, a newer one is tried once.
+    """
+
+    def __init__(
+        self,
+        target: RemoteTarget,
+        transport: httpx2.AsyncBaseTransport,
+        tokens: AccessTokens | None = None,
+    ) -> None:
         """Check the operator's URL and headers.
 
         Raises: ChildError if they cannot be sent.
@@ -72,6 +82,7 @@ class Endpoint:
             raise ChildError("its url is not valid")
         self._own = _own_headers(self.url, target.headers)
         self._has_secrets = bool(target.secrets)
+        self._tokens = tokens
 
     def check_login(self, exchange: Exchange) -> None:
         """Check that a refusal is not of secrets that may have been replaced since they were read.
@@ -105,8 +116,28 @@ class Endpoint:
         The response must begin within `patience` seconds; None means no limit. A redirect is
         followed if it stays at the origin and keeps the method.
 
-        Raises: ExchangeError.
+        Raises: ExchangeError; GoneError if somebody has to log in at the server.
         """
+        if self._tokens is None:
+            return await self._followed(method, headers, body, patience)
+        try:
+            token = await self._tokens.current()
+            exchange = await self._followed(method, _with(headers, token), body, patience)
+            if exchange.status != _UNAUTHORIZED:
+                if exchange.missing_scope is not None:
+                    await self._tokens.lack(exchange.missing_scope)
+                return exchange
+            await exchange.finish()
+            newer = await self._tokens.after(token)
+        except ChildError as exc:
+            raise GoneError(str(exc)) from None
+        if newer is None:
+            raise GoneError(f"{exchange.refusal}, although its login was renewed")
+        return await self._followed(method, _with(headers, newer), body, patience)
+
+    async def _followed(
+        self, method: str, headers: Headers, body: bytes, patience: float | None
+    ) -> Exchange:
         url = self.url
         for _ in range(MAX_REDIRECTS):
             exchange = await self._send(method, url, headers, body, patience)
@@ -180,6 +211,15 @@ class Exchange:
         return self._response.headers.get(name)
 
     @property
+    def missing_scope(self) -> str | None:
+        """The scope that the login would need (RFC 6750, section 3.1); None if that is not it."""
+        challenge = self._response.headers.get("www-authenticate") or ""
+        if self.status != _FORBIDDEN or 'error="insufficient_scope"' not in challenge:
+            return None
+        found = _SCOPE.search(challenge)
+        return "" if found is None else found[1]
+
+    @property
     def refusal(self) -> str:
         """The reason why the response is a refusal, from its status: a sentence about the child."""
         elsewhere = self.redirect
@@ -187,6 +227,8 @@ class Exchange:
             return f"it redirects to {shown_url(str(elsewhere))}, which is not followed"
         # A server may refuse every other method.
         asked = _ASKED.get(self.status) if self._method == "POST" else None
+        if self.missing_scope is not None:
+            asked = f"its login lacks the scope {self.missing_scope!r}: log in again"
         return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
@@ -249,6 +291,10 @@ class _Pieces(httpx2.AsyncByteStream):
             return
         for start in range(0, len(self._body), PIECE):
             yield self._body[start : start + PIECE]
+
+
+def _with(headers: Headers, token: str) -> Headers:
+    return {**headers, b"authorization": f"Bearer {token}".encode("ascii", "replace")}
 
 
 def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, bytes]:

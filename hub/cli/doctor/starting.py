@@ -72,7 +72,7 @@ async def started(
     """
     found: dict[str, Finding] = {}
     async with running_hub(config, Setting()) as hub, anyio.create_task_group() as tasks:
-        session = Session(hub.services, tasks, principal="doctor")
+        session = Session(hub.services, tasks, principal="stdio")
         with anyio.move_on_after(_PATIENCE):
             async with anyio.create_task_group() as starting:
                 for spec in hub.services.servers.values():

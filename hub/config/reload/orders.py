@@ -200,6 +200,15 @@ _OVERRIDE: Final = {
 }
 _CONFINE: Final = dict.fromkeys(("mode", "read", "write", "allow", "abi"), _kept(_CONFINED))
 """They only mean something together: see `parts`."""
+_REMOTE_AUTH: Final = (
+    "client_id",
+    "client_secret",
+    "client_metadata",
+    "issuer",
+    "scopes",
+    "redirect_port",
+    "shared",
+)
 _SERVER: Final = {
     **{f"guard.{key}": order for key, order in _GUARD.items()},
     "share": Order(_share, "more clients may share a process"),
@@ -225,6 +234,7 @@ _SERVER: Final = {
     "headers": _kept(_REACH),
     "transport": _kept(_REACH),
     "paths": _ranked("remote", "local", why=_LOOSER),
+    **dict.fromkeys(("auth", *(f"auth.{key}" for key in _REMOTE_AUTH)), _kept(_REACH)),
 }
 
 ORDERS: Final[dict[str, Order]] = {

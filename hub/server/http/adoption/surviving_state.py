@@ -12,7 +12,7 @@ import structlog
 from msgspec import Struct
 
 from hub.calls.rounds.sealed_state import StateSealer
-from hub.config.own_files import own_directories
+from hub.config.own_files import state_directory
 from hub.server.http.adoption.session_ids import LASTS, SessionIds
 from hub.system.machine import Machine
 from hub.system.private_file import secret_in
@@ -46,7 +46,7 @@ def surviving_state(
     `serves` says which config at which address. What cannot be kept there ends with this process,
     and the log says so.
     """
-    directory = next((Path(one) for one in own_directories(machine)), None)
+    directory = state_directory(machine)
     sealed_with = SealingSecrets(tuple(key.encode() for key in keys))
     if not keys:
         sealed_with = _own_secret(directory, serves)

@@ -1,0 +1,121 @@
+"""The access tokens for the requests to one server; one process renews them for all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import anyio
+import structlog
+from anyio import to_thread
+from msgspec.structs import replace
+
+from hub.errors import ChildError
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
+from hub.logins.renewal import LoginEndedError, RenewalFailedError, renewed
+
+Renew: TypeAlias = Callable[[Login, float], Awaitable[Login]]
+
+PAUSE: Final = 5.0
+"""Seconds between two attempts to renew a token that still counts."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class AccessTokens:
+    """The tokens for the server `server` at `url`. `clock` gives seconds since 1970.
+
+    They are renewed before they end, or when the server refuses one; requests meanwhile wait.
+
+    Raises in all methods: ChildError with the command to run if somebody has to log in.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        url: str,
+        files: LoginFiles,
+        clock: Callable[[], float],
+        renew: Renew = renewed,
+    ) -> None:
+        self._server = server
+        self._url = url
+        self._files = files
+        self._clock = clock
+        self._renew = renew
+        self._login: Login | None = None
+        self._turn = anyio.Lock()
+        self._again_at = 0.0
+
+    async def current(self) -> str:
+        """Return the token for a request."""
+        login = self._login
+        if login is None or self._is_due(login):
+            login = await self._fresh(None)
+        return login.access_token
+
+    async def after(self, refused: str) -> str | None:
+        """Return a token in place of one that the server refused; None if there is no newer one."""
+        login = await self._fresh(refused)
+        return None if login.access_token == refused else login.access_token
+
+    async def lack(self, scope: str) -> None:
+        """Keep which scope the server wants: the next login asks for it."""
+        async with self._turn, self._files.alone(self._url):
+            login = await to_thread.run_sync(self._read)
+            if login is not None and scope and login.wanted != scope:
+                await to_thread.run_sync(self._write, replace(login, wanted=scope))
+
+    async def _fresh(self, refused: str | None) -> Login:
+        async with self._turn:
+            login = self._login
+            if login is None or not self._will_do(login, refused):
+                async with self._files.alone(self._url):
+                    login = self._login = await self._from_file_or_renewed(refused)
+            return login
+
+    def _will_do(self, login: Login, refused: str | None) -> bool:
+        return login.access_token != refused and not self._is_due(login)
+
+    def _is_due(self, login: Login) -> bool:
+        now = self._clock()
+        return login.is_due(now) and (now >= self._again_at or login.has_ended(now))
+
+    async def _from_file_or_renewed(self, refused: str | None) -> Login:
+        """Return the login in the file, renewed if need be: another process may have done that."""
+        login = await to_thread.run_sync(self._read)
+        if login is None:
+            raise ChildError(f"nobody is logged in: {self._remedy}")
+        if self._will_do(login, refused):
+            return login
+        now = self._clock()
+        try:
+            made = await self._renew(login, now)
+        except LoginEndedError as exc:
+            raise ChildError(f"its login has ended ({exc}): {self._remedy}") from None
+        except RenewalFailedError as exc:
+            if login.has_ended(now) or login.access_token == refused:
+                raise ChildError(f"its login cannot be renewed now: {exc}") from None
+            self._again_at = now + PAUSE
+            log.warning("a login cannot be renewed now", server=self._server, reason=str(exc))
+            return login
+        await to_thread.run_sync(self._write, made)
+        log.debug("login renewed", server=self._server)
+        return made
+
+    def _write(self, login: Login) -> None:
+        try:
+            self._files.write(self._url, login)
+        except OSError as exc:
+            log.warning("a renewed login cannot be kept", server=self._server, error=exc.strerror)
+
+    def _read(self) -> Login | None:
+        try:
+            return self._files.read(self._url)
+        except OSError as exc:
+            raise ChildError(f"its login cannot be read ({exc.strerror}): {self._remedy}") from exc
+
+    @property
+    def _remedy(self) -> str:
+        return f"run `roots-hub login {self._server}`"

@@ -1,0 +1,46 @@
+"""What came of a login to a remote server."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
+"""How a client shows the authorization server who it is (RFC 7591, section 2)."""
+EARLY: Final = 30.0
+"""Seconds before its end that a token is renewed, or a fifth of its time where that is less."""
+
+
+class Login(Struct, frozen=True):
+    """The tokens for one server, and what is needed to renew them.
+
+    `issuer` is the authorization server; `resource` is what the tokens are asked for (RFC 8707).
+    `scope` is what was granted, `wanted` what the server has asked for since. `issued` and `expires` are in seconds since 1970; `expires` None: it is not known.
+    """
+
+    issuer: str
+    token_endpoint: str
+    client_id: str
+    access_token: str
+    issued: float
+    expires: float | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    wanted: str | None = None
+    resource: str | None = None
+    client_secret: str | None = None
+    auth_method: AuthMethod = "none"
+
+    def __repr__(self) -> str:
+        return f"Login(issuer={self.issuer!r})"  # the other fields are secrets
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the access token has ended, or is about to."""
+        if self.expires is None:
+            return False
+        return now >= self.expires - min(EARLY, (self.expires - self.issued) / 5)
+
+    def has_ended(self, now: float) -> bool:
+        """Return whether the access token has ended."""
+        return self.expires is not None and now >= self.expires

@@ -1,0 +1,107 @@
+"""Keeps logins in files: sealed, of mode 0600, in a directory that no call and no child reaches."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from hub.logins.login import Login
+from hub.system.private_file import (
+    append_private,
+    private_directory,
+    read_private,
+    replace_private,
+    secret_in,
+)
+from hub.system.sealing import Sealer, SealingSecrets
+
+if sys.platform != "win32":
+    import fcntl
+    import os
+
+_KEY: Final = "login-key"
+_LOGINS: Final = "logins"
+_MOST: Final = 256 * 1024
+_AGAIN: Final = 0.02
+"""Seconds between two attempts to lock a login."""
+
+
+class LoginFiles:
+    """The logins of this machine's user, by the URL of the server; `directory` is the hub's own.
+
+    Raises in all methods: OSError if a file cannot be read or written, or others may access it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, url: str) -> Login | None:
+        """Return the login to a server; None if there is none that can be opened."""
+        try:
+            text = read_private(self._path(url), _MOST).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return None
+        plain = self._sealer().open(text, url)
+        if plain is None:
+            return None
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(plain, type=Login)
+        return None
+
+    def write(self, url: str, login: Login) -> None:
+        """Keep a login, in place of an older one to that server."""
+        path = self._path(url)
+        private_directory(path.parent)
+        replace_private(path, self._sealer().seal(msgspec.json.encode(login), url).encode())
+
+    def remove(self, url: str) -> bool:
+        """Forget the login to a server; return whether there was one."""
+        try:
+            self._path(url).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    @asynccontextmanager
+    async def alone(self, url: str) -> AsyncGenerator[None]:
+        """Hold a lock on a login against all processes, so that one of them renews it."""
+        path = self._path(url).with_suffix(".lock")
+        if sys.platform == "win32":
+            yield
+            return
+        descriptor = await to_thread.run_sync(_lock_file, path)
+        try:
+            while not _is_locked(descriptor):  # noqa: ASYNC110 - another process has it
+                await anyio.sleep(_AGAIN)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _path(self, url: str) -> Path:
+        name = hashlib.sha256(url.encode()).hexdigest()[:32]
+        return self._directory / _LOGINS / name
+
+    def _sealer(self) -> Sealer:
+        return Sealer(SealingSecrets((secret_in(self._directory / _KEY),)), "login")
+
+
+if sys.platform != "win32":
+
+    def _lock_file(path: Path) -> int:
+        private_directory(path.parent)
+        return append_private(path)
+
+    def _is_locked(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
