@@ -68,6 +68,7 @@ _COMMANDS: Final = {
     "tools": ("tools", "call"),
     "roots": ("roots",),
     "token": ("token",),
+    "logins.command": ("login", "logout"),
     "hubs.commands": ("status", "reload", "stop"),
 }
 """The subcommands of each module of this package."""

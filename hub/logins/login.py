@@ -16,7 +16,8 @@ class Login(Struct, frozen=True):
     """The tokens for one server, and what is needed to renew them.
 
     `issuer` is the authorization server; `resource` is what the tokens are asked for (RFC 8707).
-    `scope` is what was granted, `wanted` what the server has asked for since. `issued` and `expires` are in seconds since 1970; `expires` None: it is not known.
+    `scope` is what was granted, `wanted` what the server has asked for since. `issued` and
+    `expires` are in seconds since 1970; `expires` None: it is not known.
     """
 
     issuer: str

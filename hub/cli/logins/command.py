@@ -1,0 +1,120 @@
+"""`roots-hub login [SERVER]` and `roots-hub logout SERVER`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from hub.app.machine import this_machine
+from hub.cli.logins.kept import login_files, unkept
+from hub.cli.options import Subparsers, add_config_option, required_config
+from hub.config.models import HubConfig, RemoteServer
+from hub.errors import ConfigError
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommands `login` and `logout`."""
+    login = subparsers.add_parser(
+        "login",
+        help="log in at a remote server, or show who is logged in",
+        description="Log in at a server that has `auth` in the config, in a browser. A running hub "
+        "uses the login at the server's next start. Without SERVER: show all logins.",
+    )
+    login.add_argument("server", metavar="SERVER", nargs="?", help="its name in the config")
+    add_config_option(login)
+    login.add_argument("--no-browser", action="store_true", help="only print the address to open")
+    login.add_argument(
+        "--paste", action="store_true", help="for a browser elsewhere: paste the last address here"
+    )
+    login.add_argument("--json", action="store_true", help="print JSON (without SERVER)")
+    login.set_defaults(perform=_login)
+    logout = subparsers.add_parser("logout", help="forget the login at a remote server")
+    logout.add_argument("server", metavar="SERVER", help="its name in the config")
+    add_config_option(logout)
+    logout.set_defaults(perform=_logout)
+
+
+def _login(options: Namespace) -> int:
+    config, _ = required_config(options)
+    machine = this_machine(os.environ)
+    files = login_files(machine)
+    if options.server is None:
+        return _list(config, files, as_json=options.json)
+    server = _with_login(config, options.server)
+    from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
+
+    return perform(options, server, files, config, machine)
+
+
+def _list(config: HubConfig, files: LoginFiles, *, as_json: bool) -> int:
+    found = {name: _read(files, server.url) for name, server in _servers(config).items()}
+    rows = {name: _shown(name, login) for name, login in found.items()}
+    if as_json:
+        print(json.dumps([{"server": name, **row} for name, row in rows.items()], indent=2))
+        return 0
+    if not rows:
+        print("No server of this config has `auth`.")
+    for name, row in rows.items():
+        print(f"{name}  {row['state']}")
+    return 0
+
+
+def _shown(name: str, login: Login | None) -> dict[str, str | None]:
+    if login is None:
+        state = f"nobody is logged in: roots-hub login {name}"
+        return {"state": state, "issuer": None, "scope": None, "expires": None}
+    ends = None if login.expires is None else _moment(login.expires)
+    if login.wanted is not None:
+        state = f"the server wants further rights: roots-hub login {name}"
+    elif login.refresh_token is not None:
+        state = f"logged in by {login.issuer}"
+    elif login.has_ended(time.time()):
+        state = f"the login has ended: roots-hub login {name}"
+    else:
+        state = f"logged in by {login.issuer} until {ends or 'it is refused'}"
+    return {"state": state, "issuer": login.issuer, "scope": login.scope, "expires": ends}
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _logout(options: Namespace) -> int:
+    config, _ = required_config(options)
+    server = _with_login(config, options.server)
+    if login_files(this_machine(os.environ)).remove(server.url):
+        print(f"The login at {options.server} is forgotten here.", file=sys.stderr)
+    else:
+        print(f"Nobody was logged in at {options.server}.", file=sys.stderr)
+    return 0
+
+
+def _servers(config: HubConfig) -> dict[str, RemoteServer]:
+    return {
+        name: server
+        for name, server in config.servers.items()
+        if isinstance(server, RemoteServer) and server.auth is not None
+    }
+
+
+def _with_login(config: HubConfig, name: str) -> RemoteServer:
+    servers = _servers(config)
+    if name in servers:
+        return servers[name]
+    if name in config.servers:
+        raise ConfigError(f"servers.{name}: has no `auth`", "Add `auth: oauth` beside its `url`.")
+    known = ", ".join(servers) or "none"
+    raise ConfigError(f"servers.{name}: there is no such server", f"With `auth`: {known}.")
+
+
+def _read(files: LoginFiles, url: str) -> Login | None:
+    try:
+        return files.read(url)
+    except OSError as exc:
+        raise unkept(exc) from exc

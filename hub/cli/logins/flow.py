@@ -1,0 +1,209 @@
+"""The login at one server: the SDK's OAuth client, and what it does not refuse by itself.
+
+MCP 2025-11-25 and 2026-07-28, "Authorization"; OAuth 2.1; RFC 7636 (PKCE), 8414, 8707, 9207, 9728.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import httpx2
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.utils import issuers_match, union_scopes
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from msgspec import Struct
+
+from hub import __version__
+from hub.errors import ChildError, HubError
+from hub.logins.login import AuthMethod, Login
+from hub.protocol.constants import HANDSHAKE_VERSIONS
+from hub.protocol.host_names import is_private
+
+TIMEOUT: Final = 30.0
+"""Seconds that a server may take for one answer."""
+_METHODS: Final[dict[str | None, AuthMethod]] = {
+    "client_secret_basic": "client_secret_basic",
+    "client_secret_post": "client_secret_post",
+}
+
+OpenPage = Callable[[str], Awaitable[None]]
+ComeBack = Callable[[], Awaitable[AuthorizationCodeResult]]
+
+
+class LoginFailedError(HubError):
+    """The login did not come to its end; the text says why."""
+
+
+class LoginWish(Struct, frozen=True):
+    """What the config says of a login. `scopes` are asked for beside what the server names."""
+
+    url: str
+    redirect: str
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata: str | None = None
+    issuer: str | None = None
+    scopes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "LoginWish()"  # it has secrets
+
+
+class _Kept:
+    """What the SDK's client stores: here it lasts as long as the login."""
+
+    def __init__(self, client: OAuthClientInformationFull | None) -> None:
+        self._client = client
+        self.tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._client = client_info
+
+
+class ServerLogin(OAuthClientProvider):
+    """The flow of one login. The wish's issuer gets its credentials, and no other does."""
+
+    def __init__(self, wish: LoginWish, open_page: OpenPage, come_back: ComeBack) -> None:
+        self._wish = wish
+        self._open_page = open_page
+        about = OAuthClientMetadata.model_validate(
+            {
+                "client_name": "roots-hub",
+                "software_id": "roots-hub",
+                "software_version": __version__,
+                "redirect_uris": [wish.redirect],
+                "token_endpoint_auth_method": "none",
+            }
+        )
+        self._kept = _Kept(_registered(wish))
+        super().__init__(wish.url, about, self._kept, self._opened, come_back, wish.client_metadata)
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        wanted = self._wish.issuer
+        if wanted is None:
+            return advertised[0]
+        for one in advertised:
+            if issuers_match(one, wanted):
+                return one
+        raise OAuthFlowError(
+            f"it names another authorization server than auth.issuer: {advertised[0]}"
+        )
+
+    def _expected_issuer(self) -> str:
+        found = super()._expected_issuer()
+        wanted = self._wish.issuer
+        if wanted is not None and not issuers_match(found, wanted):
+            raise OAuthFlowError(f"it has another authorization server than auth.issuer: {found}")
+        return found
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        asked = self.context.client_metadata
+        asked.scope = union_scopes(asked.scope, " ".join(self._wish.scopes))
+        self._check_endpoints()
+        return await super()._perform_authorization()
+
+    def _check_endpoints(self) -> None:
+        """Refuse an authorization server without PKCE, or that is reached unprotected."""
+        found = self.context.oauth_metadata
+        if found is None:
+            raise OAuthFlowError("its authorization server has no metadata (RFC 8414)")
+        if "S256" not in (found.code_challenge_methods_supported or ()):
+            raise OAuthFlowError("its authorization server does not offer PKCE with S256")
+        for url in (found.authorization_endpoint, found.token_endpoint):
+            if not is_private(str(url)):
+                raise OAuthFlowError(f"{url} does not begin with https://")
+
+    async def _opened(self, url: str) -> None:
+        await self._open_page(url)
+
+    def result(self, now: float) -> Login | None:
+        """Return what came of the flow; None if the server did not ask for a login."""
+        tokens, context = self._kept.tokens, self.context
+        if tokens is None or context.client_info is None or context.oauth_metadata is None:
+            return None
+        client = context.client_info
+        secret = client.client_secret
+        return Login(
+            issuer=str(context.oauth_metadata.issuer),
+            token_endpoint=str(context.oauth_metadata.token_endpoint),
+            client_id=client.client_id,
+            access_token=tokens.access_token,
+            issued=now,
+            expires=None if tokens.expires_in is None else now + tokens.expires_in,
+            refresh_token=tokens.refresh_token,
+            scope=tokens.scope,
+            resource=context.get_resource_url(),
+            client_secret=secret,
+            auth_method=_METHODS.get(client.token_endpoint_auth_method, "none"),
+        )
+
+
+def _registered(wish: LoginWish) -> OAuthClientInformationFull | None:
+    """Return the client that the operator has registered; None to register one."""
+    if wish.client_id is None:
+        return None
+    method = "none" if wish.client_secret is None else "client_secret_basic"
+    return OAuthClientInformationFull.model_validate(
+        {
+            "client_id": wish.client_id,
+            "client_secret": wish.client_secret,
+            "token_endpoint_auth_method": method,
+            "redirect_uris": [wish.redirect],
+            "issuer": wish.issuer,
+        }
+    )
+
+
+async def log_in(
+    wish: LoginWish, open_page: OpenPage, come_back: ComeBack, clock: Callable[[], float]
+) -> Login:
+    """Log in at a server, through the page that `open_page` opens, and return what came of it.
+
+    Raises: LoginFailedError.
+    """
+    flow = ServerLogin(wish, open_page, come_back)
+    try:
+        async with (
+            httpx2.AsyncClient(auth=flow, timeout=TIMEOUT) as http,
+            http.stream("POST", wish.url, json=_INITIALIZE, headers=_HEADERS) as response,
+        ):
+            status = response.status_code
+    except (OAuthFlowError, httpx2.HTTPError, ChildError, ValueError) as exc:
+        raise LoginFailedError(_said(exc)) from exc
+    login = flow.result(clock())
+    if login is None:
+        raise LoginFailedError(f"it asks for no login (HTTP status {status})")
+    return login
+
+
+_VERSION: Final = HANDSHAKE_VERSIONS[-1]
+_HEADERS: Final = {
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": _VERSION,
+}
+_INITIALIZE: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": _VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "roots-hub", "version": __version__},
+    },
+}
+"""A request that every server answers; the login comes before its answer."""
+
+
+def _said(exc: Exception) -> str:
+    text = str(exc).partition("\n")[0] or type(exc).__name__
+    return text[:300]

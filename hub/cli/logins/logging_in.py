@@ -1,0 +1,105 @@
+"""One login at a server, from the terminal. Loads the SDK's client."""
+
+from __future__ import annotations
+
+import sys
+import time
+import webbrowser
+from argparse import Namespace
+from functools import partial
+
+from anyio import to_thread
+from mcp.client.auth import AuthorizationCodeResult
+
+from hub.app.machine import place_of
+from hub.cli.logins.flow import LoginFailedError, LoginWish, log_in
+from hub.cli.logins.kept import unkept
+from hub.cli.logins.redirect import Redirect, asked_for, listening
+from hub.cli.options import run_loop
+from hub.config.inheritance import offered_to_commands
+from hub.config.models import HubConfig, RemoteServer
+from hub.errors import StartError
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
+from hub.secrets.reader import SecretReader
+from hub.system.machine import Machine
+
+
+def perform(
+    options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
+) -> int:
+    """Log in, keep what came of it, and return the exit code.
+
+    Raises: StartError if that fails.
+    """
+    try:
+        login = run_loop(partial(_logged_in, options, server, files, config, machine))
+        files.write(server.url, login)
+    except LoginFailedError as exc:
+        fix = f"Try again: roots-hub login {options.server}"
+        raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
+    except OSError as exc:
+        raise unkept(exc) from exc
+    print(f"Logged in at {options.server}, by {login.issuer}.", file=sys.stderr)
+    return 0
+
+
+async def _logged_in(
+    options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
+) -> Login:
+    secret = await _secret(options.server, server, config, machine)
+    port = None if server.auth is None else server.auth.redirect_port
+    kept = files.read(server.url)
+    outcome: Login | LoginFailedError
+    async with listening(port) as redirect:
+        wish = _wish(server, redirect.url, secret, kept)
+        come_back = partial(_pasted, redirect) if options.paste else redirect.come_back
+        has_browser = not (options.no_browser or options.paste)
+        try:
+            outcome = await log_in(wish, partial(_open, has_browser), come_back, time.time)
+        except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
+            outcome = exc
+    if isinstance(outcome, LoginFailedError):
+        raise outcome
+    return outcome
+
+
+def _wish(server: RemoteServer, redirect: str, secret: str | None, kept: Login | None) -> LoginWish:
+    """Return what a login asks for: where the server wants more, all that was granted as well."""
+    auth = server.auth
+    if auth is None:
+        raise TypeError("the server has no auth")
+    granted = f"{kept.scope or ''} {kept.wanted}" if kept is not None and kept.wanted else ""
+    return LoginWish(
+        server.url,
+        redirect,
+        auth.client_id,
+        secret,
+        auth.client_metadata,
+        auth.issuer,
+        tuple(dict.fromkeys((*auth.scopes, *granted.split()))),
+    )
+
+
+async def _secret(
+    name: str, server: RemoteServer, config: HubConfig, machine: Machine
+) -> str | None:
+    """Return the client's secret, as it is now."""
+    text = None if server.auth is None else server.auth.client_secret
+    if text is None:
+        return None
+    place = place_of(machine, config)
+    found = await SecretReader().values(
+        f"servers.{name}.auth", {"client_secret": text}, offered_to_commands(server, config, place)
+    )
+    return found["client_secret"]
+
+
+async def _open(has_browser: bool, url: str) -> None:
+    print(f"Open this address to log in:\n  {url}", file=sys.stderr, flush=True)
+    if has_browser:
+        await to_thread.run_sync(webbrowser.open, url)
+
+
+async def _pasted(redirect: Redirect) -> AuthorizationCodeResult:
+    return await redirect.pasted(await asked_for())
