@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.conformance.driver import STEPS
+from tests.conformance.driver import LOGINS, STEPS
 from tests.conformance.suites import Attempt, Outcome, program_of, run
 from tests.conftest import PROJECT
 from tests.live.programs import environment
@@ -21,7 +21,12 @@ from tests.live.programs import environment
 COMMAND = shlex.join([sys.executable, "-m", "tests.conformance.driver"])
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "auth/": "a remote server gets the headers that the operator wrote (`headers:`): no OAuth flow",
+    "auth/2025-03-26-": "servers without protected resource metadata, or PKCE, are refused",
+    "auth/client-credentials-": "an extension: the hub logs in for a person",
+    "auth/cross-app-access-": "an extension",
+    "auth/enterprise-managed-": "an extension",
+    "auth/dpop": "an extension",
+    "auth/wif-": "an extension",
     "sep-2640-client-": "an extension (skills) that the hub does not have, and passes on unread",
 }
 """Why scenarios whose name begins like this are not run."""
@@ -52,14 +57,18 @@ def judge(directory: Path) -> Iterator[Attempt]:
         names = _scenarios(revision)
         yield partial(_known, revision, names)
         for name in names:
-            if name in STEPS:
+            if _is_run(name):
                 yield partial(_attempt, revision, name, directory)
 
 
 def _known(revision: Revision, names: list[str]) -> tuple[str, list[str]]:
-    left = [name for name in names if name not in STEPS]
+    left = [name for name in names if not _is_run(name)]
     unknown = [name for name in left if not name.startswith(tuple(NOT_APPLICABLE))]
     return f"{revision}: {len(left)} of {len(names)} scenarios do not apply", unknown
+
+
+def _is_run(name: str) -> bool:
+    return name in STEPS or (name.startswith(LOGINS) and not name.startswith(tuple(NOT_APPLICABLE)))
 
 
 def _attempt(revision: Revision, name: str, top: Path) -> tuple[str, list[str]]:

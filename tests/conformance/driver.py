@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
+import httpx2
 from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
@@ -21,6 +25,12 @@ from hub.protocol.constants import MODERN_VERSIONS
 from tests.live.programs import ROOTS_HUB, config_file, connected
 
 HUBS_OWN = {"get-roots"}
+LOGINS = "auth/"
+"""What scenarios begin with where somebody logs in at the server."""
+MOST_LOGINS = 3
+"""A person gives up when the server wants further rights again and again."""
+METADATA = "https://conformance-test.local/client-metadata.json"
+"""The client ID metadata document that the suite expects."""
 
 
 async def main() -> None:
@@ -29,12 +39,66 @@ async def main() -> None:
         revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION")
         era = "modern" if revision in MODERN_VERSIONS else "auto"
         # What is looked at is the wire: a scenario's resources lie in no folder of this machine.
-        server = {"url": url, "era": era, "guard": "off"}
+        server: dict[str, Any] = {"url": url, "era": era, "guard": "off"}
+        if scenario.startswith(LOGINS):
+            await called_with_logins(server, Path(directory))
+            return
         config = config_file(Path(directory), {"scenario": server})
         command = [ROOTS_HUB, "run", "--config", config, "--stdio"]
         # A client that can be asked for everything, so that the hub can be asked for it too.
         async with connected(command, [Path(directory)], elicitation_callback=filled_in) as client:
             await STEPS[scenario](client)
+
+
+async def called_with_logins(server: dict[str, Any], directory: Path) -> None:
+    """Log in, list and call all tools; log in again where the server wants further rights."""
+    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    auth = {name: given[name] for name in ("client_id", "client_secret") if name in given}
+    if auth:  # an operator who has registered a client knows where
+        auth["issuer"] = issuer_of(server["url"])
+    server["auth"] = auth or {"client_metadata": METADATA}
+    config = config_file(directory, {"scenario": server})
+    command = [ROOTS_HUB, "run", "--config", config, "--stdio"]
+    for _ in range(MOST_LOGINS):
+        await anyio.to_thread.run_sync(log_in, config)
+        async with connected(command, [directory]) as client:
+            await called(client)
+            told = (await client.call_tool("get-roots")).structured_content or {}
+        (server,) = told["servers"]
+        wants = "wants further rights" in logins(config)
+        if not wants and "roots-hub login" not in server.get("reason", ""):
+            return
+
+
+def log_in(config: str) -> None:
+    """Log in as a person would, whose browser follows all redirects.
+
+    Raises: SystemExit if the hub refuses, as some scenarios want it to.
+    """
+    command = [ROOTS_HUB, "login", "scenario", "--config", config, "--no-browser"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:  # noqa: S603 - ours
+        for line in running.stderr or ():
+            sys.stderr.write(line)
+            if line.startswith("  http"):
+                httpx2.get(line.strip(), follow_redirects=True, timeout=10)
+    if running.returncode:
+        raise SystemExit(running.returncode)
+
+
+def issuer_of(url: str) -> str:
+    """Return the authorization server of a server, as its metadata names it."""
+    place = urlsplit(url)
+    at = f"{place.scheme}://{place.netloc}/.well-known/oauth-protected-resource"
+    found = httpx2.get(at)
+    if found.is_error:
+        found = httpx2.get(f"{at}{place.path}")
+    return found.json()["authorization_servers"][0]
+
+
+def logins(config: str) -> str:
+    """Return who is logged in."""
+    command = [ROOTS_HUB, "login", "--config", config]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - ours
 
 
 async def filled_in(_context: object, params: ElicitRequestParams) -> ElicitResult:

@@ -15,9 +15,15 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from msgspec import Struct
 
 from hub import __version__
-from hub.errors import ChildError, HubError
+from hub.errors import HubError
 from hub.logins.login import AuthMethod, Login
-from hub.protocol.constants import HANDSHAKE_VERSIONS
+from hub.protocol.constants import (
+    CLIENT_CAPABILITIES_META,
+    CLIENT_INFO_META,
+    HANDSHAKE_VERSIONS,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION_META,
+)
 from hub.protocol.host_names import is_private
 
 TIMEOUT: Final = 30.0
@@ -126,6 +132,11 @@ class ServerLogin(OAuthClientProvider):
     async def _opened(self, url: str) -> None:
         await self._open_page(url)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the login came to its end."""
+        return self._kept.tokens is not None
+
     def result(self, now: float) -> Login | None:
         """Return what came of the flow; None if the server did not ask for a login."""
         tokens, context = self._kept.tokens, self.context
@@ -171,37 +182,77 @@ async def log_in(
 
     Raises: LoginFailedError.
     """
-    flow = ServerLogin(wish, open_page, come_back)
+    flow, door = ServerLogin(wish, open_page, come_back), _Door()
     try:
-        async with (
-            httpx2.AsyncClient(auth=flow, timeout=TIMEOUT) as http,
-            http.stream("POST", wish.url, json=_INITIALIZE, headers=_HEADERS) as response,
-        ):
-            status = response.status_code
-    except (OAuthFlowError, httpx2.HTTPError, ChildError, ValueError) as exc:
+        async with httpx2.AsyncClient(auth=flow, timeout=TIMEOUT, transport=door) as http:
+            await _knock(http, flow, door)
+    except (OAuthFlowError, httpx2.HTTPError, ValueError) as exc:
         raise LoginFailedError(_said(exc)) from exc
     login = flow.result(clock())
     if login is None:
-        raise LoginFailedError(f"it asks for no login (HTTP status {status})")
+        raise LoginFailedError("it asks for no login")
     return login
 
 
+class _Door(httpx2.AsyncBaseTransport):
+    """The way to the server; `is_shut`: the next request without a token is refused right here."""
+
+    def __init__(self) -> None:
+        self._way = httpx2.AsyncHTTPTransport()
+        self.is_shut = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self.is_shut and "authorization" not in request.headers:
+            self.is_shut = False
+            return httpx2.Response(401, request=request)
+        return await self._way.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._way.aclose()
+
+
+async def _knock(http: httpx2.AsyncClient, flow: ServerLogin, door: _Door) -> None:
+    """Make requests until the server asks for a login; some only do for a call, in one era."""
+    url, legacy = str(flow.context.server_url), dict(_LEGACY)
+    async with http.stream("POST", url, json=_INITIALIZE, headers=legacy) as response:
+        if id_ := response.headers.get("mcp-session-id"):
+            legacy["mcp-session-id"] = id_
+    for headers, body in ((legacy, _LIST), (_MODERN, _MODERN_LIST)):
+        if not flow.has_tokens:
+            async with http.stream("POST", url, json=body, headers=headers):
+                pass
+    if not flow.has_tokens:
+        door.is_shut = True
+        async with http.stream("POST", url, json=_LIST, headers=legacy):
+            pass
+
+
 _VERSION: Final = HANDSHAKE_VERSIONS[-1]
-_HEADERS: Final = {
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": _VERSION,
+_ACCEPT: Final = {"accept": "application/json, text/event-stream"}
+_LEGACY: Final = {**_ACCEPT, "mcp-protocol-version": _VERSION}
+_MODERN: Final = {
+    **_ACCEPT,
+    "mcp-protocol-version": MODERN_VERSIONS[-1],
+    "mcp-method": "tools/list",
 }
+_SELF: Final = {"name": "roots-hub", "version": __version__}
 _INITIALIZE: Final = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
+    "params": {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _SELF},
+}
+_LIST: Final = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+_MODERN_LIST: Final = {
+    **_LIST,
     "params": {
-        "protocolVersion": _VERSION,
-        "capabilities": {},
-        "clientInfo": {"name": "roots-hub", "version": __version__},
+        "_meta": {
+            PROTOCOL_VERSION_META: MODERN_VERSIONS[-1],
+            CLIENT_CAPABILITIES_META: {},
+            CLIENT_INFO_META: _SELF,
+        }
     },
 }
-"""A request that every server answers; the login comes before its answer."""
 
 
 def _said(exc: Exception) -> str:
