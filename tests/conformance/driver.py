@@ -63,10 +63,10 @@ async def called_with_logins(server: dict[str, Any], directory: Path) -> None:
         await anyio.to_thread.run_sync(log_in, config)
         async with connected(command, [directory]) as client:
             await called(client)
-            told = (await client.call_tool("get-roots")).structured_content or {}
-        (server,) = told["servers"]
+            report: Any = (await client.call_tool("get-roots")).structured_content
+        reason: str = report["servers"][0].get("reason", "")
         wants = "wants further rights" in logins(config)
-        if not wants and "roots-hub login" not in server.get("reason", ""):
+        if not wants and "roots-hub login" not in reason:
             return
 
 

@@ -25,7 +25,7 @@ from tests.live.programs import (
     http_hub,
     program,
 )
-from tests.live.test_named_tokens import SERVERS
+from tests.live.test_named_tokens import SERVERS, client_of
 from tests.live.test_oauth import SCOPE
 
 pytestmark = pytest.mark.live
@@ -62,12 +62,14 @@ def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
 
 
 @contextmanager
-def logging_in(config: str, *options: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+def logging_in(
+    config: str, env: dict[str, str] | None = None
+) -> Generator[tuple[subprocess.Popen[str], str]]:
     """Run `roots-hub login far`, and yield it with the address that it wants to be opened."""
-    command = [ROOTS_HUB, "login", "far", "--config", config, "--no-browser", *options]
+    command = [ROOTS_HUB, "login", "far", "--config", config, "--no-browser"]
     with subprocess.Popen(  # noqa: S603 - ours
         command,
-        env=environment(),
+        env=environment(**(env or {})),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -130,3 +132,39 @@ async def test_a_person_logs_in_and_the_hub_calls_the_server(
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     assert run("logout", "far", "--config", config).returncode == 0
     assert "nobody is logged in" in run("login", "--config", config).stdout
+
+
+async def test_clients_with_tokens_of_their_own_do_not_get_the_users_login(
+    tmp_path: Path, remote: str
+) -> None:
+    tokens = [{"name": "anna", "token": "rh_of-anna-0123456789"}]
+    far = {"url": remote, "auth": "oauth"}
+    config = config_file(tmp_path, {"far": far}, listen={"tokens": tokens})
+    with logging_in(config) as (_, url):
+        httpx2.get(browse(url, "anna"))
+    with http_hub("--config", config, cwd=tmp_path) as hub:
+        async with client_of(hub, tokens[0]["token"], tmp_path, "legacy") as client:
+            report = json.loads(await call(client, "get-roots"))
+            await client.list_tools()
+            report = json.loads(await call(client, "get-roots"))
+            assert "servers.far.auth.shared" in report["servers"][0]["reason"]
+    shared = config_file(
+        tmp_path, {"far": {**far, "auth": {"shared": True}}}, listen={"tokens": tokens}
+    )
+    with http_hub("--config", shared, cwd=tmp_path) as hub:
+        async with client_of(hub, tokens[0]["token"], tmp_path, "legacy") as client:
+            assert json.loads(await call(client, "remember", text="1")) == ["1"]
+
+
+def test_no_token_is_in_what_the_hub_writes(tmp_path: Path, remote: str) -> None:
+    state = tmp_path / "state"
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, env={"XDG_STATE_HOME": str(state)}) as (running, url):
+        place = browse(url, "anna")
+        httpx2.get(place)
+    assert running.returncode == 0
+    files = [one for one in state.rglob("*") if one.is_file()]
+    assert files
+    for one in files:
+        assert one.stat().st_mode & 0o077 == 0
+        assert b"access_token" not in one.read_bytes()

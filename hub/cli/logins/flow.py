@@ -25,6 +25,7 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
 )
 from hub.protocol.host_names import is_private
+from hub.values import JsonObject
 
 TIMEOUT: Final = 30.0
 """Seconds that a server may take for one answer."""
@@ -235,15 +236,15 @@ _MODERN: Final = {
     "mcp-protocol-version": MODERN_VERSIONS[-1],
     "mcp-method": "tools/list",
 }
-_SELF: Final = {"name": "roots-hub", "version": __version__}
-_INITIALIZE: Final = {
+_SELF: Final[JsonObject] = {"name": "roots-hub", "version": __version__}
+_INITIALIZE: Final[JsonObject] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
     "params": {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _SELF},
 }
-_LIST: Final = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
-_MODERN_LIST: Final = {
+_LIST: Final[JsonObject] = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+_MODERN_LIST: Final[JsonObject] = {
     **_LIST,
     "params": {
         "_meta": {

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from hub.cli.logins import command
+from hub.errors import ConfigError
+from hub.logins.login_files import LoginFiles
+from tests.logins.test_login_files import LOGIN, URL
+
+CONFIG = f"""\
+version: 1
+servers:
+  far: {{url: "{URL}", auth: oauth}}
+  open: {{url: "https://open.example.com/mcp"}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoginFiles:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("HUB_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hub.yaml").write_text(CONFIG)
+    return LoginFiles(tmp_path / "state/roots-hub")
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    command.register(parser.add_subparsers(required=True))
+    options = parser.parse_args([*arguments, "--config", "hub.yaml"])
+    code: int = options.perform(options)
+    return code
+
+
+def test_it_is_shown_who_is_logged_in(
+    files: LoginFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("login") == 0
+    assert capsys.readouterr().out == "far  nobody is logged in: roots-hub login far\n"
+    files.write(URL, LOGIN)
+    assert run("login") == 0
+    assert capsys.readouterr().out == f"far  logged in by {LOGIN.issuer}\n"
+    assert run("login", "--json") == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown)[0]["server"] == "far"
+    assert "s3cret" not in shown
+
+
+def test_a_login_is_forgotten(files: LoginFiles, capsys: pytest.CaptureFixture[str]) -> None:
+    files.write(URL, LOGIN)
+    assert run("logout", "far") == 0
+    assert files.read(URL) is None
+    assert run("logout", "far") == 0
+    assert "Nobody was logged in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["login", "logout"])
+@pytest.mark.parametrize(
+    ("server", "why"), [("open", "has no `auth`"), ("none", "there is no such server")]
+)
+def test_a_server_without_a_login_is_told(what: str, server: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        run(what, server)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from hub.errors import ChildError
+from hub.logins.access_tokens import PAUSE, AccessTokens
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
+from hub.logins.renewal import LoginEndedError, RenewalFailedError
+from tests.logins.test_login_files import LOGIN, URL
+
+
+class Issuer:
+    """Gives a new token each time, for 60 seconds; `fails` with an error if it is set."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.fails: Exception | None = None
+
+    async def renew(self, login: Login, now: float) -> Login:
+        await anyio.sleep(0.01)
+        if self.fails is not None:
+            raise self.fails
+        self.count += 1
+        return replace(
+            login,
+            access_token=f"token {self.count}",
+            refresh_token=f"refresh {self.count}",
+            issued=now,
+            expires=now + 60,
+        )
+
+
+class Bench:
+    """Two processes of a hub, as it were, that have logins in one directory."""
+
+    def __init__(self, directory: Path, login: Login | None = LOGIN) -> None:
+        self.now = 100.0
+        self.issuer = Issuer()
+        self.files = LoginFiles(directory)
+        if login is not None:
+            self.files.write(URL, login)
+
+    def tokens(self) -> AccessTokens:
+        return AccessTokens("far", URL, self.files, lambda: self.now, self.issuer.renew)
+
+
+async def test_a_token_is_used_until_shortly_before_its_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens = bench.tokens()
+    for now in (100.0, 147.0):
+        bench.now = now
+        assert await tokens.current() == LOGIN.access_token
+    bench.now = 148.0
+    assert await tokens.current() == "token 1"
+    assert bench.issuer.count == 1
+    kept = bench.files.read(URL)
+    assert kept is not None
+    assert (kept.access_token, kept.refresh_token) == ("token 1", "refresh 1")
+
+
+async def test_many_requests_renew_a_token_once_in_all_processes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    processes, found = [bench.tokens() for _ in range(4)], list[str]()
+
+    async def ask(tokens: AccessTokens) -> None:
+        found.append(await tokens.current())
+
+    for round_ in range(1, 6):
+        bench.now += 55
+        async with anyio.create_task_group() as tasks:
+            for number in range(64):
+                tasks.start_soon(ask, processes[number % 4])
+        assert set(found) == {f"token {round_}"}
+        assert bench.issuer.count == round_
+        found.clear()
+
+
+async def test_a_token_that_the_server_refuses_is_renewed_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    tokens, found = bench.tokens(), list[str | None]()
+    refused = await tokens.current()
+
+    async def ask() -> None:
+        found.append(await tokens.after(refused))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(ask)
+    assert found == ["token 1"] * 10
+    assert bench.issuer.count == 1
+
+
+async def test_without_a_login_the_command_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ChildError, match="nobody is logged in: run `roots-hub login far`"):
+        await Bench(tmp_path, None).tokens().current()
+
+
+async def test_a_login_that_has_ended_names_the_command_and_no_secret(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.issuer.fails = LoginEndedError("its authorization server says invalid_grant")
+    bench.now = 200.0
+    with pytest.raises(ChildError) as caught:
+        await bench.tokens().current()
+    assert "roots-hub login far" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_while_its_issuer_is_down_a_token_counts_until_its_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens = bench.tokens()
+    bench.issuer.fails = RenewalFailedError("its authorization server cannot be asked")
+    bench.now = 150.0
+    assert await tokens.current() == LOGIN.access_token
+    bench.issuer.fails = None
+    assert await tokens.current() == LOGIN.access_token, "it was asked just now"
+    bench.now += PAUSE
+    assert await tokens.current() == "token 1"
+    bench.now += 60
+    bench.issuer.fails = RenewalFailedError("its authorization server cannot be asked")
+    with pytest.raises(ChildError, match="cannot be renewed now"):
+        await tokens.current()
+
+
+async def test_a_new_login_counts_at_once_where_the_old_one_has_ended(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens = bench.tokens()
+    await tokens.current()
+    bench.issuer.fails = LoginEndedError("no")
+    bench.now = 200.0
+    bench.files.write(URL, replace(LOGIN, access_token="again", issued=190.0, expires=300.0))  # noqa: S106 - opens nothing
+    assert await tokens.current() == "again"
+
+
+async def test_the_scope_that_a_server_wants_is_kept_for_the_next_login(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens = bench.tokens()
+    await tokens.lack("write")
+    bench.now = 150.0
+    await tokens.current()
+    kept = bench.files.read(URL)
+    assert kept is not None
+    assert (kept.access_token, kept.wanted) == ("token 1", "write")

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
+
+URL = "https://mcp.example.com/mcp"
+MARK = "access-s3cret"
+LOGIN = Login(
+    issuer="https://login.example.com",
+    token_endpoint="https://login.example.com/token",  # noqa: S106 - no secret
+    client_id="hub",
+    access_token=MARK,
+    issued=100.0,
+    expires=160.0,
+    refresh_token="refresh-s3cret",  # noqa: S106 - opens nothing
+)
+
+
+def files_below(directory: Path) -> list[Path]:
+    return [one for one in directory.rglob("*") if one.is_file()]
+
+
+def test_a_login_is_there_again_and_for_its_server_alone(tmp_path: Path) -> None:
+    files = LoginFiles(tmp_path / "state")
+    assert files.read(URL) is None
+    files.write(URL, LOGIN)
+    assert LoginFiles(tmp_path / "state").read(URL) == LOGIN
+    assert files.read("https://mcp.example.com/other") is None
+    assert files.remove(URL)
+    assert not files.remove(URL)
+    assert files.read(URL) is None
+
+
+def test_what_is_kept_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:
+    LoginFiles(tmp_path / "state").write(URL, LOGIN)
+    found = files_below(tmp_path)
+    assert len(found) == 2
+    for one in found:
+        assert b"s3cret" not in one.read_bytes()
+        if sys.platform != "win32":
+            assert stat.S_IMODE(one.stat().st_mode) == 0o600
+    assert "s3cret" not in repr(LOGIN)
+
+
+def test_a_login_that_was_moved_or_changed_is_none(tmp_path: Path) -> None:
+    files = LoginFiles(tmp_path)
+    files.write(URL, LOGIN)
+    files.write(f"{URL}/2", LOGIN)
+    one, other = [path for path in files_below(tmp_path) if path.parent.name == "logins"]
+    text = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(text[:-4] + b"AAAA")
+    assert files.read(URL) is None
+    assert files.read(f"{URL}/2") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")
+def test_a_login_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    files = LoginFiles(tmp_path)
+    files.write(URL, LOGIN)
+    (file,) = [path for path in files_below(tmp_path) if path.parent.name == "logins"]
+    file.chmod(0o644)
+    with pytest.raises(PermissionError):
+        files.read(URL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no lock on Windows")
+async def test_one_has_a_login_to_itself(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    async def use(name: str) -> None:
+        async with LoginFiles(tmp_path).alone(URL):
+            done.append(f"{name} begins")
+            await anyio.sleep(0.05)
+            done.append(f"{name} ends")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(use, "one")
+        tasks.start_soon(use, "other")
+    assert [line.split()[1] for line in done] == ["begins", "ends"] * 2
+    assert done[0].split()[0] == done[1].split()[0]
