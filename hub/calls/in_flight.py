@@ -32,6 +32,7 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
+from hub.usage.principals import PrincipalUsage
 from hub.values import Call
 
 log = structlog.stdlib.get_logger(__name__)
@@ -117,13 +118,21 @@ class CallDispatcher:
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
+        register = self.register
+        usage = services.usage.of(owner.principal) if services.usage.is_limited else None
+        if usage is not None:
+            over = usage.in_flight_objection()
+            if over is not None:
+                self._turn_away(request, route, audit, reply, over.why)
+                return ANSWERED
+            register = _CountedRegister(register, usage)
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
             owner,
             reply.outlet,
             token_in(request.params),
             self.tasks,
-            register=self.register,
+            register=register,
             route=route,
             request=request,
             reply=reply,
@@ -144,8 +153,46 @@ class CallDispatcher:
         except RpcError as exc:
             answer = Failure(request.id, exc.error)
         audit.close(None)
+        self._give(answer, reply)
+
+    def _turn_away(
+        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
+    ) -> None:
+        """Refuse a call because its principal has as many under way as it may."""
+        try:
+            told = failed(route.resolved.method, why)
+            answer = Response(request.id, route.complete(told))
+        except RpcError as exc:
+            answer = Failure(request.id, exc.error)
+        audit.write("refused", why)
+        self._give(answer, reply)
+
+    def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
         if not reply.give(answer):
             self.tasks.start_soon(reply.deliver, answer)
+
+
+class _CountedRegister:
+    """A registry that counts the calls for the limits of their principal, too."""
+
+    def __init__(self, register: InFlightRegistry, usage: PrincipalUsage) -> None:
+        self._register = register
+        self._usage = usage
+
+    @property
+    def has_room(self) -> bool:
+        return self._register.has_room
+
+    def accepts(self, id_: RequestId) -> bool:
+        return self._register.accepts(id_)
+
+    def enter(self, id_: RequestId, underway: Cancellable) -> None:
+        self._usage.begin()
+        self._register.enter(id_, underway)
+
+    def leave(self, id_: RequestId, underway: Cancellable) -> None:
+        self._usage.end()
+        self._register.leave(id_, underway)
 
 
 class _Answered:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from hub.app.connections import connection_builder
 from hub.app.hub import Hub
+from hub.app.limits import limit_principals
 from hub.app.machine import this_machine
 from hub.app.running import running_hub
 from hub.app.setting import Setting
@@ -271,6 +272,7 @@ async def _serve_http(
     ):
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         hub.follow(partial(_follow, gatekeeper, proxies))
+        limit_principals(hub, config)
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
             connection_builder(hub.services, kept.seals),
@@ -280,6 +282,7 @@ async def _serve_http(
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
+            usage=hub.usage,
             drain=config.drain,
             ready=partial(_announce, url, gatekeeper, what(hub.services.operator.roots())),
             shutdown=shutdown,

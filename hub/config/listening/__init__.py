@@ -4,7 +4,7 @@ What may be reached by others needs a token of some kind; `check_access` says so
 and proxies, the server itself for addresses. Keys come over https, or from this machine.
 
 Main types: `Listen`, `NamedToken` (a token of the config), `Auth` and `TrustedIssuer` (tokens that
-others have signed).
+others have signed), `PrincipalLimits` (how much each of them may use).
 
-Read in this order: `listen`, `auth`.
+Read in this order: `listen`, `auth`, `limits`.
 """

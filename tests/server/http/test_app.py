@@ -12,6 +12,8 @@ from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from hub.app.connections import ConnectionBuilder
+from hub.app.hub import Hub
+from hub.app.limits import limit_principals
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
@@ -92,6 +94,7 @@ class Web:
         self.closed: list[ClientConnection] = []
         self.signals = Signals()
         self.app: HttpServer
+        self.hub: Hub
         self.keeper: AccessCheck
         self._tasks = tasks
 
@@ -183,6 +186,8 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
+        limit_principals(running, made)
+        site.hub = running
         site.keeper = AccessCheck(
             "127.0.0.1", credentials or Credentials(tokens or BearerTokens()), origins, names
         )
@@ -195,6 +200,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             poll_after=poll_after,
             proxies=Proxies(proxies),
             ids=ids,
+            usage=running.usage,
         )
         await tasks.start(site.app.run)
         yield site
