@@ -122,7 +122,7 @@ class ChildLimits(Struct, frozen=True):
                 spare = _least_missed(its) or _full(
                     name,
                     f"{slot.key.principal} uses {len(its)} children",
-                    f"{limits.key}.children: {limits.children}",
+                    f"{limits.key}.children: {limits.children}; call it again when one has ended",
                 )
                 left.remove(spare)
                 ended.append(spare)
@@ -161,7 +161,6 @@ def _how_missed(slot: ChildSlot) -> tuple[bool, bool, float]:
 def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
     raise ChildError(
         f"server {name!r} is not started: {how_many} already, and all of them serve calls ({knob})"
-        "; call it again when one of these has ended"
     )
 
 

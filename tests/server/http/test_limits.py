@@ -1,18 +1,24 @@
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from hub.app.limits import limits_of
 from hub.config.models import HubConfig
 from hub.protocol.bearer import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.bounds.failed_logins import MOST
+from hub.values import JsonObject
 from tests.kit.asgi import Connection
-from tests.kit.fakes import FakeClock
+from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock
 from tests.server.http.test_app import MODERN_CALL, Web, asked, echo, enveloped, web
 
 ANNA, BEN = ({"authorization": f"Bearer {name}-0123456789"} for name in ("anna", "ben"))
 TOKENS = BearerTokens(None, {name: token_hash(f"{name}-0123456789") for name in ("anna", "ben")})
-ECHOED = {"content": [{"type": "text", "text": "hi"}]}
+ECHOED: JsonObject = {"content": [{"type": "text", "text": "hi"}]}
 
 
 def listen(**limits: Any) -> dict[str, Any]:
@@ -72,7 +78,7 @@ async def test_bytes_count_in_both_directions() -> None:
         assert statuses[0] == 200
         assert statuses[-1] == 429
         over = await site.post(asked("tools/list"), key, **ANNA)
-        assert (over.status, "bytes_per_minute: 2000" in over.text) == (429, True)
+        assert (over.status, "bytes_per_minute: 2000" in str(over.json)) == (429, True)
         clock.advance(60)
         assert (await site.post(echo(), key, **ANNA)).status == 200
 
@@ -116,7 +122,7 @@ async def test_get_roots_shows_the_limits_and_what_is_used_of_them() -> None:
     async with web(tokens=TOKENS, config=limits) as site:
         key = await site.session(sent=ANNA)
         await site.post(echo(), key, **ANNA)
-        call = {"name": "get-roots", "arguments": {}}
+        call: JsonObject = {"name": "get-roots", "arguments": {}}
         answer = await site.post(
             {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": call}, key, **ANNA
         )
@@ -151,3 +157,66 @@ async def test_what_is_refused_is_audited(tmp_path: Path) -> None:
     )
     assert "calls_per_minute: 1" in refused["reason"]
     assert refused["session"] == admitted["session"]
+
+
+# Tokens that are refused
+
+
+async def test_who_guesses_tokens_is_told_to_wait_and_nobody_else() -> None:
+    async with web(tokens=TOKENS) as site:
+        wrong = {"authorization": "Bearer guessed"}
+        statuses = [(await site.post(asked("ping"), **wrong)).status for _ in range(MOST + 1)]
+        assert statuses == [401] * MOST + [429]
+        refused = await site.post(asked("ping"), **wrong)
+        assert 0 < int(refused.headers["retry-after"]) <= 61
+        assert (await modern(site, **ANNA)).status == 200
+        unsent = await site.post(asked("ping"))
+        assert (unsent.status, "www-authenticate" in unsent.headers) == (401, True)
+
+
+# Calls under way
+
+
+def calls_at(child: FakeChild) -> int:
+    return sum(line.get("method") == "tools/call" for link in child.links for line in link.seen)
+
+
+@asynccontextmanager
+async def one_under_way(**limits: Any) -> AsyncGenerator[tuple[Web, FakeChild, str]]:
+    """Yield an endpoint with a call of Anna's that the child has, and does not answer."""
+    child = FakeChild(ECHO)
+    async with web(child, tokens=TOKENS, config=listen(**limits)) as site:
+        key = await site.session(sent=ANNA)
+        assert (await site.post(echo(), key, **ANNA)).status == 200
+        child.answers["tools/call"] = SILENT
+        site.start("POST", key, echo(id_=3), **ANNA)
+        await child.signals.until(lambda: calls_at(child) == 2)
+        yield site, child, key
+
+
+async def test_more_calls_under_way_than_allowed_are_answered_with_when_to_come_again() -> None:
+    async with one_under_way(in_flight=1) as (site, child, key):
+        told = "the limit listen.limits.in_flight: 1 of anna is reached"
+        other = await site.session(sent=ANNA)  # its first call has no cached route
+        for answer in (
+            await site.post(echo(id_=4), key, **ANNA),
+            await site.post(echo(id_=4), other, **ANNA),
+            await modern(site, **ANNA),
+        ):
+            assert answer.status == 200
+            assert answer.json["result"]["isError"]
+            assert told in str(answer.json)
+            assert "when one of its calls has ended" in str(answer.json)
+        assert calls_at(child) == 2
+        gone: JsonObject = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        gone["params"] = {"requestId": 3}
+        assert (await site.post(gone, key, **ANNA)).status == 202
+        child.answers["tools/call"] = ECHOED
+        await anyio.wait_all_tasks_blocked()
+        assert "isError" not in (await site.post(echo(id_=5), other, **ANNA)).json["result"]
+
+
+async def test_the_calls_of_others_are_not_counted() -> None:
+    async with one_under_way(in_flight=1) as (site, child, _):
+        child.answers["tools/call"] = ECHOED
+        assert "isError" not in (await modern(site, **BEN)).json["result"]
