@@ -32,6 +32,8 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
+from hub.sessions.session import Session
+from hub.usage.limits import OverLimit
 from hub.usage.principals import PrincipalUsage
 from hub.values import Call
 
@@ -118,14 +120,10 @@ class CallDispatcher:
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
-        register = self.register
-        usage = services.usage.of(owner.principal) if services.usage.is_limited else None
-        if usage is not None:
-            over = usage.in_flight_objection()
-            if over is not None:
-                self._turn_away(request, route, audit, reply, over.why)
-                return ANSWERED
-            register = _CountedRegister(register, usage)
+        register = self._register_of(owner) if services.usage.is_limited else self.register
+        if type(register) is OverLimit:
+            self._turn_away(request, route, audit, reply, register.why)
+            return ANSWERED
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
             owner,
@@ -154,6 +152,13 @@ class CallDispatcher:
             answer = Failure(request.id, exc.error)
         audit.close(None)
         self._give(answer, reply)
+
+    def _register_of(self, owner: Session) -> InFlightRegistry | OverLimit:
+        """Return the registry for a call of `owner`, or why its principal has too many."""
+        usage = owner.services.usage.of(owner.principal)
+        if usage is None:
+            return self.register
+        return usage.in_flight_objection() or _CountedRegister(self.register, usage)
 
     def _turn_away(
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from msgspec import Struct
 
 
@@ -30,6 +32,7 @@ class UsageLimits(Struct, frozen=True):
         return max(1.0, self.calls_per_second or 1.0)
 
 
+@final
 class OverLimit(Struct, frozen=True):
     """Why something is refused, and the `seconds` after which it may be tried again."""
 

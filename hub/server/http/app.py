@@ -95,6 +95,9 @@ class HttpServer:
     it they end with the process. `usage` has the limits of principals.
     """
 
+    is_draining = False
+    _tasks: TaskGroup | None = None
+
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
         open_connection: ConnectionFactory,
@@ -115,7 +118,6 @@ class HttpServer:
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
-        self.is_draining = False
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._path = path
         self._patience = Deadlines(PATIENCE)
@@ -135,7 +137,6 @@ class HttpServer:
             poll_after=poll_after,
             usage=self._usage,
         )
-        self._tasks: TaskGroup | None = None
         gatekeeper.ended = self._end_access
 
     async def run(
