@@ -180,6 +180,8 @@ class CallDispatcher:
 class _CountedRegister:
     """A registry that counts the calls for the limits of their principal, too."""
 
+    __slots__ = ("_register", "_usage")
+
     def __init__(self, register: InFlightRegistry, usage: PrincipalUsage) -> None:
         self._register = register
         self._usage = usage

@@ -9,6 +9,8 @@ from collections import deque
 from typing import Final
 
 MINUTE: Final = 60
+_FORGOTTEN: Final = 1 + MINUTE
+"""Seconds after the beginning of a second at which all of it is a minute ago."""
 
 
 class LeakyBucket:
@@ -28,13 +30,15 @@ class LeakyBucket:
 
     def wait(self, now: float, rate: float, most: float, amount: float = 1) -> float:
         """Return the seconds until `amount` fits below `most`; 0 if it does now."""
+        level = self._level - (now - self._at) * rate
         # Less than a billionth too much is an error of rounding.
-        over = self.level(now, rate) + amount - most - 1e-9
-        return max(0.0, over / rate)
+        over = (level if level > 0 else 0.0) + amount - most - 1e-9
+        return over / rate if over > 0 else 0.0
 
     def add(self, now: float, rate: float, amount: float = 1) -> None:
         """Put `amount` in."""
-        self._level = self.level(now, rate) + amount
+        level = self._level - (now - self._at) * rate
+        self._level = (level if level > 0 else 0.0) + amount
         self._at = now
 
 
@@ -47,31 +51,28 @@ class LastMinute:
 
     def total(self, now: float) -> int:
         """Return how many happened in the last minute."""
-        while self._seconds and self._forgotten(self._seconds[0][0]) <= now:
-            self._total -= self._seconds.popleft()[1]
+        seconds = self._seconds
+        while seconds and seconds[0][0] + _FORGOTTEN <= now:
+            self._total -= seconds.popleft()[1]
         return self._total
-
-    @staticmethod
-    def _forgotten(second: int) -> int:
-        return second + 1 + MINUTE
 
     def wait(self, now: float, most: int) -> float:
         """Return the seconds until one more makes no more than `most` in a minute; 0 if now."""
         too_many = self.total(now) + 1 - most
+        if too_many <= 0:
+            return 0.0
         for second, count in self._seconds:
-            if too_many <= 0:
-                break
             too_many -= count
             if too_many <= 0:
-                return self._forgotten(second) - now
+                return second + _FORGOTTEN - now
         return 0.0
 
     def add(self, now: float) -> None:
         """Count one."""
-        self.total(now)
         second = int(now)
         if self._seconds and self._seconds[-1][0] == second:
             self._seconds[-1][1] += 1
         else:
+            self.total(now)
             self._seconds.append([second, 1])
         self._total += 1

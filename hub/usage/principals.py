@@ -48,26 +48,27 @@ class PrincipalUsage:
     def objection(self, *, is_call: bool) -> OverLimit | None:
         """Return why a request has to wait; None if it may be served now."""
         limits, now = self.limits, self._clock()
-        waits: list[tuple[float, str, float | None]] = [
-            (self._wait_for_bytes(now), "bytes_per_minute", limits.bytes_per_minute)
-        ]
-        if is_call:
-            waits.append(
-                (self._wait_for_second(limits, now), "calls_per_second", limits.calls_per_second)
-            )
-            if limits.calls_per_minute is not None:
-                wait = self._minute.wait(now, limits.calls_per_minute)
-                waits.append((wait, "calls_per_minute", limits.calls_per_minute))
-        seconds, key, most = max(waits)
-        if not seconds:
+        for_bytes = self._wait_for_bytes(now)
+        for_second = self._wait_for_second(limits, now) if is_call else 0.0
+        for_minute = self._wait_for_minute(now) if is_call else 0.0
+        if not (for_bytes or for_second or for_minute):
             return None
+        seconds, key = max(
+            (for_bytes, "bytes_per_minute"),
+            (for_second, "calls_per_second"),
+            (for_minute, "calls_per_minute"),
+        )
         whole = math.ceil(seconds)
-        why = f"{self._named(key, most)} is reached; try again in {whole} s"
+        why = f"{self._named(key)} is reached; try again in {whole} s"
         return OverLimit(why, whole)
 
     def _wait_for_second(self, limits: UsageLimits, now: float) -> float:
         rate = limits.calls_per_second
         return 0.0 if rate is None else self._second.wait(now, rate, limits.most_at_once)
+
+    def _wait_for_minute(self, now: float) -> float:
+        most = self.limits.calls_per_minute
+        return 0.0 if most is None else self._minute.wait(now, most)
 
     def _wait_for_bytes(self, now: float) -> float:
         most = self.limits.bytes_per_minute
@@ -88,9 +89,9 @@ class PrincipalUsage:
             self._last = self._clock()
             self._bytes.add(self._last, most / MINUTE, size)
 
-    def _named(self, key: str, most: float | None) -> str:
-        shown = "" if most is None else f": {most:.15g}"
-        return f"the limit {self.limits.key}.{key}{shown} of {self.principal}"
+    def _named(self, key: str) -> str:
+        most: float = getattr(self.limits, key)
+        return f"the limit {self.limits.key}.{key}: {most:.15g} of {self.principal}"
 
     # Calls under way
 
@@ -99,7 +100,7 @@ class PrincipalUsage:
         most = self.limits.in_flight
         if most is None or self._in_flight < most:
             return None
-        limit = self._named("in_flight", most)
+        limit = self._named("in_flight")
         return OverLimit(f"{limit} is reached; try again when one of its calls has ended", SOON)
 
     def begin(self) -> None:
@@ -127,7 +128,7 @@ class PrincipalUsage:
         most = self.limits.sessions
         if most is None or count < most:
             return None
-        limit = self._named("sessions", most)
+        limit = self._named("sessions")
         return OverLimit(f"{limit} is reached; end one of its {count} sessions first", SOON)
 
     def shown(self, counts: dict[str, int]) -> JsonObject:

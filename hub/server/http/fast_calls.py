@@ -90,6 +90,8 @@ class Line(Protocol):
 class CountedLine:
     """A connection whose responses count for the limits of a principal; implements `Line`."""
 
+    __slots__ = ("_line", "_usage")
+
     def __init__(self, line: Line, usage: PrincipalUsage) -> None:
         self._line = line
         self._usage = usage
