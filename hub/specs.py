@@ -107,7 +107,8 @@ class ServerSpec(Struct, frozen=True):
     is a digest of all that a running child depends on and that its launch plan does not have,
     `catalog_id` of what of that may decide what the child lists. `for_commands` are the variables
     that commands which print its secrets get; empty if it has no such.
-    `eager` None is `start: auto`.
+    `eager` None is `start: auto`. `confined_by` is the policy that a process is confined by; None:
+    `policy`, which may be stricter, if the process serves clients of other profiles, too.
     """
 
     name: ServerName
@@ -132,6 +133,7 @@ class ServerSpec(Struct, frozen=True):
     timeout: float = 300.0
     concurrency: int = 64
     idle_stop: float = 600.0
+    confined_by: Policy | None = None
 
     @property
     def sharing(self) -> str:

@@ -28,6 +28,19 @@ PublicName = NewType("PublicName", str)
 SessionKey = NewType("SessionKey", str)
 """The key of one client's session. The hub makes it; a client cannot choose it."""
 
+
+def identity_of(principal: str, profile: str | None) -> str:
+    """Return the key of what belongs to a principal, in its profile if it has one."""
+    return principal if profile is None else f"{profile}\n{principal}"
+
+
+def principal_in(identity: str) -> str:
+    """Return the principal of a key that `identity_of` has made."""
+    profile, _, principal = identity.partition("\n")
+    # The name of an issuer's client begins with a URL, and may have a line end after it.
+    return principal if principal and "/" not in profile else identity
+
+
 CallMethod: TypeAlias = Literal[
     "tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"
 ]

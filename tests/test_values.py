@@ -7,7 +7,9 @@ from hub.values import (
     Json,
     JsonObject,
     ServerName,
+    identity_of,
     object_or_empty,
+    principal_in,
 )
 
 
@@ -41,3 +43,11 @@ def test_a_value_that_is_not_an_object_counts_as_empty() -> None:
     assert object_or_empty(given) is given
     others: list[Json] = [None, [], "x", 0, True]
     assert [object_or_empty(value) for value in others] == [{}] * 5
+
+
+@pytest.mark.parametrize("principal", ["anna", "https://issuer.example anna\nben"])
+@pytest.mark.parametrize("profile", [None, "staff"])
+def test_a_key_of_what_belongs_to_a_principal_says_whose_it_is(
+    principal: str, profile: str | None
+) -> None:
+    assert principal_in(identity_of(principal, profile)) == principal

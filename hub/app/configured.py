@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from hub.app.machine import place_of
 from hub.app.setting import Setting
 from hub.catalog.names import Names
 from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig
 from hub.config.operator_roots import operator_roots
+from hub.config.profiles.narrowing import narrowed
 from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.withholding import warn_of_left_out, warn_of_missed
 from hub.confinement.startup_check import settle_confinement
@@ -33,7 +36,7 @@ def configured(config: HubConfig, setting: Setting, machine: Machine) -> Configu
     settle_confinement(usable.specs.values(), machine.kernel)
     warn_of_missed(usable.specs.values(), machine.environment)
     roots = config.roots
-    return Configured(
+    made = Configured(
         servers=usable.specs,
         names=_names(config, setting, usable, machine),
         roots=operator_roots(roots, setting.given, place, ceiling=setting.ceiling),
@@ -43,6 +46,8 @@ def configured(config: HubConfig, setting: Setting, machine: Machine) -> Configu
         left_out=usable.left_out,
         max_result=_max_result(config, setting),
     )
+    profiles = {name: narrowed(made, config, name, place) for name in config.profiles}
+    return replace(made, profiles=profiles) if profiles else made
 
 
 def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 from anyio.abc import TaskGroup
@@ -23,10 +24,21 @@ from hub.values import SessionKey
 
 
 class ConnectionBuilder:
-    """Opens the client connections of one hub; implements `ConnectionFactory`."""
+    """Opens the client connections of one hub; implements `ConnectionFactory`.
 
-    def __init__(self, services: Services, seals: StateSealer | None = None) -> None:
+    `profiles` has the services of each profile; it may change.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        seals: StateSealer | None = None,
+        profiles: Mapping[str, Services] | None = None,
+    ) -> None:
         self._services = services
+        self._seals = seals
+        self._profiles: Mapping[str, Services] = {} if profiles is None else profiles
+        self._within: dict[str, ConnectionBuilder] = {}
         self._relay = Relay(services)
         self._rounds = ModernCalls(self._relay, services, seals)
         self._clients = count(1)
@@ -36,16 +48,30 @@ class ConnectionBuilder:
             self._relay, self._rounds, self._services, outlet, tasks, principal=principal
         )
 
+    def within(self, profile: str | None, /) -> ConnectionBuilder:
+        if profile is None:
+            return self
+        made = self._within.get(profile)
+        if made is None:
+            made = ConnectionBuilder(self._profiles[profile], self._seals)
+            made._clients = self._clients  # the keys of their sessions are the hub's
+            self._within[profile] = made
+        return made
+
     def route_for(
         self, principal: str, request: Request, headers: Headers, /
     ) -> CallRoute | KnownAnswer | None:
         kept = principal_key_of(principal, None)
-        return self._rounds.route_for(principal, kept, request, headers)
+        return self._rounds.route_for(self._services.identity_of(principal), kept, request, headers)
 
     def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 
-def connection_builder(services: Services, seals: StateSealer | None = None) -> ConnectionBuilder:
+def connection_builder(
+    services: Services,
+    seals: StateSealer | None = None,
+    profiles: Mapping[str, Services] | None = None,
+) -> ConnectionBuilder:
     """Return the `ConnectionFactory` of a hub; `seals` is for states that outlive the process."""
-    return ConnectionBuilder(services, seals)
+    return ConnectionBuilder(services, seals, profiles)

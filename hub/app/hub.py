@@ -8,12 +8,14 @@ from functools import partial
 import structlog
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hub import __version__
 from hub.app.audit_logs import AuditLogs
 from hub.app.configured import configured
 from hub.app.setting import Setting
+from hub.audit.log_file import AuditSink
 from hub.children.pool import ChildPool
 from hub.children.slot import ChildSlot
 from hub.config.models import HubConfig, StdioServer
@@ -39,12 +41,17 @@ INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __vers
 
 
 class View(Struct, eq=False):
-    """How the config is for some clients: for all of a hub's, or for one with its environment."""
+    """How the config is for some clients: for all of a hub's, or for one with its environment.
+
+    `profiles` has what serves the clients of each profile; one that the config has no more is
+    without servers.
+    """
 
     config: HubConfig
     setting: Setting
     machine: Machine
     services: Services
+    profiles: dict[str, Services] = field(default_factory=dict[str, Services])
 
 
 class Hub:
@@ -102,7 +109,20 @@ class Hub:
         if any(isinstance(one, StdioServer) for one in config.servers.values()):
             self._prepare()
         self._children.limit(config.max_children, config.max_children_per_session)
-        services = Services(
+        audit = self._audits.of(config)
+        view = View(config, setting, machine, self._services(made, setting, machine, audit))
+        self._take_profiles(view, made, audit)
+        return view
+
+    def _services(
+        self,
+        made: Configured,
+        setting: Setting,
+        machine: Machine,
+        audit: AuditSink,
+        profile: str | None = None,
+    ) -> Services:
+        return Services(
             info=INFO,
             servers=made.servers,
             names=made.names,
@@ -111,7 +131,7 @@ class Hub:
             operator=Operator(made.roots, made.servers, machine),
             machine=machine,
             settings=made.settings,
-            audit=self._audits.of(config),
+            audit=audit,
             tasks=self._tasks,
             plans=LaunchPlanCache(machine.environment, machine.directory),
             expose=made.expose,
@@ -122,8 +142,21 @@ class Hub:
             has_config=not setting.ceiling,
             config_file=self._file_of(setting),
             usage=self.usage,
+            profile=profile,
         )
-        return View(config, setting, machine, services)
+
+    def _take_profiles(self, view: View, made: Configured, audit: AuditSink) -> None:
+        """Serve the clients of each profile by `made` from now on."""
+        for name, own in made.profiles.items():
+            services = view.profiles.get(name)
+            if services is None:
+                services = self._services(own, view.setting, view.machine, audit, name)
+                view.profiles[name] = services
+            else:
+                services.audit = audit
+                services.take(own)
+        for name in view.profiles.keys() - made.profiles.keys():
+            view.profiles[name].take(replace(made, servers={}, left_out=()))
 
     def _file_of(self, setting: Setting) -> ConfigFile:
         """Return what is known of a view's config file: all views of one file share that."""
@@ -164,6 +197,7 @@ class Hub:
         self._children.forget(_launched_otherwise(view.services.servers, made.servers))
         before, view.config, view.services.audit = view.config, config, audit
         view.services.take(made)
+        self._take_profiles(view, made, audit)
         is_changed = config.roots.fallback != before.roots.fallback
         if made.roots.fallback_source in {"--root", "HUB_ROOTS"} and is_changed:
             log.warning("roots.fallback has no effect", before_it=made.roots.fallback_source)

@@ -35,6 +35,7 @@ class AuditRecord(Struct, frozen=True, gc=False):
     would_refuse: bool = False
     ms: float = 0.0
     consent: Consent | None = None
+    profile: str | None = None
 
 
 def moment(at: float) -> str:

@@ -93,6 +93,7 @@ class CallAudit(Struct, eq=False, gc=False):
             reason,
             ms=milliseconds(machine.clock() - self.began),
             consent=self.consent,
+            profile=services.profile,
         )
         if named is not None:
             record = replace(

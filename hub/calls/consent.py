@@ -289,7 +289,7 @@ def _subject(case: JudgingContext, slots: tuple[Wanted, ...]) -> Json:
     call = case.call
     reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in slots]
     return [
-        case.session.principal,
+        case.session.identity,
         case.spec.name,
         call.method,
         call.name,

@@ -228,7 +228,7 @@ class Listings:
                     self._services.tasks.start_soon(self._try, slot)
             elif only is None:
                 session.unlisted.add(name)
-                children.listeners.missed(session.principal, name)
+                children.listeners.missed(session.identity, name)
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:

@@ -160,7 +160,7 @@ class ModernCalls:
         declares = client is not None and client.declares("roots")
         requests = {**(ROOTS if declares and not unasked else {}), **needed.requests}
         state = replace(needed.state, unasked=unasked)
-        known_by = identity(session.principal, request.method, request.params)
+        known_by = identity(session.identity, request.method, request.params)
         return {
             "resultType": "input_required",
             **({"inputRequests": requests} if requests else {}),

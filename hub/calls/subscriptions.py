@@ -146,7 +146,7 @@ class ListenStream:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         self._lists = wanted.lists
         session.notifier.listening = self._tell
-        with children.listeners.listening(session.key, session.principal, self, session.party):
+        with children.listeners.listening(session.key, session.identity, self, session.party):
             # Notifications that come meanwhile are sent after the acknowledgement.
             session.notifier.send_queue.put(self._acknowledge)
             try:
@@ -237,7 +237,7 @@ class ListenStream:
         spec = session.services.servers.get(server)
         if spec is None:
             return []
-        return session.services.children.running_of(spec, session.principal, session.party)
+        return session.services.children.running_of(spec, session.identity, session.party)
 
     async def _subscribe_at(self, child: Child, own: str) -> None:
         if child.answers.has(own, self._session.key):

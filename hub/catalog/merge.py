@@ -34,14 +34,19 @@ class ToolText(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """Which tools of a child clients see (globs on the child's own names), and their texts."""
+    """Which tools of a child clients see (globs on the child's own names), and their texts.
+
+    A tool must match one of `allow` and one of `only`, and none of `deny`.
+    """
 
     allow: tuple[str, ...] = ("*",)
     deny: tuple[str, ...] = ()
     texts: Mapping[str, ToolText] = field(default_factory=dict[str, ToolText])
+    only: tuple[str, ...] = ("*",)
 
     def includes(self, tool: str) -> bool:
-        return _matches(tool, self.allow) and not _matches(tool, self.deny)
+        is_allowed = _matches(tool, self.allow) and _matches(tool, self.only)
+        return is_allowed and not _matches(tool, self.deny)
 
     def described(self, entry: JsonObject, tool: str) -> JsonObject:
         """Return the entry with the operator's texts for `tool`."""

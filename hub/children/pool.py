@@ -38,7 +38,7 @@ from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.usage.limits import UsageLimits
 from hub.usage.principals import UsageByPrincipal
-from hub.values import JsonObject, ServerName, SessionKey
+from hub.values import JsonObject, ServerName, SessionKey, principal_in
 
 MAX_LISTENERS: Final = 1024
 """The number of notification streams that may be open at the same time."""
@@ -117,11 +117,12 @@ class ChildLimits(Struct, frozen=True):
         """
         name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
         if limits is not None and limits.children is not None:
-            its = [other for other in left if other.key.principal == slot.key.principal]
+            principal = principal_in(slot.key.principal)
+            its = [other for other in left if principal_in(other.key.principal) == principal]
             if len(its) >= limits.children:
                 spare = _least_missed(its) or _full(
                     name,
-                    f"{slot.key.principal} uses {len(its)} children",
+                    f"{principal} uses {len(its)} children",
                     f"{limits.key}.children: {limits.children}; call it again when one has ended",
                 )
                 left.remove(spare)
@@ -362,7 +363,7 @@ class ChildPool:
 
     def count_of(self, principal: str) -> int:
         """Return how many children of a principal are ready or starting."""
-        return sum(slot.key.principal == principal for slot in self.running_slots())
+        return sum(principal_in(slot.key.principal) == principal for slot in self.running_slots())
 
     def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
         """Return the running or starting children of a server that this client may use."""
@@ -450,7 +451,7 @@ class ChildPool:
 
     def _limits_of(self, slot: ChildSlot) -> UsageLimits | None:
         """Return the limits of the principal whose child it is; None for one that all share."""
-        whose = slot.key.principal
+        whose = principal_in(slot.key.principal)
         return self.usage.limits_of(whose) if self.usage is not None and whose else None
 
     def _answers(self, slot: ChildSlot) -> ChildCallbacks:

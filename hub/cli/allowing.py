@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from hub.calls.permission import Change
-from hub.config.models import AccessAt, FallbackRoot, Guard, HubConfig, StdioServer, ToolOverride
+from hub.config.fields import AccessAt
+from hub.config.models import FallbackRoot, Guard, HubConfig, StdioServer, ToolOverride
 from hub.config.operator_roots import roots_in
 from hub.guard.keys.vocabulary import Kind
 

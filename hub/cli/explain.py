@@ -27,10 +27,12 @@ from hub.cli.options import (
     configured,
     run_loop,
 )
+from hub.cli.profiles import add_profile_option, chosen_profile
 from hub.cli.terminal.colours import BAD, GOOD, NAME, WARNING, painted
 from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext, operator_roots
+from hub.config.profiles.narrowing import narrowed_roots, narrowed_servers
 from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError, RouteError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
@@ -145,6 +147,7 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
     add_config_option(parser)
     add_root_option(parser)
+    add_profile_option(parser)
     parser.add_argument("--schema", metavar="FILE", help="the tool's input schema")
     parser.add_argument(
         "--connect", action="store_true", help="ask the server itself for the tool's schema"
@@ -226,6 +229,7 @@ class _Question(Struct, frozen=True):
     definition: JsonObject
     config: HubConfig | None
     source: Path | None
+    profile: str | None
 
 
 class _Case(Struct, frozen=True):
@@ -247,13 +251,16 @@ def _question(options: Namespace) -> _Question:
         options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
     definition = _definition(options, config, server, tool)
     given = cast("JsonObject", arguments)
-    return _Question(server, tool, given, definition, config, config_path(options))
+    profile = chosen_profile(config or HubConfig(version=1), options.profile)
+    return _Question(server, tool, given, definition, config, config_path(options), profile)
 
 
 def _case(question: _Question, setup: Setup) -> _Case:
     config, machine = setup.config, this_machine(os.environ)
     place = place_of(machine, config, question.source)
-    operator = operator_roots(config.roots, setup.given, place)
+    operator, profile = operator_roots(config.roots, setup.given, place), question.profile
+    if profile is not None:
+        operator = narrowed_roots(operator, config, profile, place)
     rootless = effective = for_rootless(operator)
     if question.config is None:
         # Without a config: default policy, and the server runs in the first root.
@@ -263,7 +270,10 @@ def _case(question: _Question, setup: Setup) -> _Case:
         env = dict(machine.environment)
     else:
         spec = _spec(config, question.server, place)
-        _ensure_offered(spec, question.tool)
+        _ensure_offered(spec, question.tool, f"servers.{spec.name}.tools")
+        if profile is not None:
+            spec = _in_profile(spec, config, profile, place)
+            _ensure_offered(spec, question.tool, f"profiles.{profile}.tools")
         effective = for_server(effective, spec.ceiling)
         cwd, env = _launched(spec, effective, machine)
     hints, arguments = question.definition.get("annotations"), question.arguments
@@ -296,10 +306,22 @@ def _named(options: Namespace, config: HubConfig) -> tuple[str, str]:
     return named or options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
 
 
-def _ensure_offered(spec: ServerSpec, tool: str) -> None:
+def _in_profile(
+    spec: ServerSpec, config: HubConfig, profile: str, place: PathContext
+) -> ServerSpec:
+    narrowed = narrowed_servers({spec.name: spec}, config, profile, place)
+    if not narrowed:
+        raise RouteError(
+            f"profiles.{profile}.servers: hides {spec.name}: its clients do not have the server\n"
+            "Name it there."
+        )
+    return narrowed[spec.name]
+
+
+def _ensure_offered(spec: ServerSpec, tool: str, where: str) -> None:
     if not spec.offer.includes(tool):
         raise RouteError(
-            f"servers.{spec.name}.tools: hides {tool!r}: clients can neither see nor call it\n"
+            f"{where}: hides {tool!r}: clients can neither see nor call it\n"
             "Name it in tools.allow, or take it out of tools.deny."
         )
 

@@ -21,6 +21,7 @@ from hub.app.connections import connection_builder
 from hub.app.hub import Hub
 from hub.app.limits import limit_principals
 from hub.app.machine import this_machine
+from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.hubs.attach import AttachOptions, attached_to
@@ -258,8 +259,7 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    credentials = Credentials(_tokens(config), _verifier(config.listen.auth))
-    gatekeeper = AccessCheck(host, credentials, config.listen.origins, config.listen.names)
+    gatekeeper = _gatekeeper(host, config)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -274,7 +274,7 @@ async def _serve_http(
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
-            connection_builder(hub.services, kept.seals),
+            connection_builder(hub.services, kept.seals, hub.own.profiles),
             gatekeeper,
             listener,
             path=config.listen.path,
@@ -288,6 +288,12 @@ async def _serve_http(
         )
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
+
+
+def _gatekeeper(host: str, config: HubConfig) -> AccessCheck:
+    listen = config.listen
+    credentials = Credentials(_tokens(config), _verifier(listen.auth))
+    return AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
 
 
 def _tokens(config: HubConfig) -> BearerTokens:
@@ -319,7 +325,7 @@ def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> Non
     Raises: ConfigError if others could reach the hub without a token.
     """
     listen = config.listen
-    gatekeeper.follow(_tokens(config), listen.origins, listen.names)
+    gatekeeper.follow(_tokens(config), listen.origins, listen.names, profile_rules(config))
     proxies.follow(listen.trusted_proxies)
 
 

@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from hub.guard.policy import DenyPatterns
+from hub.guard.policy import Access, DenyPatterns
 from hub.launch.environments import without_hubs_own
 from hub.launch.secret_references import (
     CommandSecret,
@@ -423,3 +423,10 @@ PlaceText: TypeAlias = Annotated[str, AfterValidator(_placed)]
 
 Patterns: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_patterns)]
 Pointer: TypeAlias = Annotated[str, AfterValidator(_absolute_pointer)]
+
+
+class AccessAt(Part):
+    """What tools may do at and below a path."""
+
+    path: PathText
+    access: Access

@@ -16,6 +16,7 @@ from hub.config.fields import LoadContext, files_in
 from hub.config.listening.listen import check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
+from hub.config.profiles.references import check_profiles
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault
@@ -120,7 +121,9 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
         check_access(config.listen, context.environment)
     except ConfigError as error:
         raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
-    return _Servers(document, None, context).config(config)
+    made = _Servers(document, None, context).config(config)
+    check_profiles(made)
+    return made
 
 
 def _open_to_others(document: Document, context: LoadContext) -> Iterator[str]:

@@ -21,6 +21,7 @@ from pydantic import (
 from hub.catalog.names import NamesMode
 from hub.catalog.search import Expose
 from hub.config.fields import (
+    AccessAt,
     ArgumentText,
     CommandText,
     Count,
@@ -45,6 +46,7 @@ from hub.config.fields import (
     path_alone,
 )
 from hub.config.listening.listen import Listen
+from hub.config.listening.profile import Profile, ProfileName
 from hub.config.source.places import Path, spelled
 from hub.confinement.grants import NEWEST_ABI
 from hub.errors import Fault
@@ -223,13 +225,6 @@ FallbackKey: TypeAlias = Annotated[
 ]
 
 
-class AccessAt(Part):
-    """What tools may do at and below a path."""
-
-    path: PathText
-    access: Access
-
-
 class Roots(Part):
     """What holds for the roots of all clients."""
 
@@ -270,6 +265,7 @@ class HubConfig(Part):
     drain: SecondsOrZero = 5
     audit: Audit | None = None
     servers: dict[Name, Server] = Field(default_factory=dict[str, StdioServer | RemoteServer])
+    profiles: dict[ProfileName, Profile] = Field(default_factory=dict[str, Profile])
     _left_out: tuple[LeftOut, ...] = PrivateAttr(default=())
     _fault_at: FaultAt | None = PrivateAttr(default=None)
     _is_clients: bool = PrivateAttr(default=False)

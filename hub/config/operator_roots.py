@@ -117,18 +117,22 @@ def operator_roots(
     """
     rejected: list[Rejected] = []
     fallback, source = _fallback(roots, given, place, rejected)
-    tops = [*roots.ceiling, *ceiling]
     return OperatorRoots(
         fallback=fallback,
         fallback_source=source,
         rejected=tuple(rejected),
-        ceiling=root_set(_present(((path, None) for path in tops), "roots.ceiling", place, []))
-        if tops
-        else None,
+        ceiling=ceiling_of([*roots.ceiling, *ceiling], "roots.ceiling", place),
         when_missing=roots.when_missing,
         when_empty=roots.when_empty,
         strict=roots.strict,
     )
+
+
+def ceiling_of(paths: Sequence[str], where: str, place: PathContext) -> RootSet | None:
+    """Return the ceiling that the config's key `where` names; None if it names no path."""
+    if not paths:
+        return None
+    return root_set(_present(((path, None) for path in paths), where, place, []))
 
 
 def roots_in(environment: Mapping[str, str]) -> list[str]:

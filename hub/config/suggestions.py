@@ -117,6 +117,8 @@ def _deep_keys() -> Mapping[str, str]:
     schema = json_schema()
     places: dict[str, set[str]] = {}
     for name, where in _keys(schema, schema["$defs"], ""):
+        if where.startswith("profiles.NAME."):
+            continue  # they are also elsewhere, for all clients
         places.setdefault(name, set()).add(where or "the top level")
     return {name: "|".join(sorted(where)) for name, where in places.items()}
 

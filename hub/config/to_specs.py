@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ntpath
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
+from hub.config.fields import AccessAt
 from hub.config.inheritance import deciding, fingerprint_of, inherited_by, offered_to_commands
-from hub.config.models import HubConfig, Server, StdioServer
+from hub.config.models import FaultAt, HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
+from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server, known_to_keep_nothing
@@ -34,7 +37,7 @@ def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
 
     Raises: ConfigError if a path or pattern in the config is not usable, or if no server is.
     """
-    rules = _access_rules(config, place)
+    rules = access_rules(config.roots.access, ("roots", "access"), place, config.fault)
     specs: dict[ServerName, ServerSpec] = {}
     left_out = [*config.left_out]
     for key, server in config.servers.items():
@@ -201,17 +204,23 @@ def _policy(
     )
 
 
-def _access_rules(config: HubConfig, place: PathContext) -> tuple[AccessRule, ...]:
+def access_rules(
+    entries: Sequence[AccessAt], at: Path, place: PathContext, fault: FaultAt
+) -> tuple[AccessRule, ...]:
+    """Return the rules that `entries` make, which are at `at` in the config.
+
+    Raises: ConfigError if a path cannot be followed.
+    """
     rules: list[AccessRule] = []
-    for index, entry in enumerate(config.roots.access):
+    for index, entry in enumerate(entries):
         try:
             found = resolve(
                 entry.path, cwd=place.directory, links=place.links, flavour=place.flavour
             )
         except PathError as exc:
             fix = "Name a path that the hub may read."
-            fault = config.fault(("roots", "access", index, "path"), f"{entry.path}: {exc}", fix)
-            raise ConfigError.of([fault]) from exc
+            found = fault((*at, index, "path"), f"{entry.path}: {exc}", fix)
+            raise ConfigError.of([found]) from exc
         rules.append(AccessRule(parts_of(found, place.flavour), entry.access))
     return tuple(rules)
 

@@ -153,7 +153,8 @@ def _grants(spec: ServerSpec, plan: LaunchPlan, found: Program, places: PrivateD
     system = (place for place in (*SYSTEM, *SETTINGS, *KERNEL) if Path(place).exists())
     kept = (places.cache or cache_of(spec.name, spec.inherits),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
-    return file_grants(spec.confine, plan, spec.policy, Needs((*system, *found.read), writable))
+    policy = spec.confined_by or spec.policy
+    return file_grants(spec.confine, plan, policy, Needs((*system, *found.read), writable))
 
 
 def _is_runner(plan: LaunchPlan) -> bool:

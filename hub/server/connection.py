@@ -167,7 +167,7 @@ class ClientConnection:
             self.session.opened()
             with anyio.move_on_after(GREETING_GRACE):
                 await self.session.start_early()
-        told = self._services.instructions(self.session.principal)
+        told = self._services.instructions(self.session.identity)
         return {
             "protocolVersion": client.version,
             "capabilities": CAPABILITIES,
@@ -228,6 +228,10 @@ class ConnectionFactory(Protocol):
 
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
         """Return a client's connection: `outlet` reaches the client, `tasks` runs its tasks."""
+        ...
+
+    def within(self, profile: str | None, /) -> ConnectionFactory:
+        """Return the factory for the clients of a profile; None: those without one."""
         ...
 
     def route_for(

@@ -95,14 +95,14 @@ class Modern:
         self._services = services
         self._connection = session
         self._tasks = tasks
-        self._principal = session.principal
+        self._identity = session.identity
         self._caller = principal_key_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
         self._listening: set[ListenStream] = set()
 
     def route_for(self, request: Request) -> ModernRoute | KnownAnswer | None:
         """Return the cached route of a call, or the result that asks for roots; None if neither."""
-        return self._rounds.route_for(self._principal, self._caller, request)
+        return self._rounds.route_for(self._identity, self._caller, request)
 
     async def serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
@@ -114,7 +114,7 @@ class Modern:
             if self._services.is_for_one:
                 with anyio.move_on_after(GREETING_GRACE):
                     await self._start_early(client)
-            told = self._services.instructions(self._principal)
+            told = self._services.instructions(self._identity)
             found: JsonObject = {
                 "supportedVersions": list(MODERN_VERSIONS),
                 "capabilities": CAPABILITIES,
@@ -133,7 +133,7 @@ class Modern:
         method = asked.request.method
         kept = self._rounds.kept.of(self._caller)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
-        retry = self._rounds.retry(asked.request, self._principal, is_complete=has_all)
+        retry = self._rounds.retry(asked.request, self._identity, is_complete=has_all)
         if retry.is_retry and not (has_all or retry.state.unasked):
             return self._result(wanting_roots(asked.request.params.get("requestState")))
         unasked = retry.state.unasked if retry.is_retry else not has_all

@@ -22,7 +22,7 @@ from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
 from hub.system.worker import FairWorker
 from hub.usage.principals import UsageByPrincipal
-from hub.values import JsonObject, ServerName
+from hub.values import JsonObject, ServerName, identity_of
 
 KEPT = 256
 """Number of launch plans in the cache; the oldest are dropped first."""
@@ -84,7 +84,7 @@ class Configured(Struct, frozen=True):
 
     `left_out` are servers of the config that cannot be used; they are among the `names` only.
     `preface` is the operator's text before the servers' instructions. `max_result` None: results of
-    any size are passed on.
+    any size are passed on. `profiles` has what is left of it for the clients of each profile.
     """
 
     servers: Mapping[ServerName, ServerSpec]
@@ -95,13 +95,15 @@ class Configured(Struct, frozen=True):
     preface: str | None = None
     left_out: Sequence[LeftOut] = ()
     max_result: ResultLimit | None = None
+    profiles: Mapping[str, Configured] = field(default_factory=dict[str, "Configured"])
 
 
 class Services(Struct, eq=False):
     """The parts of one hub that sessions share; those of its config change when it is reloaded.
 
     `info` is the hub's `Implementation` (name and version). `tasks` is for tasks that outlive their
-    request. `is_for_one`: one client is served. `is_shared`: other clients are served by other
+    request. `profile` names the profile that these are for; None where the config has no profiles.
+    `is_for_one`: one client is served. `is_shared`: other clients are served by other
     `Services`, with the same `children`. `has_config` False: the folders that the command line
     names bound all clients. `usage` is what the hub's principals use. The
     other fields are those of `Configured`.
@@ -127,6 +129,7 @@ class Services(Struct, eq=False):
     has_config: bool = True
     config_file: ConfigFile = field(default_factory=ConfigFile)
     usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)
+    profile: str | None = None
 
     def take(self, new: Configured) -> None:
         """Serve by a changed config from now on; sessions are told, and calls are judged again."""
@@ -134,6 +137,10 @@ class Services(Struct, eq=False):
         self.settings, self.expose, self.preface = new.settings, new.expose, new.preface
         self.max_result = new.max_result
         self.operator.take(new.roots, new.servers)
+
+    def identity_of(self, principal: str) -> str:
+        """Return the key of what belongs to a principal, in its profile if it has one."""
+        return identity_of(principal, self.profile)
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:
         """Return the environment variables of a server's child, as far as they are known."""
@@ -146,10 +153,10 @@ class Services(Struct, eq=False):
         """Whether a change of a server's tool list can route a tool name to another server."""
         return self.expose == "tools" and self.names.mode == "never" and len(self.servers) > 1
 
-    def instructions(self, principal: str) -> str | None:
+    def instructions(self, identity: str) -> str | None:
         """Return the merged instructions of the servers, as far as they are known; else None."""
         said = self.children.known.instructions_of
-        texts = {name: said(spec, principal) for name, spec in self.servers.items()}
+        texts = {name: said(spec, identity) for name, spec in self.servers.items()}
         return merged(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:

@@ -37,9 +37,10 @@ log = structlog.stdlib.get_logger(__name__)
 class Session:
     """The session of one client, or of one request of a modern client; never used for another.
 
-    `party` is the key of the client's connection, the same for all requests of a modern client.
-    `unasked`: the request is served without its client's roots; the client is asked if a call needs
-    them. `headers` are the headers of an HTTP request, with lower-case names.
+    `identity` is the key of what belongs to the client's principal. `party` is the key of the
+    client's connection, the same for all requests of a modern client. `unasked`: the request is
+    served without its client's roots; the client is asked if a call needs them. `headers` are the
+    headers of an HTTP request, with lower-case names.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Session:
         self.key = self.party = SessionKey(secrets.token_hex(8))
         self.services = services
         self.principal = principal
+        self.identity = services.identity_of(principal)
         self.client: Client | None = None
         self.peer = peer
         self.notifier = ClientNotifier(self, tasks)
@@ -227,7 +229,7 @@ class Session:
         client = self.key
         if self.is_modern:
             client = self.party if self.headers is None else None
-        return ClientOfKey(self.key, client, self.principal, self.asks(), self._has_unknown_roots())
+        return ClientOfKey(self.key, client, self.identity, self.asks(), self._has_unknown_roots())
 
     def _has_unknown_roots(self) -> bool:
         declares = self.client is not None and self.client.declares("roots")

@@ -51,7 +51,7 @@ function _shtab_roots_hub_using
 end
 
 set -g _shtab_roots_hub_commands run attach wrap init import install uninstall doctor check plan schema explain tools call roots 'roots detect' 'roots list' 'roots contains' 'roots add' 'roots remove' 'roots rename' token 'token new' status reload stop
-set -g _shtab_roots_hub_opts_with_value --arguments --batch --config --confine --folder --from --http --log-file --log-format --log-level --name --output --root --schema --server
+set -g _shtab_roots_hub_opts_with_value --arguments --as --batch --config --confine --folder --from --http --log-file --log-format --log-level --name --output --root --schema --server
 
 complete -c roots-hub -e
 complete -c roots-hub -f
@@ -162,6 +162,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using plan' -l log-level -xka "debug 
 complete -c roots-hub -n '_shtab_roots_hub_using plan' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
 complete -c roots-hub -n '_shtab_roots_hub_using plan' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
 complete -c roots-hub -n '_shtab_roots_hub_using plan' -l root -xka "(__fish_complete_directories)" -d 'a folder for clients that have no roots (repeatable; also: HUB_ROOTS)'
+complete -c roots-hub -n '_shtab_roots_hub_using plan' -l as -x -d 'as it is for the clients of this profile, or for the token of this name'
 complete -c roots-hub -n '_shtab_roots_hub_using plan' -l json -d 'print JSON'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a schema -d 'print the JSON Schema of hub.yaml'
 complete -c roots-hub -n '_shtab_roots_hub_using schema' -s h -l help -d 'show this help message and exit'
@@ -176,6 +177,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using explain' -l log-file -xka "(__f
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l arguments -x -d 'the call'"'"'s arguments'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l root -xka "(__fish_complete_directories)" -d 'a folder for clients that have no roots (repeatable; also: HUB_ROOTS)'
+complete -c roots-hub -n '_shtab_roots_hub_using explain' -l as -x -d 'as it is for the clients of this profile, or for the token of this name'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l schema -xka "(__fish_complete_path (commandline -ct))" -d 'the tool'"'"'s input schema'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l connect -d 'ask the server itself for the tool'"'"'s schema'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l json -d 'print JSON'

@@ -37,7 +37,10 @@ def verdict(mode: Mode, path: str) -> Admitted | Refused:
 
 def test_a_records_line_has_fixed_names_in_a_fixed_order() -> None:
     written = json.loads(msgspec.json.encode(RECORD))
-    names = "time session principal server tool verdict reason pointer path would_refuse ms consent"
+    names = (
+        "time session principal server tool verdict reason pointer path would_refuse ms consent"
+        " profile"
+    )
     assert list(written) == names.split()
     assert all(written[name] == getattr(RECORD, name) for name in written)
 

@@ -118,7 +118,7 @@ def test_a_principal_has_no_more_children_than_its_limit_over_all_its_sessions()
 
     room, limits = ChildLimits(9, 9), UsageLimits(children=2)
     idle, busy, other = running("a", used_at=1.0), running("b", uses=1), running("c")
-    those = [of(idle, "anna"), of(busy, "anna"), of(other, "ben")]
+    those = [of(idle, "profile\nanna"), of(busy, "anna"), of(other, "ben")]
     wanted = of(slot("d"), "anna")
     assert room.made_for(wanted, those, limits) == [idle]
     assert room.made_for(wanted, those) == []

@@ -321,3 +321,49 @@ def test_what_is_the_hubs_own_is_refused_to_what_writes(
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     arguments = json.dumps({"path": ".local/state/roots-hub/key"})
     assert run("files.read", "--arguments", arguments, "--root", str(tree)) == 1
+
+
+PROFILED = """\
+version: 1
+listen: {tokens: [{name: ci, token: "0123456789abcdef"}, {name: eve, token: "0123456789abcdeg"}]}
+servers: {files: {command: x}, git: {command: y}}
+profiles:
+  robots:
+    match: {tokens: [ci]}
+    servers: [files]
+    tools: {deny: [write]}
+    roots: {deny: ["*.env"], ceiling: [project]}
+"""
+
+
+@pytest.mark.parametrize("name", ["robots", "ci"])
+def test_a_call_is_explained_as_for_the_clients_of_a_profile(
+    tree: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tree / "hub.yaml").write_text(PROFILED)
+    given = ("--config", f"{tree}/hub.yaml", "--root", str(tree))
+    for path, code, own in (
+        ("project/a.txt", 0, 0),
+        ("project/.env", 0, 1),
+        ("other/x", 0, 1),
+    ):
+        asked = ("files.read", "--arguments", json.dumps({"path": f"{tree}/{path}"}), *given)
+        assert run(*asked) == code
+        assert run(*asked, "--as", name) == own
+    capsys.readouterr()
+    for call, why in (
+        ("files.write", "profiles.robots.tools"),
+        ("git.log", "profiles.robots.servers"),
+    ):
+        with pytest.raises(RouteError, match=why):
+            run(call, *given, "--as", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("eve", "none is for the token eve"), ("robot", "there is no such profile or token")],
+)
+def test_who_has_no_profile_is_told(tree: Path, name: str, why: str) -> None:
+    (tree / "hub.yaml").write_text(PROFILED)
+    with pytest.raises(ConfigError, match=why):
+        run("files.read", "--config", f"{tree}/hub.yaml", "--as", name)

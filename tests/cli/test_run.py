@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,14 @@ class Served:
         monkeypatch.setattr(stdio, "serve_stdio", self._stdio)
         monkeypatch.setattr(serving, "serve_http", self._http)
 
-    def _fronts(self, services: Services, seals: StateSealer | None = None) -> ConnectionFactory:
+    def _fronts(
+        self,
+        services: Services,
+        seals: StateSealer | None = None,
+        profiles: Mapping[str, Services] | None = None,
+    ) -> ConnectionFactory:
         self.services.append(services)
-
-        return ConnectionBuilder(services, seals)
+        return ConnectionBuilder(services, seals, profiles)
 
     async def _stdio(self, open_connection: ConnectionFactory) -> None:
         self.ways.append("stdio")

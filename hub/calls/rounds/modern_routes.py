@@ -233,7 +233,7 @@ class ModernRoutes:
         """Remember the need that made the hub ask a modern client for its roots."""
         services, known = session.services, need.known
         params = self._called(request) if request.method == "tools/call" else None
-        key = None if params is None else asked_key(session.principal, params)
+        key = None if params is None else asked_key(session.identity, params)
         if key is None or not _is_short(key):
             return
         if known is not None:
@@ -246,7 +246,7 @@ class ModernRoutes:
     def keep(self, case: JudgingContext, resolved: ResolvedRoute) -> None:
         """Cache the route of a modern call, if other calls may use it."""
         session, request = case.session, case.asked.request
-        key = key_of(session.principal, request, self._services.expose)
+        key = key_of(session.identity, request, self._services.expose)
         if key is None or not _is_short(key) or not _is_for_others(case.slot, session):
             return
         found = _found(case, resolved, key[2])

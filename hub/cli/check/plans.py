@@ -13,6 +13,7 @@ import structlog
 
 from hub.cli.check.configured_servers import servers_of, usable_of
 from hub.cli.options import Subparsers, add_config_option, add_root_option, required_config
+from hub.cli.profiles import add_profile_option, chosen_profile
 from hub.cli.terminal.colours import NAME, painted
 from hub.config.models import json_schema
 from hub.config.withholding import warn_of_left_out
@@ -31,6 +32,7 @@ def register(subparsers: Subparsers) -> None:
     planned = subparsers.add_parser("plan", help="show how each server would be launched")
     add_config_option(planned)
     add_root_option(planned)
+    add_profile_option(planned)
     planned.add_argument("--json", action="store_true", help="print JSON")
     planned.set_defaults(perform=_plan)
     schema = subparsers.add_parser("schema", help="print the JSON Schema of hub.yaml")
@@ -84,7 +86,7 @@ def _plan(options: Namespace) -> int:
     config, warnings = required_config(options)
     for warning in warnings:
         log.warning(warning)
-    servers = servers_of(config, options)
+    servers = servers_of(config, options, chosen_profile(config, options.profile))
     warn_of_left_out(usable_of(config, options).left_out)
     plans = [(_planned(spec, effective), _why_none(spec, effective)) for spec, effective in servers]
     if options.json:

@@ -26,7 +26,7 @@ def changed_keys(old: HubConfig, new: HubConfig) -> Iterator[Path]:
         if name == "servers":
             yield from _servers(old, new)
         else:
-            yield from _differing(getattr(old, name), getattr(new, name), (name,))
+            yield from _differing(_value(old, name), _value(new, name), (name,))
 
 
 def pattern_of(path: Path) -> str:
@@ -98,6 +98,8 @@ def _value(part: Part, name: str) -> object:
     value = getattr(part, name)
     if isinstance(part, Roots) and name == "fallback":
         return "fallback" in part.model_fields_set, value  # an empty list grants nothing
+    if isinstance(part, HubConfig) and name == "profiles":
+        return tuple(part.profiles.items())  # of several that fit the first one counts
     if isinstance(part, ToolOverride) and name == "arguments":
         return tuple(part.arguments.items())  # of two pointers to one argument the later one counts
     return value

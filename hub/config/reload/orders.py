@@ -8,9 +8,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from hub.config.fields import Part
+from hub.config.fields import AccessAt, Part
 from hub.config.listening.limits import PrincipalLimits
-from hub.config.models import AccessAt
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -251,6 +250,7 @@ ORDERS: Final[dict[str, Order]] = {
     "drain": _at_most(_HIGHER),
     **dict.fromkeys(("audit", "audit.file"), _kept("calls would be recorded elsewhere, or not")),
     # Their order counts in listings only.
+    "profiles": _kept("clients may get more"),
     "servers": Order(lambda _old, new: new, ""),
     "servers.*": _kept("it would be started or reached for the first time"),
     **{f"servers.*.{key}": order for key, order in _SERVER.items()},

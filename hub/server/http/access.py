@@ -7,7 +7,6 @@ many proxies send on whatever their client wrote there. MCP "Transports", securi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -20,6 +19,7 @@ from hub.protocol.origins import is_own, origin_in
 from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.profile_rules import ProfileRules
 from hub.server.http.auth.protected_resource import RETRY_AFTER, ProtectedResource
 
 BLANKS = b" \t"
@@ -103,7 +103,8 @@ class AccessCheck:
     The hub answers to loopback names, to its bound address and to `names`; without `names`, to any
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
     pages of the hub's own origin. `changes` counts how often something else was to be checked;
-    `ended` is called when a token ends.
+    `ended` is called when a token ends, `profiles_changed` when clients
+    may have other `profiles`.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
     """
@@ -114,15 +115,26 @@ class AccessCheck:
         credentials: Credentials,
         origins: Sequence[str] = (),
         names: Sequence[str] = (),
+        profiles: ProfileRules | None = None,
     ) -> None:
         self._host = host
         self._credentials = credentials
         self.changes = 0
+        self.profiles = ProfileRules()
         self.ended: AccessEnded = lambda _principals: None
-        self.follow(credentials.tokens, origins, names)
+        self.profiles_changed: Callable[[], None] = lambda: None
+        self.follow(credentials.tokens, origins, names, profiles)
 
-    def follow(self, tokens: BearerTokens, origins: Sequence[str], names: Sequence[str]) -> None:
-        """Check requests against other tokens, origins and names from now on.
+    def follow(
+        self,
+        tokens: BearerTokens,
+        origins: Sequence[str],
+        names: Sequence[str],
+        profiles: ProfileRules | None = None,
+    ) -> None:
+        """Check requests against other tokens, origins, names and profiles from now on.
+
+        Where the profiles change, all streams end: their clients open them anew.
 
         Raises: ConfigError as for a new `AccessCheck`; then nothing has changed.
         """
@@ -136,9 +148,12 @@ class AccessCheck:
         self._names = LOOPBACK_NAMES | {host, *names} if has_names else None
         ended = self._credentials.follow(tokens)
         self._origins = frozenset(origins)
+        before, self.profiles = self.profiles, profiles or ProfileRules()
         self.changes += 1
         if ended:
             self.ended(ended)
+        if before != self.profiles:
+            self.profiles_changed()
 
     @property
     def needs_token(self) -> bool:
@@ -167,20 +182,6 @@ class AccessCheck:
     async def verified(self, unverified: Unverified) -> Admission | Refusal:
         """Return who sent a request with a signed token, or why it is refused."""
         found = await self._credentials.verified(unverified)
-        return self._refusal(found) if isinstance(found, TokenRejection) else found
-
-    async def admitted_still(
-        self, admission: Admission, since: int, headers: RequestHeaders
-    ) -> Admission | Refusal:
-        """Return who sent a request of which the body has come only now, or why it is refused.
-
-        `since`: `changes` when the request was let in.
-        """
-        if since == self.changes and admission.counts_at(time.time):
-            return admission
-        found = self._credentials.look_at(headers.get("authorization"))
-        if isinstance(found, Unverified):
-            return await self.verified(found)
         return self._refusal(found) if isinstance(found, TokenRejection) else found
 
     async def keep_fresh(self) -> None:

@@ -31,6 +31,7 @@ from hub.server.connection import ConnectionFactory, client_of_handshake
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.auth.admission import Admission
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
@@ -137,7 +138,7 @@ class HttpServer:
             poll_after=poll_after,
             usage=self._usage,
         )
-        gatekeeper.ended = self._end_access
+        gatekeeper.ended, gatekeeper.profiles_changed = self._end_access, self._interrupt
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -183,6 +184,12 @@ class HttpServer:
         self._sessions.end_of(
             [one for one in principals if not self._gatekeeper.knows(one)], NO_TOKEN
         )
+
+    def _interrupt(self) -> None:
+        """End the streams of all clients, which open them anew if they still may."""
+        self._modern_posts.end_listening()
+        for session in self._sessions:
+            session.notification_stream.interrupt()
 
     async def _expire(self) -> None:
         while True:
@@ -293,9 +300,37 @@ class HttpServer:
             return
         load = self.bodies.load()
         try:
-            await self._post(headers, sender, receive, send, load)
+            read = await self._read(scope, headers, sender, receive, load)
+            if isinstance(read, Refusal):
+                await self._refuse(sender.address, read, send)
+            elif read is not None:
+                admission, body = read
+                await self._post(headers, Sender(admission, sender.address), body, receive, send)
         finally:
             load.release()
+
+    async def _read(
+        self,
+        scope: Scope,
+        headers: RequestHeaders,
+        sender: Sender,
+        receive: Receive,
+        load: BodyLoad,
+    ) -> tuple[Admission, bytes] | Refusal | None:
+        """Return the body of a POST, and who sent it: that may have changed meanwhile.
+
+        None if the client has gone.
+        """
+        since = self._gatekeeper.changes
+        try:
+            body = await read_body(receive, load)
+        except GoneError:
+            return None
+        if isinstance(body, Refusal):
+            return body
+        checks = self._header_checks
+        found = await checks.admitted_still(scope, headers, sender.admission, since)
+        return found if isinstance(found, Refusal) else (found, body)
 
     async def _other(
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
@@ -318,27 +353,9 @@ class HttpServer:
     # POST: one message
 
     async def _post(
-        self,
-        headers: RequestHeaders,
-        sender: Sender,
-        receive: Receive,
-        send: Send,
-        load: BodyLoad,
+        self, headers: RequestHeaders, sender: Sender, body: bytes, receive: Receive, send: Send
     ) -> None:
-        since = self._gatekeeper.changes
-        try:
-            body = await read_body(receive, load)
-        except GoneError:
-            return
-        if isinstance(body, Refusal):
-            await self._refuse(sender.address, body, send)
-            return
-        admitted = await self._gatekeeper.admitted_still(sender.admission, since, headers)
-        if isinstance(admitted, Refusal):
-            await self._refuse(sender.address, admitted, send)
-            return
-        sender = Sender(admitted, sender.address)
-        checked = CheckedHeaders.by(headers, admitted)
+        checked = CheckedHeaders.by(headers, sender.admission)
         try:
             message = messages.parse_client(body)
         except WireError as exc:
@@ -385,7 +402,7 @@ class HttpServer:
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
         if head.checked.is_legacy(request):
-            session = self._sessions.find(head.session, head.checked.admission.principal)
+            session = self._sessions.find(head.session, head.checked.admission.identity)
             return None if session is None else SessionPost(session, request)
         if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
@@ -427,7 +444,7 @@ class HttpServer:
         """
         key = headers.get("mcp-session-id")
         session: HttpSession | NoRoomForSession | None
-        session = self._sessions.find(key, sender.principal)
+        session = self._sessions.find(key, sender.admission.identity)
         if session is None and key is not None:
             session = await self._adopted(key, sender)
         if isinstance(session, NoRoomForSession):

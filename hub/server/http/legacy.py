@@ -48,8 +48,13 @@ class HttpSession(Struct, eq=False):
 
     @property
     def principal(self) -> str:
-        """Who opened the session: nobody else may use it."""
+        """Who opened the session."""
         return self.connection.session.principal
+
+    @property
+    def identity(self) -> str:
+        """The key of what belongs to its client: nobody else may use the session."""
+        return self.connection.session.identity
 
     def speaks(self, version: str) -> None:
         """Apply the agreed protocol revision to the session's streams."""

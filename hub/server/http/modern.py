@@ -218,8 +218,10 @@ class ModernPosts:
             return None
         request = asked.request
         headers = _pairs(asked.fields)
-        route = self._open_connection.route_for(asked.admission.principal, request, headers)
-        return self._open_connection.dispatcher(self._underway, tasks).take(request, route, reply)
+        admission = asked.admission
+        connections = self._open_connection.within(admission.profile)
+        route = connections.route_for(admission.principal, request, headers)
+        return connections.dispatcher(self._underway, tasks).take(request, route, reply)
 
     async def converse(
         self, asked: ModernRequest, receive: Receive, response: PostResponse
@@ -232,7 +234,8 @@ class ModernPosts:
             await response.finish(refused, status=503)
             return
         async with anyio.create_task_group() as tasks:
-            connection = self._open_connection(response, tasks, asked.admission.principal)
+            connections = self._open_connection.within(asked.admission.profile)
+            connection = connections(response, tasks, asked.admission.principal)
             connection.repeats(RequestHeaders(asked.fields).pairs)
             tasks.start_soon(asked.admission.when_expired, connection.end_listening)
             self._builder.add(connection)

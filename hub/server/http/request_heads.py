@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
@@ -36,6 +37,9 @@ MAX_KEPT_BYTES: Final = 4096
 """How many bytes the headers may have whose result is cached."""
 UNAUTHORIZED: Final = 401
 _SESSION: Final = b"mcp-session-id"
+_SHOWN: Final = 64
+"""How many characters of a URL a refusal repeats."""
+NO_PROFILE: Final = Refusal(403, "No profile of this hub is for you; its operator can add one")
 
 
 class CheckedHeaders(Struct, frozen=True):
@@ -108,7 +112,40 @@ class HeaderChecks:
             if later is None:
                 self.failed_logins.note(address)
             admitted = later or admitted
-        return admitted if isinstance(admitted, Refusal) else self.elsewhere(scope) or admitted
+        return admitted if isinstance(admitted, Refusal) else self._served(scope, admitted)
+
+    async def admitted_still(
+        self, scope: Scope, headers: RequestHeaders, admission: Admission, since: int
+    ) -> Admission | Refusal:
+        """Return who sent a request of which the body has come only now, or why it is refused.
+
+        `since`: `changes` of the access check when the request was let in.
+        """
+        if since == self._gatekeeper.changes and admission.counts_at(self._clock):
+            return admission
+        return await self.admission(scope, headers)
+
+    def _served(self, scope: Scope, admission: Admission) -> Admission | Refusal:
+        """Return a client that was let in with its profile for the URL, or why it has none."""
+        profiles, asked = self._gatekeeper.profiles, self._profile_at(scope)
+        if isinstance(asked, Refusal) or not profiles:
+            return asked if isinstance(asked, Refusal) else admission
+        held = profiles.of(admission)
+        if asked is None and not held:
+            return NO_PROFILE
+        if asked is not None and asked not in held:
+            return Refusal(404, f"You have no profile {asked[:_SHOWN]!a} at this hub")
+        return replace(admission, profile=asked or held[0])
+
+    def _profile_at(self, scope: Scope) -> str | Refusal | None:
+        """Return the profile that a URL names, None for the endpoint's own; else a refusal."""
+        path, own = scope["path"].rstrip("/"), self._path.rstrip("/")
+        if path == own:
+            return None
+        name = path.removeprefix(f"{own}/")
+        if self._gatekeeper.profiles and name != path and "/" not in name:
+            return name
+        return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
 
     def looked_at(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal | Unverified:
         """Return who sent a request, or why it is refused, as far as is known now."""
@@ -123,10 +160,9 @@ class HeaderChecks:
         return self._proxies.proxied(_peer(scope), headers)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
-        """Return why a request to another path is refused; None for the endpoint's path."""
-        if scope["path"].rstrip("/") == self._path.rstrip("/"):
-            return None
-        return Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}")
+        """Return why a request to another path is refused; None for the endpoint's paths."""
+        asked = self._profile_at(scope)
+        return asked if isinstance(asked, Refusal) else None
 
     def of(self, scope: Scope) -> RequestHead | None:
         """Return the head of a POST that may be read and states an allowed length; else None."""
@@ -162,7 +198,9 @@ class HeaderChecks:
             return found
         headers = RequestHeaders(scope["headers"])
         admitted = self.looked_at(scope, headers)
-        if not isinstance(admitted, Admission) or self.elsewhere(scope) or unreadable(headers):
+        if isinstance(admitted, Admission):
+            admitted = self._served(scope, admitted)
+        if not isinstance(admitted, Admission) or unreadable(headers):
             return None
         if self._gatekeeper.shared_with(headers) is not None:
             return None  # the response needs CORS headers for that page

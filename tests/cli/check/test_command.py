@@ -55,6 +55,20 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def test_the_plan_of_a_profile_has_its_servers_and_its_ceiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(plant(tmp_path, "a/b/f", "c/"))
+    Path("hub.yaml").write_text(
+        "version: 1\nservers: {files: {command: x}, git: {command: y}}\n"
+        "profiles: {few: {servers: [git], roots: {ceiling: [a/b]}}}\n"
+    )
+    given = ("--config", "hub.yaml", "--root", "a")
+    assert [one["server"] for one in planned(capsys, *given)] == ["files", "git"]
+    (own,) = planned(capsys, *given, "--as", "few")
+    assert (own["server"], own["roots"]) == ("git", [(tmp_path / "a/b").as_uri()])
+
+
 def test_the_schema_is_that_of_the_config(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("schema") == 0
     assert json.loads(capsys.readouterr().out) == json_schema()

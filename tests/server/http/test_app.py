@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
 from hub.app.limits import limit_principals
+from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
@@ -95,6 +96,7 @@ class Web:
         self.signals = Signals()
         self.app: HttpServer
         self.hub: Hub
+        self.path = "/mcp"
         self.keeper: AccessCheck
         self._tasks = tasks
 
@@ -117,17 +119,18 @@ class Web:
     async def post(
         self, body: JsonObject | bytes, key: str | None = None, **headers: str
     ) -> Connection:
-        return await request(self.app, "POST", self._headers(key, headers), body)
+        sent = self._headers(key, headers)
+        return await request(self.app, "POST", sent, body, path=self.path)
 
     async def use(self, method: str, key: str | None = None, **headers: str) -> Connection:
-        return await request(self.app, method, self._headers(key, headers))
+        return await request(self.app, method, self._headers(key, headers), path=self.path)
 
     def start(
         self, method: str, key: str | None, body: JsonObject | None = None, **headers: str
     ) -> Connection:
         """Begin a request, whose response the test reads piece by piece."""
         connection = Connection(b"" if body is None else json.dumps(body).encode())
-        scope = scope_of(method, self._headers(key, headers))
+        scope = scope_of(method, self._headers(key, headers), self.path)
         self._tasks.start_soon(connection.serve, self.app, scope)
         return connection
 
@@ -189,10 +192,14 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
         limit_principals(running, made)
         site.hub = running
         site.keeper = AccessCheck(
-            "127.0.0.1", credentials or Credentials(tokens or BearerTokens()), origins, names
+            "127.0.0.1",
+            credentials or Credentials(tokens or BearerTokens()),
+            origins,
+            names,
+            profile_rules(made),
         )
         site.app = HttpServer(
-            Watched(running.services),
+            Watched(running.services, profiles=running.own.profiles),
             site.keeper,
             path="/mcp",
             clock=site.clock,
@@ -590,6 +597,9 @@ async def test_before_it_runs_no_session_is_opened() -> None:
                 self, outlet: Outlet, tasks: TaskGroup, principal: str, /
             ) -> ClientConnection:
                 pytest.fail("opened")
+
+            def within(self, profile: str | None, /) -> Closed:
+                return self
 
             def route_for(self, principal: str, request: Request, headers: Headers, /) -> None:
                 pytest.fail("asked for a way")

@@ -52,6 +52,9 @@ class Ways:
     def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
         raise AssertionError("no conversation is needed")
 
+    def within(self, profile: str | None, /) -> Ways:
+        return self
+
     def route_for(
         self, principal: str, request: Request, headers: Headers, /
     ) -> CallRoute | KnownAnswer | None:

@@ -79,10 +79,10 @@ class LegacySessions:
         """Whether a request is in progress, other than open notification streams."""
         return any(session.is_busy for session in self._open)
 
-    def find(self, key: str | None, principal: str) -> HttpSession | None:
-        """Return the principal's session with this id that is open here, or None."""
+    def find(self, key: str | None, identity: str) -> HttpSession | None:
+        """Return the client's session with this id that is open here, or None."""
         session = self._open.find(key)
-        return None if session is None or session.principal != principal else session
+        return session if session is not None and session.identity == identity else None
 
     def opened(
         self, client: Client | None, sender: Sender, tasks: TaskGroup
@@ -91,7 +91,7 @@ class LegacySessions:
         refused = self._refusal(sender)
         if refused is not None:
             return refused
-        key = self._ids.made_for(client, sender.principal)
+        key = self._ids.made_for(client, sender.admission.identity)
         return key, self._added(key, sender, tasks, first_stream=1)
 
     async def adopted(
@@ -101,7 +101,7 @@ class LegacySessions:
 
         It counts as a new session. Its client may have missed anything: it is told to list again.
         """
-        client = self._ids.opened(key, sender.principal)
+        client = self._ids.opened(key, sender.admission.identity)
         if client is None:
             return None
         refused = self._refusal(sender)
@@ -133,7 +133,8 @@ class LegacySessions:
         journal = self._events.journal()
         stream = NotificationStream(journal)
         streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))
-        connection = self._open_connection(stream, tasks, sender.principal)
+        connections = self._open_connection.within(sender.admission.profile)
+        connection = connections(stream, tasks, sender.principal)
         session = HttpSession(connection, stream, streams, self._clock)
         self._open.add(session, sender.address, key)
         return session
@@ -158,4 +159,4 @@ class LegacySessions:
                 self._open.end(key, why)
 
     def _ended(self, key: str, session: HttpSession) -> None:
-        self._ids.end(key, session.principal)
+        self._ids.end(key, session.identity)

@@ -71,7 +71,7 @@ class SessionIds:
         """Return ids that no other process opens."""
         return cls(SealingSecrets.of_this_process(), time.time)
 
-    def made_for(self, client: Client | None, principal: str) -> str:
+    def made_for(self, client: Client | None, identity: str) -> str:
         """Return a new id. Without a client, or with one that declares too much, nobody adopts it.
 
         Visible ASCII, `MAX_ID` characters at most.
@@ -80,7 +80,7 @@ class SessionIds:
         token = (
             secrets.token_hex(16)
             if content is None
-            else self._sealer.seal(content, _bound_to(self._replica, principal))
+            else self._sealer.seal(content, _bound_to(self._replica, identity))
         )
         return f"{self._replica}.{token}" if self._replica else token
 
@@ -99,33 +99,33 @@ class SessionIds:
             return None
         return content if len(content) <= MAX_CONTENT else None
 
-    def opened(self, id_: str, principal: str) -> Client | None:
+    def opened(self, id_: str, identity: str) -> Client | None:
         """Return the client whose session may be adopted; None if it may not.
 
         It may not if the id was not made by this hub for this principal, belongs to a replica that
         is not taken over, has expired, or was ended.
         """
-        content = self._content_in(id_, principal)
+        content = self._content_in(id_, identity)
         if content is None:
             return None
         if not content.issued - SKEW <= self.clock() < content.expires:
             return None
         return None if self._ended.has(id_, content.expires) else content.client
 
-    def end(self, id_: str, principal: str) -> None:
+    def end(self, id_: str, identity: str) -> None:
         """Remember that an id was ended: it is not opened again."""
-        content = self._content_in(id_, principal)
+        content = self._content_in(id_, identity)
         if content is not None:
             self._ended.add(id_, content.expires)
 
-    def _content_in(self, id_: str, principal: str) -> _Content | None:
+    def _content_in(self, id_: str, identity: str) -> _Content | None:
         readable = _READABLE.fullmatch(id_) if len(id_) <= MAX_ID else None
         if readable is None:
             return None
         replica, token = readable[1] or "", readable[2]
         if replica not in self._opened:
             return None
-        plain = self._sealer.open(token, _bound_to(replica, principal))
+        plain = self._sealer.open(token, _bound_to(replica, identity))
         return None if plain is None else _read(plain)
 
 
@@ -140,5 +140,5 @@ def _read(plain: bytes) -> _Content | None:
     return None
 
 
-def _bound_to(replica: str, principal: str) -> str:
-    return f"{replica}\n{principal}"
+def _bound_to(replica: str, identity: str) -> str:
+    return f"{replica}\n{identity}"

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import anyio
 from msgspec import Struct
+
+from hub.values import identity_of
 
 
 class Admission(Struct, frozen=True):
     """A request that is let in, and the principal it comes from.
 
     Times are in seconds since 1970: from `recheck` on its token has to be looked at again, at
-    `expires` the token ends. None: never.
+    `expires` the token ends. None: never. `claims` are what an issuer says of the client; None if
+    it has no signed token. `profile` is the profile of the config that it is served by; None where
+    the config has none.
     """
 
     principal: str
     recheck: float | None = None
     expires: float | None = None
+    claims: Mapping[str, Any] | None = None
+    profile: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """The key of what belongs to the client: nobody else gets it."""
+        return identity_of(self.principal, self.profile)
 
     def counts_at(self, clock: Callable[[], float]) -> bool:
         """Return whether its token need not be looked at again yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import jwt
 from msgspec import Struct, field
@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from hub.server.http.auth.admission import Admission, TokenRejection, invalid
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.key_source import JsonWebKey, KeysUnavailableError
+from hub.server.http.auth.profile_rules import texts_in
 from hub.server.http.auth.protected_resource import ProtectedResource
 
 MOST_CHARACTERS: Final = 16_384
@@ -91,7 +92,7 @@ class TokenVerifier:
             return TokenRejection(403, "insufficient_scope", text)
         expires = float(claims["exp"]) + SKEW
         recheck = min(expires, self._clock() + RECHECK)
-        admission = Admission(f"{issuer.name} {claims['sub']}", recheck, expires)
+        admission = Admission(f"{issuer.name} {claims['sub']}", recheck, expires, claims)
         if len(self._kept) >= KEPT:
             self._kept.clear()
         self._kept[_digest(token)] = _Kept(admission, issuer.keys, changes)
@@ -135,7 +136,7 @@ class TokenVerifier:
         _check_times(claims, self._clock())
         _check_subject(claims["sub"])
         for name, allowed in issuer.claims.items():
-            if not set(_texts(claims.get(name))) & set(allowed):
+            if not set(texts_in(claims.get(name))) & set(allowed):
                 raise _InvalidTokenError(f"the claim {name} is another one")
         return claims
 
@@ -221,13 +222,7 @@ def _check_subject(subject: object) -> None:
 def _scopes(claims: Mapping[str, Any]) -> set[str]:
     """Return a token's scopes: `scope` (RFC 8693, 4.2), or `scp` as some issuers have it."""
     found = claims.get("scope", claims.get("scp"))
-    return {one for text in _texts(found) for one in text.split(" ") if one}
-
-
-def _texts(value: object) -> list[str]:
-    """Return the texts of a claim: one, or a list of them."""
-    values = cast("list[object]", value) if isinstance(value, list) else [value]
-    return [one for one in values if isinstance(one, str)]
+    return {one for text in texts_in(found) for one in text.split(" ") if one}
 
 
 _WHY: Final[tuple[tuple[type[Exception], str], ...]] = (
