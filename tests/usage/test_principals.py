@@ -5,7 +5,7 @@ from tests.kit.fakes import FakeClock
 
 def usage_of(**limits: int) -> tuple[PrincipalUsage, FakeClock]:
     clock = FakeClock()
-    return PrincipalUsage("anna", UsageLimits(**limits), clock), clock
+    return PrincipalUsage("anna", UsageLimits(**limits), clock)  # pyright: ignore[reportArgumentType] - `key` is not among them, clock
 
 
 def admitted(usage: PrincipalUsage) -> bool:

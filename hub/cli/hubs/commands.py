@@ -177,9 +177,15 @@ def lines_of(said: JsonObject) -> list[str]:
     return lines
 
 
+def _number(found: Json) -> str:
+    return f"{found:.15g}" if isinstance(found, int | float) else "-"
+
+
 def _principal(one: JsonObject) -> tuple[str, ...]:
     uses = {key: object_or_empty(of) for key, of in object_or_empty(one.get("limits")).items()}
-    shown = (f"{key} {of.get('used')} of {of.get('limit')}" for key, of in uses.items())
+    shown = (
+        f"{key} {_number(of.get('used'))} of {_number(of.get('limit'))}" for key, of in uses.items()
+    )
     return str(one.get("principal")), ", ".join(shown)
 
 

@@ -49,11 +49,11 @@ def test_what_a_hub_does_not_say_is_a_dash() -> None:
 def test_the_limits_of_principals_are_shown_with_what_is_used() -> None:
     limits: JsonObject = {
         "calls_per_minute": {"limit": 600, "used": 12},
-        "in_flight": {"limit": 16, "used": 0},
+        "calls_per_second": {"limit": 5.0, "used": 0},
     }
     said: JsonObject = {"serves": "x", "principals": [{"principal": "anna", "limits": limits}]}
     assert lines_of(said)[5:] == [
         "  principals with limits: 1",
         "    PRINCIPAL  USED",
-        "    anna       calls_per_minute 12 of 600, in_flight 0 of 16",
+        "    anna       calls_per_minute 12 of 600, calls_per_second 0 of 5",
     ]
