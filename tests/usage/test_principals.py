@@ -3,9 +3,9 @@ from hub.usage.principals import KEPT, SOON, PrincipalUsage, UsageByPrincipal
 from tests.kit.fakes import FakeClock
 
 
-def usage_of(**limits: int) -> tuple[PrincipalUsage, FakeClock]:
+def usage_of(limits: UsageLimits) -> tuple[PrincipalUsage, FakeClock]:
     clock = FakeClock()
-    return PrincipalUsage("anna", UsageLimits(**limits), clock)  # pyright: ignore[reportArgumentType] - `key` is not among them, clock
+    return PrincipalUsage("anna", limits, clock), clock
 
 
 def admitted(usage: PrincipalUsage) -> bool:
@@ -16,7 +16,7 @@ def admitted(usage: PrincipalUsage) -> bool:
 
 
 def test_the_longest_wait_is_told() -> None:
-    usage, clock = usage_of(calls_per_second=1, calls_per_minute=2)
+    usage, clock = usage_of(UsageLimits(calls_per_second=1, calls_per_minute=2))
     assert admitted(usage)
     over = usage.objection(is_call=True)
     assert over is not None
@@ -29,7 +29,7 @@ def test_the_longest_wait_is_told() -> None:
 
 
 def test_an_hour_of_trying_gets_the_average_and_the_burst() -> None:
-    usage, clock = usage_of(calls_per_second=3, burst=10)
+    usage, clock = usage_of(UsageLimits(calls_per_second=3, burst=10))
     got = 0
     for _ in range(3600 * 8):
         got += admitted(usage)
@@ -38,7 +38,7 @@ def test_an_hour_of_trying_gets_the_average_and_the_burst() -> None:
 
 
 def test_what_goes_beyond_the_bytes_is_paid_for_later() -> None:
-    usage, clock = usage_of(bytes_per_minute=600)
+    usage, clock = usage_of(UsageLimits(bytes_per_minute=600))
     assert usage.objection(is_call=False) is None
     usage.carried(6600)
     over = usage.objection(is_call=False)
@@ -49,7 +49,7 @@ def test_what_goes_beyond_the_bytes_is_paid_for_later() -> None:
 
 
 def test_calls_under_way_leave_room_when_they_end() -> None:
-    usage, _ = usage_of(in_flight=1)
+    usage, _ = usage_of(UsageLimits(in_flight=1))
     with usage.underway():
         over = usage.in_flight_objection()
         assert over is not None
