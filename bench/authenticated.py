@@ -1,7 +1,8 @@
 """What it costs to tell clients apart over HTTP: `python -m bench.authenticated [ROUNDS]`.
 
 The same sessions before the same server and a hub that wants no token, one of a hundred named
-tokens, or a signed token (RS256, keys from a file). The hubs take turns. Last the look at a token
+tokens, or a signed token (RS256, keys from a file), or that
+has limits which are never reached. The hubs take turns. Last the look at a token
 that was verified lately, without HTTP: requests with the headers of an earlier one need none.
 """
 
@@ -36,6 +37,13 @@ from hub.server.http.auth.signed_tokens import Issuer, TokenVerifier
 ROUNDS = 15
 SECONDS, TIMES = 0.3, 200
 OPEN, NAMED, SIGNED = "no token", "a named token", "a signed token"
+LIMITED = "with limits"
+LIMITS = {
+    "calls_per_second": 1e9,
+    "calls_per_minute": 10**9,
+    "in_flight": 10**6,
+    "bytes_per_minute": 10**15,
+}
 ISSUER, RESOURCE = "https://issuer.example", "https://hub.example.com/mcp"
 OTHERS = 99
 LOOKS = 20_000
@@ -57,6 +65,7 @@ def main() -> None:
             OPEN: (None, {}),
             NAMED: (named, {"listen": {"tokens": tokens}}),
             SIGNED: (signed, {"listen": {"auth": auth}}),
+            LIMITED: (None, {"listen": {"limits": LIMITS}}),
         }
         clients = {
             name: _sessions(stack, root, name, token, more)
@@ -64,7 +73,7 @@ def main() -> None:
         }
         flood = Table(f"HTTP, {SESSIONS} sessions", "calls/s", OPEN)
         single = Table("HTTP, one call", "µs, p50", OPEN, digits=1)
-        for name in (NAMED, SIGNED):
+        for name in (NAMED, SIGNED, LIMITED):
             flood.targets[name] = Target(0.95, at_least=True)
         params = reading(root)
         rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS

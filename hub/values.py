@@ -38,9 +38,16 @@ def identity_of(principal: str, profile: str | None) -> str:
     return principal if profile is None else f"{profile}\n{principal}"
 
 
+def principal_in(identity: str) -> str:
+    """Return the principal of a key that `identity_of` has made."""
+    profile, _, principal = identity.partition("\n")
+    # The name of an issuer's client begins with a URL, and may have a line end after it.
+    return principal if principal and "/" not in profile else identity
+
+
 def is_this_user(identity: str) -> bool:
     """Return whether what has this identity belongs to this machine's user."""
-    return identity.rpartition("\n")[2] in THIS_USER
+    return principal_in(identity) in THIS_USER
 
 
 CallMethod: TypeAlias = Literal[

@@ -7,7 +7,10 @@ from hub.values import (
     Json,
     JsonObject,
     ServerName,
+    identity_of,
+    is_this_user,
     object_or_empty,
+    principal_in,
 )
 
 
@@ -41,3 +44,29 @@ def test_a_value_that_is_not_an_object_counts_as_empty() -> None:
     assert object_or_empty(given) is given
     others: list[Json] = [None, [], "x", 0, True]
     assert [object_or_empty(value) for value in others] == [{}] * 5
+
+
+@pytest.mark.parametrize("principal", ["anna", "https://issuer.example anna\nben"])
+@pytest.mark.parametrize("profile", [None, "staff"])
+def test_a_key_of_what_belongs_to_a_principal_says_whose_it_is(
+    principal: str, profile: str | None
+) -> None:
+    assert principal_in(identity_of(principal, profile)) == principal
+
+
+@pytest.mark.parametrize(
+    ("identity", "expected"),
+    [
+        (identity_of("stdio", None), True),
+        (identity_of("local", None), True),
+        (identity_of("command line", None), True),
+        (identity_of("local", "docs"), True),
+        (identity_of("anna", None), False),
+        (identity_of("anna", "local"), False),
+        (identity_of("https://issuer.example anna", "docs"), False),
+        (identity_of("https://issuer.example x\nstdio", None), False),
+        (identity_of("https://issuer.example x\nstdio", "docs"), False),
+    ],
+)
+def test_only_the_machines_user_is_this_user(identity: str, *, expected: bool) -> None:
+    assert is_this_user(identity) is expected

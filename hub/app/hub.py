@@ -32,6 +32,7 @@ from hub.sessions.services import (
 from hub.specs import ServerSpec
 from hub.system.machine import Machine
 from hub.system.memory import resident
+from hub.usage.principals import UsageByPrincipal
 from hub.values import Json, JsonObject, ServerName
 
 log = structlog.stdlib.get_logger(__name__)
@@ -57,7 +58,8 @@ class Hub:
     """A running hub: what all its clients share, and its views of the config.
 
     `own` is the view for this process's environment, if clients are served by it, and `own_watch`
-    takes over the changes of its config. `prepare` is called before the first view that launches
+    takes over the changes of its config. `usage` is what its principals use; none has
+    limits unless it is told so. `prepare` is called before the first view that launches
     servers.
     """
 
@@ -78,6 +80,9 @@ class Hub:
         self._tasks = tasks
         self._prepare = prepare
         self._files: dict[str | None, ConfigFile] = {}
+        self.usage = UsageByPrincipal(machine.clock)
+        self.usage.counts["children"] = children.count_of
+        children.usage = self.usage
         self._followers: list[Callable[[HubConfig], None]] = []
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
@@ -136,6 +141,7 @@ class Hub:
             max_result=made.max_result,
             has_config=not setting.ceiling,
             config_file=self._file_of(setting),
+            usage=self.usage,
             profile=profile,
         )
 

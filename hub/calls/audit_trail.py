@@ -115,8 +115,7 @@ def looking_up(
     `owners` are the servers that may own the name, None for any. A RouteError is not recorded: an
     unknown name is no call.
     """
-    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ServerName("")
-    record = CallAudit.of(session, server, name[:_LONGEST_NAME])
+    record = _unresolved(session, owners, name)
     try:
         yield
     except RouteError:
@@ -125,3 +124,15 @@ def looking_up(
         if owners is None or owners:
             record.close(exc)
         raise
+
+
+def turned_away(
+    session: Session, owners: Collection[ServerName] | None, name: str, why: str
+) -> None:
+    """Record a call that is refused before its route is looked up, by its public name."""
+    _unresolved(session, owners, name).write("refused", why)
+
+
+def _unresolved(session: Session, owners: Collection[ServerName] | None, name: str) -> CallAudit:
+    server = next(iter(owners)) if owners is not None and len(owners) == 1 else ServerName("")
+    return CallAudit.of(session, server, name[:_LONGEST_NAME])

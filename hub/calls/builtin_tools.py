@@ -55,6 +55,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "recentRefusals": _ENTRIES,
                 "whyNoRoots": {"type": ["string", "null"]},
                 "config": {"type": ["object", "null"], "additionalProperties": True},
+                "limits": {"type": ["object", "null"], "additionalProperties": True},
                 "profile": {"type": ["string", "null"]},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
@@ -103,6 +104,7 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
         "recentRefusals": list[Json](session.refusals.recent),
         "whyNoRoots": session.why_no_roots(effective) or None,
         "config": session.services.config_file.state.shown(),
+        "limits": session.services.usage.shown(session.principal),
         "profile": session.services.profile,
     }
 

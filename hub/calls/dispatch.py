@@ -10,7 +10,7 @@ import anyio
 from msgspec import Struct
 
 from hub.calls.addressing import Addressed, address, call_to, check_headers, label_of
-from hub.calls.audit_trail import CallAudit, looking_up
+from hub.calls.audit_trail import CallAudit, looking_up, turned_away
 from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.consent import JudgingContext, decide_or_ask
 from hub.calls.in_flight import AwaitedReply, InFlightCall
@@ -105,11 +105,28 @@ class Relay:
         method = cast("CallMethod", asked.request.method)
         try:
             named = address(method, asked.request.params, expose=self._services.expose)
-            return await self._settled(CallRequest(session, asked, named, retry, make))
+            request = CallRequest(session, asked, named, retry, make)
+            with self._underway(request):
+                return await self._settled(request)
         except SearchError as exc:
             return tool_error(str(exc))
         except ChildError as exc:
             return failed(method, str(exc))
+
+    def _underway(self, request: CallRequest) -> AbstractContextManager[None]:
+        """Return the context that counts a call as under way for the limits of its principal.
+
+        Raises: ChildError if the principal has as many under way as it may.
+        """
+        session = request.session
+        usage = session.services.usage.of(session.principal)
+        if usage is None:
+            return nullcontext()
+        over = usage.in_flight_objection()
+        if over is not None:
+            turned_away(session, request.owners, request.named.name, over.why)
+            raise ChildError(over.why)
+        return usage.underway()
 
     async def _settled(self, request: CallRequest) -> Payload:
         """Return a call's result; resolve the call again while it is stale before it is sent.

@@ -32,6 +32,9 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
+from hub.sessions.session import Session
+from hub.usage.limits import OverLimit
+from hub.usage.principals import PrincipalUsage
 from hub.values import Call
 
 log = structlog.stdlib.get_logger(__name__)
@@ -117,13 +120,17 @@ class CallDispatcher:
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
+        register = self._register_of(owner) if services.usage.is_limited else self.register
+        if type(register) is OverLimit:
+            self._turn_away(request, route, audit, reply, register.why)
+            return ANSWERED
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
             owner,
             reply.outlet,
             token_in(request.params),
             self.tasks,
-            register=self.register,
+            register=register,
             route=route,
             request=request,
             reply=reply,
@@ -144,8 +151,55 @@ class CallDispatcher:
         except RpcError as exc:
             answer = Failure(request.id, exc.error)
         audit.close(None)
+        self._give(answer, reply)
+
+    def _register_of(self, owner: Session) -> InFlightRegistry | OverLimit:
+        """Return the registry for a call of `owner`, or why its principal has too many."""
+        usage = owner.services.usage.of(owner.principal)
+        if usage is None:
+            return self.register
+        return usage.in_flight_objection() or _CountedRegister(self.register, usage)
+
+    def _turn_away(
+        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
+    ) -> None:
+        """Refuse a call because its principal has as many under way as it may."""
+        try:
+            told = failed(route.resolved.method, why)
+            answer = Response(request.id, route.complete(told))
+        except RpcError as exc:
+            answer = Failure(request.id, exc.error)
+        audit.write("refused", why)
+        self._give(answer, reply)
+
+    def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
         if not reply.give(answer):
             self.tasks.start_soon(reply.deliver, answer)
+
+
+class _CountedRegister:
+    """A registry that counts the calls for the limits of their principal, too."""
+
+    __slots__ = ("_register", "_usage")
+
+    def __init__(self, register: InFlightRegistry, usage: PrincipalUsage) -> None:
+        self._register = register
+        self._usage = usage
+
+    @property
+    def has_room(self) -> bool:
+        return self._register.has_room
+
+    def accepts(self, id_: RequestId) -> bool:
+        return self._register.accepts(id_)
+
+    def enter(self, id_: RequestId, underway: Cancellable) -> None:
+        self._usage.begin()
+        self._register.enter(id_, underway)
+
+    def leave(self, id_: RequestId, underway: Cancellable) -> None:
+        self._usage.end()
+        self._register.leave(id_, underway)
 
 
 class _Answered:

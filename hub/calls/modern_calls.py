@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import anyio
@@ -92,7 +93,10 @@ class ModernCalls:
         Raises: InputNeededError, and as `Relay.call` does.
         """
         if retry.state.parked is not None:
-            return await self._resumed(session, asked, retry)
+            # It is counted, but not refused: its call is under way already.
+            usage = session.services.usage.of(session.principal)
+            with nullcontext() if usage is None else usage.underway():
+                return await self._resumed(session, asked, retry)
         make = partial(AskableCall, calls=self, known_as=session.party)
         return await self._relay.call(session, asked, retry, make)
 

@@ -37,7 +37,9 @@ from hub.paths.resolve import Flavour
 from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
-from hub.values import JsonObject, ServerName, SessionKey, is_this_user
+from hub.usage.limits import UsageLimits
+from hub.usage.principals import UsageByPrincipal
+from hub.values import JsonObject, ServerName, SessionKey, is_this_user, principal_in
 
 MAX_LISTENERS: Final = 1024
 """The number of notification streams that may be open at the same time."""
@@ -102,16 +104,30 @@ class ChildLimits(Struct, frozen=True):
     in_all: int
     per_session: int
 
-    def made_for(self, slot: ChildSlot, running: Iterable[ChildSlot]) -> list[ChildSlot]:
+    def made_for(
+        self, slot: ChildSlot, running: Iterable[ChildSlot], limits: UsageLimits | None = None
+    ) -> list[ChildSlot]:
         """Return the children in `running` that must end before the child of `slot` starts.
 
-        First each session that waits for it must be below its limit: a child that no other session
-        uses makes room. Then the total must be below its limit: an unused child makes room, else
-        the one that was used least recently. Only idle children are returned.
+        `limits` are those of the principal that it is for; an idle child of that principal makes
+        room. Then each session that waits for it must be below its limit: a child that no other
+        session uses makes room. Then the total must be below its limit: an unused child makes room,
+        else the one that was used least recently. Only idle children are returned.
 
         Raises: ChildError if every child that could make room is busy; then none needs to end.
         """
         name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
+        if limits is not None and limits.children is not None:
+            principal = principal_in(slot.key.principal)
+            its = [other for other in left if principal_in(other.key.principal) == principal]
+            if len(its) >= limits.children:
+                spare = _least_missed(its) or _full(
+                    name,
+                    f"{principal} uses {len(its)} children",
+                    f"{limits.key}.children: {limits.children}; call it again when one has ended",
+                )
+                left.remove(spare)
+                ended.append(spare)
         for session in slot.users:
             own = [other for other in left if other.is_used_by(session)]
             if len(own) >= self.per_session:
@@ -217,6 +233,7 @@ class ChildPool:
     ) -> None:
         self._sweep_every = sweep_every
         self._callers: set[ServerName] = set()
+        self.usage: UsageByPrincipal | None = None
         self._cache = cache
         self.known = KnownLists(cache, kept_listings)
         self.listeners = Listeners()
@@ -352,6 +369,10 @@ class ChildPool:
         """Return the slots whose child is ready or starting."""
         return [slot for slot in self._slots.values() if slot.is_running]
 
+    def count_of(self, principal: str) -> int:
+        """Return how many children of a principal are ready or starting."""
+        return sum(principal_in(slot.key.principal) == principal for slot in self.running_slots())
+
     def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
         """Return the running or starting children of a server that this client may use."""
         return [
@@ -439,7 +460,7 @@ class ChildPool:
         A child that still has users is started again when they call it.
         """
         running = [other for other in self._slots.values() if other.is_running]
-        for spare in self._limits.made_for(slot, running):
+        for spare in self._limits.made_for(slot, running, self._limits_of(slot)):
             if spare.key.session is not None:
                 log.warning(
                     "ended to make room for another server; what it kept is gone",
@@ -452,6 +473,11 @@ class ChildPool:
                 spare.child = None
             else:
                 self._end(spare)
+
+    def _limits_of(self, slot: ChildSlot) -> UsageLimits | None:
+        """Return the limits of the principal whose child it is; None for one that all share."""
+        whose = principal_in(slot.key.principal)
+        return self.usage.limits_of(whose) if self.usage is not None and whose else None
 
     def _answers(self, slot: ChildSlot) -> ChildCallbacks:
         return ChildCallbacks(

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from hub.app.connections import connection_builder
 from hub.app.hub import Hub
+from hub.app.limits import limit_principals
 from hub.app.machine import this_machine
 from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from hub.server.http.adoption.surviving_state import SurvivingState
     from hub.server.http.auth.signed_tokens import TokenVerifier
     from hub.server.http.bounds.forwarded import Proxies
+    from hub.usage.principals import UsageByPrincipal
 
 LAST_PORT = 65535
 """The highest TCP port number."""
@@ -270,7 +272,6 @@ async def _serve_http(
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
-        hub.follow(partial(_follow, gatekeeper, proxies))
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
             connection_builder(hub.services, kept.seals, hub.own.profiles),
@@ -280,6 +281,7 @@ async def _serve_http(
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
+            usage=_following(hub, config, gatekeeper, proxies),
             drain=config.drain,
             ready=partial(_announce, url, gatekeeper, what(hub.services.operator.roots())),
             shutdown=shutdown,
@@ -306,6 +308,15 @@ def _verifier(auth: Auth | None) -> TokenVerifier | None:
     from hub.app.issuers import verifier_of  # noqa: PLC0415 - loads PyJWT
 
     return verifier_of(auth)
+
+
+def _following(
+    hub: Hub, config: HubConfig, gatekeeper: AccessCheck, proxies: Proxies
+) -> UsageByPrincipal:
+    """Have what lets clients in follow the config; return what the principals use."""
+    hub.follow(partial(_follow, gatekeeper, proxies))
+    limit_principals(hub, config)
+    return hub.usage
 
 
 def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> None:

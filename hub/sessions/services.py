@@ -21,6 +21,7 @@ from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
 from hub.system.worker import FairWorker
+from hub.usage.principals import UsageByPrincipal
 from hub.values import JsonObject, ServerName, identity_of
 
 KEPT = 256
@@ -104,7 +105,8 @@ class Services(Struct, eq=False):
     request. `profile` names the profile that these are for; None where the config has no profiles.
     `is_for_one`: one client is served. `is_shared`: other clients are served by other
     `Services`, with the same `children`. `has_config` False: the folders that the command line
-    names bound all clients. The other fields are those of `Configured`.
+    names bound all clients. `usage` is what the hub's principals use. The
+    other fields are those of `Configured`.
     """
 
     info: JsonObject
@@ -126,6 +128,7 @@ class Services(Struct, eq=False):
     worker: FairWorker = field(default_factory=FairWorker)
     has_config: bool = True
     config_file: ConfigFile = field(default_factory=ConfigFile)
+    usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)
     profile: str | None = None
 
     def take(self, new: Configured) -> None:

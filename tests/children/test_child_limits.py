@@ -12,6 +12,7 @@ from hub.children.slot import ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
+from hub.usage.limits import UsageLimits
 from hub.values import SessionKey
 from tests.kit.child_calls import in_flight
 from tests.kit.fakes import FakeChild, RecordingAsker, RecordingLessee
@@ -107,4 +108,25 @@ def test_each_session_that_waits_makes_room_and_nobody_does_in_vain() -> None:
     second.uses = 1
     assert "this session uses 1 children" in refusal(
         ChildLimits(9, 1), first, second, sessions="ab"
+    )
+
+
+def test_a_principal_has_no_more_children_than_its_limit_over_all_its_sessions() -> None:
+    def of(slot: ChildSlot, principal: str) -> ChildSlot:
+        slot.key = replace(slot.key, principal=principal)
+        return slot
+
+    room, limits = ChildLimits(9, 9), UsageLimits(children=2)
+    idle, busy, other = running("a", used_at=1.0), running("b", uses=1), running("c")
+    those = [of(idle, "profile\nanna"), of(busy, "anna"), of(other, "ben")]
+    wanted = of(slot("d"), "anna")
+    assert room.made_for(wanted, those, limits) == [idle]
+    assert room.made_for(wanted, those) == []
+    assert room.made_for(of(slot("d"), "ben"), those, limits) == []
+    idle.uses = 1
+    with pytest.raises(ChildError) as caught:
+        room.made_for(wanted, those, limits)
+    assert str(caught.value) == (
+        "server 'files' is not started: anna uses 2 children already, and all of them serve calls "
+        "(listen.limits.children: 2; call it again when one has ended)"
     )

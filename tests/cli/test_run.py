@@ -30,6 +30,7 @@ from hub.server.http.auth.admission import Admission
 from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services
 from hub.system.shutdown import Shutdown
+from hub.usage.principals import UsageByPrincipal
 from tests.kit.trees import plant
 
 
@@ -45,6 +46,7 @@ class Served:
         self.proxies = Proxies()
         self.ids: SessionIds | None = None
         self.drain = -1.0
+        self.usage: UsageByPrincipal | None = None
         self.port = 0
         self.meanwhile: Callable[[], None] | None = None
         monkeypatch.setattr(module, "connection_builder", self._fronts)
@@ -78,6 +80,7 @@ class Served:
         proxies: Proxies,
         ids: SessionIds,
         drain: float,
+        usage: UsageByPrincipal | None,
         ready: Callable[[], None],
         shutdown: Shutdown,
     ) -> None:
@@ -85,7 +88,7 @@ class Served:
             self.ways.append("http")
             self.keeper, self.path, self.port = keeper, path, listener.getsockname()[1]
             self.poll_after, self.proxies = poll_after, proxies
-            self.ids, self.drain = ids, drain
+            self.ids, self.drain, self.usage = ids, drain, usage
             ready()
 
     @property

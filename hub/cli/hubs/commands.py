@@ -170,7 +170,23 @@ def lines_of(said: JsonObject) -> list[str]:
     if children:
         head = ("SERVER", "STATE", "PID", "USERS", "MEMORY", "UP", "ROOTS")
         lines += _table([head, *(_child(one) for one in children)])
+    limited = _rows(said.get("principals"))
+    if limited:
+        lines.append(f"  principals with limits: {len(limited)}")
+        lines += _table([("PRINCIPAL", "USED"), *map(_principal, limited)])
     return lines
+
+
+def _number(found: Json) -> str:
+    return f"{found:.15g}" if isinstance(found, int | float) else "-"
+
+
+def _principal(one: JsonObject) -> tuple[str, ...]:
+    uses = {key: object_or_empty(of) for key, of in object_or_empty(one.get("limits")).items()}
+    shown = (
+        f"{key} {_number(of.get('used'))} of {_number(of.get('limit'))}" for key, of in uses.items()
+    )
+    return str(one.get("principal")), ", ".join(shown)
 
 
 def _of_config(said: JsonObject) -> Iterable[str]:

@@ -19,7 +19,7 @@ from hub.errors import StartError
 from hub.server.connection import ConnectionFactory
 from hub.system.memory import resident
 from hub.system.shutdown import Shutdown
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -42,6 +42,7 @@ class OwnHub:
         return {
             "children": self._hub.children_now(),
             "config": self._hub.services.config_file.state.to_json(),
+            "principals": list[Json](self._hub.usage.all_shown()),
         }
 
 

@@ -24,6 +24,7 @@ from hub.config.fields import (
     is_unread,
 )
 from hub.config.listening.auth import Auth
+from hub.config.listening.limits import PrincipalLimits
 from hub.errors import ConfigError
 from hub.protocol.bearer import token_hash
 from hub.protocol.host_names import is_loopback
@@ -80,6 +81,7 @@ class Listen(Part):
     trusted_proxies: tuple[Network, ...] = ()
     max_result: ResultBytes | None = None
     auth: Auth | None = None
+    limits: PrincipalLimits = PrincipalLimits()
 
     @property
     def is_guarded(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from msgspec import Struct
 
 from hub.config.fields import AccessAt, Part
+from hub.config.listening.limits import PrincipalLimits
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -84,6 +85,11 @@ def _deny(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 def _access(old: tuple[AccessAt, ...], new: tuple[AccessAt, ...]) -> tuple[AccessAt, ...]:
     return _restrictions(old, new, lambda rule: rule.access == "write")
+
+
+def _burst(old: int | None, new: int | None) -> int | None:
+    # Without it the rate says how many may come at once: that is no limit to compare with.
+    return old if old is None or new is None else min(old, new)
 
 
 def _share(old: str, new: str) -> str:
@@ -189,6 +195,8 @@ _LISTEN: Final = {
     "origins": _fewer(_CLIENTS),
     "trusted_proxies": _fewer(_CLIENTS),
     "max_result": _at_most(_HIGHER),
+    **{f"limits.{key}": _at_most(_HIGHER) for key in PrincipalLimits.model_fields},
+    "limits.burst": Order(_burst, _HIGHER),
     **dict.fromkeys(("auth", "auth.resource", "auth.issuers", "auth.scopes"), _kept(_CLIENTS)),
 }
 _OVERRIDE: Final = {

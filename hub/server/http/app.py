@@ -7,6 +7,7 @@ the result is the first message to send, else with an event stream from the firs
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,7 +20,13 @@ from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer import GoneError
-from hub.protocol.constants import HANDSHAKE_VERSIONS, INVALID_REQUEST, MODERN_VERSIONS
+from hub.protocol.constants import (
+    CALLS,
+    HANDSHAKE_VERSIONS,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    MODERN_VERSIONS,
+)
 from hub.server.connection import ConnectionFactory, client_of_handshake
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
@@ -48,12 +55,15 @@ from hub.server.http.responses import (
     PostResponse,
     answer_in,
     asks_first,
+    counted,
     permission,
     read_body,
     readable,
     respond,
 )
 from hub.server.http.welcome_page import PAGE_HEADERS, is_browser, page
+from hub.usage.limits import OverLimit
+from hub.usage.principals import PrincipalUsage, UsageByPrincipal
 from hub.values import JsonObject
 
 MAX_SESSIONS = 10_000
@@ -64,6 +74,7 @@ DELETED = "the session was ended by its client"
 """Why requests under way are given up when the client deletes its session."""
 NO_TOKEN = "the token that the session was opened with is not valid any more"  # noqa: S105 - says why
 """Why requests under way are given up when the token of their client ends."""
+_LONGEST_NAME: Final = 256
 _UNKNOWN_VERSION: JsonObject = {
     "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
 }
@@ -82,8 +93,11 @@ class HttpServer:
 
     `acceptor` takes plain calls from connections that can do without the application.
     `is_draining`: no session is opened any more. `ids` makes and opens the ids of sessions; without
-    it they end with the process.
+    it they end with the process. `usage` has the limits of principals.
     """
+
+    is_draining = False
+    _tasks: TaskGroup | None = None
 
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
@@ -96,14 +110,15 @@ class HttpServer:
         poll_after: float = 0,
         proxies: Proxies | None = None,
         ids: SessionIds | None = None,
+        usage: UsageByPrincipal | None = None,
     ) -> None:
         self.log = RefusalLog()
         self.proxies = proxies or Proxies()
         self.bodies = BodyLimit()
+        self._usage = usage or UsageByPrincipal()
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
-        self.is_draining = False
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._path = path
         self._patience = Deadlines(PATIENCE)
@@ -113,6 +128,7 @@ class HttpServer:
             self._patience,
             bodies=self.bodies,
             no_room=self._no_room,
+            usage=self._usage,
         )
         self._sessions = LegacySessions(
             open_connection,
@@ -120,10 +136,9 @@ class HttpServer:
             clock=clock,
             most=self._limits.sessions,
             poll_after=poll_after,
+            usage=self._usage,
         )
-        self._tasks: TaskGroup | None = None
-        gatekeeper.ended = self._end_access
-        gatekeeper.profiles_changed = self._interrupt
+        gatekeeper.ended, gatekeeper.profiles_changed = self._end_access, self._interrupt
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -321,6 +336,9 @@ class HttpServer:
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
     ) -> None:
         """Serve a request that is no POST."""
+        usage = self._usage.of(sender.principal)
+        if usage is not None:
+            send = counted(send, usage)
         method = scope["method"]
         version = headers.get("mcp-protocol-version")
         if not _is_known(version):
@@ -343,10 +361,43 @@ class HttpServer:
         except WireError as exc:
             await respond(send, 400, to_bytes(messages.failure_of(exc)))
             return
+        usage = self._usage.of(sender.principal)
+        if usage is not None:
+            over = self._over_limit(usage, message, headers, sender)
+            if over is not None:
+                await self._refuse_for_now(over, message, send)
+                return
+            usage.carried(len(body))
+            send = counted(send, usage)
         if checked.is_legacy(message):
             await self._legacy(message, headers, sender, receive, send)
         else:
             await self._modern(message, checked, headers, receive, send)
+
+    def _over_limit(
+        self, usage: PrincipalUsage, message: Message, headers: RequestHeaders, sender: Sender
+    ) -> OverLimit | None:
+        """Count a message if it is a call; return why its principal has to wait with it, or None.
+
+        Only requests have to: a notification or an answer may end what is under way.
+        """
+        is_call = isinstance(message, Request) and message.method in CALLS
+        over = usage.objection(is_call=is_call) if isinstance(message, Request) else None
+        if over is None:
+            if is_call:
+                usage.called()
+            return None
+        self.log.note("request refused: 429", sender.address, over.why)
+        if isinstance(message, Request) and is_call:
+            session = self._sessions.find(headers.get("mcp-session-id"), sender.principal)
+            key = "" if session is None else session.connection.session.key
+            self._usage.refused(sender.principal, key, _called_name(message), over.why)
+        return over
+
+    async def _refuse_for_now(self, over: OverLimit, message: Message | None, send: Send) -> None:
+        id_ = message.id if isinstance(message, Request) else None
+        failure = Failure(id_, {"code": INTERNAL_ERROR, "message": over.why})
+        await respond(send, 429, to_bytes(failure), {"retry-after": str(over.seconds)})
 
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
@@ -397,7 +448,7 @@ class HttpServer:
         if session is None and key is not None:
             session = await self._adopted(key, sender)
         if isinstance(session, NoRoomForSession):
-            await self._refuse_session(sender, session.why, send)
+            await self._refuse_session(sender, session, message, send)
             return None
         if session is None:
             status, text = (
@@ -417,18 +468,23 @@ class HttpServer:
             return NoRoomForSession(ENDING)
         return await self._sessions.adopted(key, sender, self._tasks)
 
-    async def _refuse_session(self, sender: Sender, why: str, send: Send) -> None:
+    async def _refuse_session(
+        self, sender: Sender, refused: NoRoomForSession, message: Message | None, send: Send
+    ) -> None:
+        why, again = refused.why, {"retry-after": str(RETRY_AFTER)}
         self.log.note("session refused", sender.address, why)
-        again = {"retry-after": str(RETRY_AFTER)}
+        if refused.over is not None:
+            await self._refuse_for_now(refused.over, message, send)
+            return
         await respond(send, 503, {"error": f"{why}; try again later"}, again)
 
     async def _open(self, request: Request, sender: Sender, receive: Receive, send: Send) -> None:
         if self._tasks is None or self.is_draining:
-            await self._refuse_session(sender, ENDING, send)
+            await self._refuse_session(sender, NoRoomForSession(ENDING), request, send)
             return
         opened = self._sessions.opened(client_of_handshake(request.params), sender, self._tasks)
         if isinstance(opened, NoRoomForSession):
-            await self._refuse_session(sender, opened.why, send)
+            await self._refuse_session(sender, opened, request, send)
             return
         key, session = opened
         connection = session.connection
@@ -491,3 +547,9 @@ class HttpServer:
 
 def _is_known(version: str | None) -> bool:
     return version is None or version in HANDSHAKE_VERSIONS or version in MODERN_VERSIONS
+
+
+def _called_name(request: Request) -> str:
+    """Return what a call names: a tool, a prompt or a resource."""
+    named = request.params.get("name", request.params.get("uri"))
+    return named[:_LONGEST_NAME] if isinstance(named, str) else request.method

@@ -23,7 +23,8 @@ from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import CALLS
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.request_heads import HeaderChecks, RequestHead
-from hub.server.http.responses import PostResponse, until_disconnected
+from hub.server.http.responses import PostResponse, counted, until_disconnected
+from hub.usage.principals import PrincipalUsage, UsageByPrincipal
 
 PATIENCE: Final = 0.05
 """Seconds after which a task waits for a call's answer, and keeps its client's connection alive."""
@@ -84,6 +85,29 @@ class Line(Protocol):
     def serve(self, app: ASGIApp) -> None:
         """Let a task serve the request after all."""
         ...
+
+
+class CountedLine:
+    """A connection whose responses count for the limits of a principal; implements `Line`."""
+
+    __slots__ = ("_line", "_usage")
+
+    def __init__(self, line: Line, usage: PrincipalUsage) -> None:
+        self._line = line
+        self._usage = usage
+
+    def answer(self, status: int, body: bytes) -> bool:
+        is_written = self._line.answer(status, body)
+        if is_written:
+            self._usage.carried(len(body))
+        return is_written
+
+    @property
+    def send(self) -> Send:
+        return counted(self._line.send, self._usage)
+
+    def serve(self, app: ASGIApp) -> None:
+        self._line.serve(app)
 
 
 class PlainCall:
@@ -268,10 +292,10 @@ class FastCallAcceptor:
     """Tells HTTP connections which requests need no task.
 
     `bodies` counts the bytes collected for that; the application `no_room` refuses a body without
-    room.
+    room. `usage` has the limits of principals.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
         header_checks: HeaderChecks,
         find: FindPost,
@@ -279,12 +303,14 @@ class FastCallAcceptor:
         *,
         bodies: BodyLimit,
         no_room: ASGIApp,
+        usage: UsageByPrincipal | None = None,
     ) -> None:
         self._header_checks = header_checks
         self._find = find
         self._patience = patience
         self.bodies = bodies
         self.no_room = no_room
+        self._usage = usage or UsageByPrincipal()
 
     def head(self, scope: Scope) -> RequestHead | None:
         """Return the head of a request whose body should be collected; None for any other."""
@@ -304,5 +330,22 @@ class FastCallAcceptor:
         post = self._find(request, head)
         if post is None:
             return None
+        if self._usage.is_limited:
+            usage = self._usage.of(head.checked.admission.principal)
+            if usage is not None:
+                return self._within(usage, post, len(body), line)
         call = PlainCall(post, self._patience, line)
         return call if call.begin() else None
+
+    def _within(
+        self, usage: PrincipalUsage, post: PostedRequest, size: int, line: Line
+    ) -> PlainCall | None:
+        """Start a call if it is within the limits of its principal: else a task refuses it."""
+        if usage.objection(is_call=True) is not None:
+            return None
+        call = PlainCall(post, self._patience, CountedLine(line, usage))
+        if not call.begin():
+            return None
+        usage.called()
+        usage.carried(size)
+        return call

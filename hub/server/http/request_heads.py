@@ -25,6 +25,7 @@ from hub.server.http.access import (
     RequestHeaders,
 )
 from hub.server.http.auth.admission import Admission, Unverified
+from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
@@ -34,6 +35,7 @@ KEPT: Final = 1024
 """How many results are cached; at this number all are forgotten."""
 MAX_KEPT_BYTES: Final = 4096
 """How many bytes the headers may have whose result is cached."""
+UNAUTHORIZED: Final = 401
 _SESSION: Final = b"mcp-session-id"
 _SHOWN: Final = 64
 """How many characters of a URL a refusal repeats."""
@@ -78,7 +80,8 @@ class RequestHead(Struct, eq=False):
 class HeaderChecks:
     """Checks request heads for one endpoint: its `path`, and who may use it.
 
-    What `proxies` say about a request is believed. `clock` gives seconds since 1970.
+    What `proxies` say about a request is believed. `failed_logins` counts refused tokens.
+    `clock` gives seconds since 1970.
     """
 
     def __init__(
@@ -93,14 +96,22 @@ class HeaderChecks:
         self._gatekeeper = gatekeeper
         self._path = path
         self._proxies = proxies or Proxies()
+        self.failed_logins = FailedLogins()
         self._kept: dict[tuple[object, ...], CheckedHeaders] = {}
         self._kept_since = gatekeeper.changes
 
     async def admission(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal:
         """Return who sent a request, or why `gatekeeper` or its path refuses it."""
         admitted = self.looked_at(scope, headers)
+        address = self._proxies.client(_peer(scope), headers)
         if isinstance(admitted, Unverified):
-            admitted = await self._gatekeeper.verified(admitted)
+            later = self.failed_logins.refusal(address)
+            admitted = later or await self._gatekeeper.verified(admitted)
+        if isinstance(admitted, Refusal) and _is_wrong_token(admitted, headers):
+            later = self.failed_logins.refusal(address)
+            if later is None:
+                self.failed_logins.note(address)
+            admitted = later or admitted
         return admitted if isinstance(admitted, Refusal) else self._served(scope, admitted)
 
     async def admitted_still(
@@ -205,6 +216,10 @@ def _peer(scope: Scope) -> str | None:
     """Return the address of a request's connection."""
     peer = scope.get("client")
     return None if peer is None else peer[0]
+
+
+def _is_wrong_token(refusal: Refusal, headers: RequestHeaders) -> bool:
+    return refusal.status == UNAUTHORIZED and headers.get("authorization") is not None
 
 
 def _text(value: bytes) -> str:

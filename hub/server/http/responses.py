@@ -20,6 +20,7 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
+from hub.usage.principals import PrincipalUsage
 from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
@@ -50,6 +51,16 @@ async def respond(
     every = [*kind, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
     await send({"type": "http.response.start", "status": status, "headers": every})
     await send({"type": "http.response.body", "body": content})
+
+
+def counted(send: Send, usage: PrincipalUsage) -> Send:
+    """Return a `send` whose bodies count for the limits of a principal."""
+
+    async def counting(message: AsgiMessage) -> None:
+        usage.carried(len(message.get("body", b"")))
+        await send(message)
+
+    return counting
 
 
 async def begin_stream(send: Send, headers: Mapping[str, str] | None = None) -> None:

@@ -22,6 +22,7 @@ from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies
 from hub.system.shutdown import Shutdown
 from hub.system.this_process import most_files
+from hub.usage.principals import UsageByPrincipal
 
 LAST_ANSWERS, LAST_BYTES = 0.5, 1
 """Seconds at the hub's end for requests to be answered, and for responses to be read."""
@@ -67,6 +68,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     proxies: Proxies | None = None,
     limits: Limits | None = None,
     ids: SessionIds | None = None,
+    usage: UsageByPrincipal | None = None,
     drain: float = 0,
     ready: Callable[[], None],
     shutdown: Shutdown,
@@ -76,6 +78,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     A response without its answer after `poll_after` seconds (0: never) is ended for its client to
     come back, if the client's revision allows that. At shutdown no session is opened any more, and
     requests in progress get `drain` seconds; `ids` lets sessions go on in the next process.
+    `usage` has the limits of principals.
     """
     app = HttpServer(
         open_connection,
@@ -85,6 +88,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         poll_after=poll_after,
         proxies=proxies,
         ids=ids,
+        usage=usage,
     )
     config = _config(app, limits or Limits.of_files(most_files()))
     server = _Server(config, ready)

@@ -60,6 +60,22 @@ class Sessions:
                 return f"{len(self._sessions)} sessions are open"
         return None
 
+    def count_of(self, principal: str) -> int:
+        """Return how many sessions a principal has."""
+        return sum(one.principal == principal for one in self._sessions.values())
+
+    def make_room_of(self, principal: str) -> bool:
+        """End a session of a principal that never made a call; return whether there was one."""
+        unused = (
+            key
+            for key, one in self._sessions.items()
+            if one.principal == principal and not one.has_called and not one.in_flight
+        )
+        key = next(unused, None)
+        if key is not None:
+            self.end(key)
+        return key is not None
+
     def _make_room(self, owned: _Owned) -> bool:
         for key in [key for key, session in owned.unused.items() if session.has_called]:
             del owned.unused[key]

@@ -44,3 +44,16 @@ def test_a_hub_is_shown_with_its_clients_and_servers() -> None:
 def test_what_a_hub_does_not_say_is_a_dash() -> None:
     lines = lines_of({"serves": "x"})
     assert lines[2:] == ["  log: its stderr", "  clients: 0", "  servers: 0"]
+
+
+def test_the_limits_of_principals_are_shown_with_what_is_used() -> None:
+    limits: JsonObject = {
+        "calls_per_minute": {"limit": 600, "used": 12},
+        "calls_per_second": {"limit": 5.0, "used": 0},
+    }
+    said: JsonObject = {"serves": "x", "principals": [{"principal": "anna", "limits": limits}]}
+    assert lines_of(said)[5:] == [
+        "  principals with limits: 1",
+        "    PRINCIPAL  USED",
+        "    anna       calls_per_minute 12 of 600, calls_per_second 0 of 5",
+    ]

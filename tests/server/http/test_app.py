@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
+from hub.app.limits import limit_principals
 from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
@@ -188,6 +189,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
+        limit_principals(running, made)
         site.hub = running
         site.keeper = AccessCheck(
             "127.0.0.1",
@@ -205,6 +207,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             poll_after=poll_after,
             proxies=Proxies(proxies),
             ids=ids,
+            usage=running.usage,
         )
         await tasks.start(site.app.run)
         yield site

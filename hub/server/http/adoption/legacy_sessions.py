@@ -19,12 +19,18 @@ from hub.server.http.legacy import HttpSession
 from hub.server.http.resumption import ResumableStreams
 from hub.server.http.sessions import Sessions
 from hub.sessions.client import Client
+from hub.usage.limits import OverLimit
+from hub.usage.principals import UsageByPrincipal
 
 
 class NoRoomForSession(Struct, frozen=True):
-    """Why no session is opened or adopted now; its client may try again later."""
+    """Why no session is opened or adopted now; its client may try again later.
+
+    `over`: its principal has as many as it may.
+    """
 
     why: str
+    over: OverLimit | None = None
 
 
 class Sender(Struct, frozen=True):
@@ -46,7 +52,7 @@ class LegacySessions:
     come back.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
         open_connection: ConnectionFactory,
         ids: SessionIds,
@@ -54,6 +60,7 @@ class LegacySessions:
         clock: Callable[[], float],
         most: int,
         poll_after: float = 0,
+        usage: UsageByPrincipal | None = None,
     ) -> None:
         self._open_connection = open_connection
         self._ids = ids
@@ -61,6 +68,8 @@ class LegacySessions:
         self._poll_after = poll_after
         self._events = EventStore(clock)
         self._open = Sessions(clock, most, self._ended)
+        self._usage = usage or UsageByPrincipal()
+        self._usage.counts["sessions"] = self._open.count_of
 
     def __iter__(self) -> Iterator[HttpSession]:
         return iter(self._open)
@@ -79,9 +88,9 @@ class LegacySessions:
         self, client: Client | None, sender: Sender, tasks: TaskGroup
     ) -> tuple[str, HttpSession] | NoRoomForSession:
         """Open a session for a handshake, and return its id with it; `client` is what it said."""
-        full = self._open.full(sender.address)
-        if full is not None:
-            return NoRoomForSession(full)
+        refused = self._refusal(sender)
+        if refused is not None:
+            return refused
         key = self._ids.made_for(client, sender.admission.identity)
         return key, self._added(key, sender, tasks, first_stream=1)
 
@@ -95,9 +104,9 @@ class LegacySessions:
         client = self._ids.opened(key, sender.admission.identity)
         if client is None:
             return None
-        full = self._open.full(sender.address)
-        if full is not None:
-            return NoRoomForSession(full)
+        refused = self._refusal(sender)
+        if refused is not None:
+            return refused
         # No stream of this process has the number of an earlier one: clients come back by numbers.
         session = self._added(key, sender, tasks, first_stream=int(self._ids.clock() * 1000))
         session.is_adopted = True
@@ -106,6 +115,17 @@ class LegacySessions:
         for method in LIST_CHANGED:
             await session.notification_stream.send(Notification(method, {}))
         return session
+
+    def _refusal(self, sender: Sender) -> NoRoomForSession | None:
+        """Return why a sender gets no further session, or None; may end one to make room."""
+        usage = self._usage.of(sender.principal)
+        if usage is not None:
+            own = self._open.count_of(sender.principal)
+            over = usage.session_objection(own)
+            if over is not None and not self._open.make_room_of(sender.principal):
+                return NoRoomForSession(over.why, over)
+        full = self._open.full(sender.address)
+        return None if full is None else NoRoomForSession(full)
 
     def _added(
         self, key: str, sender: Sender, tasks: TaskGroup, *, first_stream: int

@@ -6,7 +6,9 @@ nothing about who may use the hub: that is `AccessCheck` in `hub.server.http.acc
 
 Main types: `Limits` and `Connections` (how many connections, deadlines, eviction), `BoundedHttp`
 (uvicorn's protocol with these limits), `BodyLimit` and `BodyLoad` (bytes of bodies), `Proxies` (the
-client address behind trusted proxies), `RefusalLog` (few lines for many refusals).
+client address behind trusted proxies), `FailedLogins` (refused tokens of each address),
+`RefusalLog` (few lines for many refusals).
 
-Read in this order: `connections`, `bounded_protocol`, `bodies`, `forwarded`, `refusal_log`.
+Read in this order: `connections`, `bounded_protocol`, `bodies`, `forwarded`,
+`failed_logins`, `refusal_log`.
 """

@@ -17,6 +17,7 @@ from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, TokenVerifier
+from hub.server.http.bounds.failed_logins import MOST
 from tests.kit.asgi import request
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.server.http.auth.issuer import NAME, RESOURCE, signed
@@ -90,6 +91,19 @@ async def test_a_token_that_is_not_valid_or_not_enough_is_refused_with_the_reaso
         challenge = refused.headers["www-authenticate"]
         assert 'error="insufficient_scope"' in challenge
         assert 'scope="mcp:tools"' in challenge
+
+
+async def test_after_too_many_wrong_tokens_an_address_has_no_unknown_one_verified() -> None:
+    async with guarded() as site:
+        known = by()
+        assert (await site.post(initialize(), None, **known)).status == 200
+        for _ in range(MOST):
+            assert (await site.post(asked("ping"), None, **by(exp=1))).status == 401
+        refused = await site.post(initialize(), None, **by(sub="new"))
+        assert (refused.status, "retry-after" in refused.headers) == (429, True)
+        assert (await site.post(initialize(), None, **known)).status == 200
+        named = {"authorization": "Bearer of ci"}
+        assert (await site.post(initialize(), None, **named)).status == 200
 
 
 async def test_while_keys_cannot_be_had_a_client_is_told_to_come_back() -> None:
