@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 import anyio
 import structlog
 from anyio import to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.errors import ChildError
@@ -21,6 +23,14 @@ PAUSE: Final = 5.0
 """Seconds between two attempts to renew a token that still counts."""
 
 log = structlog.stdlib.get_logger(__name__)
+
+
+class _Failed(Struct, frozen=True):
+    """That a login could not be renewed, which is not tried again before `until`."""
+
+    login: Login
+    until: float
+    why: str
 
 
 class AccessTokens:
@@ -47,6 +57,7 @@ class AccessTokens:
         self._login: Login | None = None
         self._turn = anyio.Lock()
         self._again_at = 0.0
+        self._failed: _Failed | None = None
 
     async def current(self) -> str:
         """Return the token for a request."""
@@ -86,23 +97,40 @@ class AccessTokens:
         """Return the login in the file, renewed if need be: another process may have done that."""
         login = await to_thread.run_sync(self._read)
         if login is None:
-            raise ChildError(f"nobody is logged in: {self._remedy}")
+            raise ChildError(f"nobody is logged in: {self.remedy}")
         if self._will_do(login, refused):
             return login
+        self._check_failed(login)
+        # What a person waits for may be cancelled; a refresh token that is used up may not be lost.
+        with anyio.CancelScope(shield=True):
+            login = await self._renewed(login, refused)
+        return login
+
+    async def _renewed(self, login: Login, refused: str | None) -> Login:
         now = self._clock()
         try:
             made = await self._renew(login, now)
         except LoginEndedError as exc:
-            raise ChildError(f"its login has ended ({exc}): {self._remedy}") from None
+            why = f"its login has ended ({exc}): {self.remedy}"
+            self._failed = _Failed(login, math.inf, why)
+            raise ChildError(why) from None
         except RenewalFailedError as exc:
             if login.has_ended(now) or login.access_token == refused:
-                raise ChildError(f"its login cannot be renewed now: {exc}") from None
+                why = f"its login cannot be renewed now: {exc}"
+                self._failed = _Failed(login, now + PAUSE, why)
+                raise ChildError(why) from None
             self._again_at = now + PAUSE
             log.warning("a login cannot be renewed now", server=self._server, reason=str(exc))
             return login
         await to_thread.run_sync(self._write, made)
         log.debug("login renewed", server=self._server)
         return made
+
+    def _check_failed(self, login: Login) -> None:
+        """Check that this login may be renewed: requests that wait shall not all ask in vain."""
+        failed = self._failed
+        if failed is not None and failed.login == login and self._clock() < failed.until:
+            raise ChildError(failed.why)
 
     def _write(self, login: Login) -> None:
         try:
@@ -114,8 +142,9 @@ class AccessTokens:
         try:
             return self._files.read(self._url)
         except OSError as exc:
-            raise ChildError(f"its login cannot be read ({exc.strerror}): {self._remedy}") from exc
+            raise ChildError(f"its login cannot be read ({exc.strerror}): {self.remedy}") from exc
 
     @property
-    def _remedy(self) -> str:
+    def remedy(self) -> str:
+        """What a person does to log in."""
         return f"run `roots-hub login {self._server}`"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 from urllib.parse import quote
 
+import anyio
 import httpx2
 import msgspec
 from msgspec import Struct
@@ -19,6 +21,8 @@ _MOST: Final = 64 * 1024
 _LONGEST: Final = 64
 _OK: Final = 200
 _REFUSED: Final = frozenset({400, 401})
+_FOR_NOW: Final = frozenset({"slow_down", "temporarily_unavailable", "server_error"})
+"""Errors that say nothing of the login; some servers send them with status 400."""
 
 
 class LoginEndedError(Exception):
@@ -55,7 +59,7 @@ async def renewed(login: Login, now: float, http: httpx2.AsyncClient | None = No
     status, body = await _posted(login.token_endpoint, form, headers, http)
     if status != _OK:
         error = _error_in(body)
-        if status in _REFUSED and error:
+        if status in _REFUSED and error and error not in _FOR_NOW:
             raise LoginEndedError(f"its authorization server says {error}")
         raise RenewalFailedError(f"its authorization server answered with HTTP status {status}")
     return _with_tokens(login, body, now)
@@ -75,16 +79,35 @@ def _identified(login: Login, form: dict[str, Any]) -> dict[str, str]:
 async def _posted(
     url: str, form: dict[str, Any], headers: dict[str, str], http: httpx2.AsyncClient | None
 ) -> tuple[int, bytes]:
-    client = http or httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False)
     try:
-        response = await client.post(url, data=form, headers=headers)
+        with anyio.fail_after(TIMEOUT):
+            async with _client(http) as client:
+                return await _answer(
+                    client, httpx2.Request("POST", url, data=form, headers=headers)
+                )
+    except TimeoutError:
+        late = f"its authorization server gave no answer within {TIMEOUT:g} seconds"
+        raise RenewalFailedError(late) from None
     except httpx2.HTTPError as exc:
         said = str(exc) or type(exc).__name__
         raise RenewalFailedError(f"its authorization server cannot be asked ({said})") from exc
+
+
+def _client(http: httpx2.AsyncClient | None) -> AbstractAsyncContextManager[httpx2.AsyncClient]:
+    return httpx2.AsyncClient(timeout=TIMEOUT) if http is None else nullcontext(http)
+
+
+async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[int, bytes]:
+    response = await client.send(request, stream=True, follow_redirects=False)
+    try:
+        body = b""
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > _MOST:
+                raise RenewalFailedError("its authorization server's answer is too long")
+        return response.status_code, body
     finally:
-        if http is None:
-            await client.aclose()
-    return response.status_code, response.content[:_MOST]
+        await response.aclose()
 
 
 def _with_tokens(login: Login, body: bytes, now: float) -> Login:

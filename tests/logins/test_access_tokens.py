@@ -18,10 +18,11 @@ class Issuer:
     """Gives a new token each time, for 60 seconds; `fails` with an error if it is set."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.asked = self.count = 0
         self.fails: Exception | None = None
 
     async def renew(self, login: Login, now: float) -> Login:
+        self.asked += 1
         await anyio.sleep(0.01)
         if self.fails is not None:
             raise self.fails
@@ -145,3 +146,55 @@ async def test_the_scope_that_a_server_wants_is_kept_for_the_next_login(tmp_path
     kept = bench.files.read(URL)
     assert kept is not None
     assert (kept.access_token, kept.wanted) == ("token 1", "write")
+
+
+async def test_a_request_that_is_cancelled_loses_no_renewed_login(tmp_path: Path) -> None:
+    """A refresh token is often used up when new tokens come: they are kept in any case."""
+    bench = Bench(tmp_path)
+    bench.now = 150.0
+    with anyio.move_on_after(0.001):
+        await bench.tokens().current()
+    kept = bench.files.read(URL)
+    assert kept is not None
+    assert (kept.access_token, kept.refresh_token) == ("token 1", "refresh 1")
+
+
+@pytest.mark.parametrize(
+    "error", [LoginEndedError("its authorization server says invalid_grant"), RenewalFailedError()]
+)
+async def test_requests_that_wait_do_not_all_ask_in_vain(tmp_path: Path, error: Exception) -> None:
+    bench = Bench(tmp_path)
+    tokens, bench.now, bench.issuer.fails, errors = bench.tokens(), 200.0, error, list[str]()
+
+    async def ask() -> None:
+        with pytest.raises(ChildError) as caught:
+            await tokens.current()
+        errors.append(str(caught.value))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(64):
+            tasks.start_soon(ask)
+    assert len(errors) == 64
+    assert len(set(errors)) == 1
+    assert bench.issuer.asked == 1
+
+
+async def test_a_login_that_could_not_be_renewed_is_tried_again_later(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens, bench.now, bench.issuer.fails = bench.tokens(), 200.0, RenewalFailedError("down")
+    with pytest.raises(ChildError, match="cannot be renewed now: down"):
+        await tokens.current()
+    bench.issuer.fails = None
+    with pytest.raises(ChildError, match="down"):
+        await tokens.current()
+    bench.now += PAUSE
+    assert await tokens.current() == "token 1"
+
+
+async def test_a_new_login_counts_where_the_old_one_could_not_be_renewed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens, bench.now, bench.issuer.fails = bench.tokens(), 200.0, LoginEndedError("no")
+    with pytest.raises(ChildError, match="its login has ended"):
+        await tokens.current()
+    bench.files.write(URL, replace(LOGIN, access_token="again", issued=190.0, expires=300.0))  # noqa: S106 - opens nothing
+    assert await tokens.current() == "again"

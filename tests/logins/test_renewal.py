@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
+import anyio
 import httpx2
 import pytest
 from msgspec.structs import replace
@@ -78,7 +79,9 @@ async def test_a_client_with_a_secret_shows_it(method: Any) -> None:
     [
         (400, {"error": "invalid_grant"}, LoginEndedError),
         (401, {"error": "invalid_client"}, LoginEndedError),
+        (400, {"error": "slow_down"}, RenewalFailedError),
         (400, b"no", RenewalFailedError),
+        (200, b"{" + b" " * 70_000 + b"}", RenewalFailedError),
         (400, {"error": "x" * 100}, RenewalFailedError),
         (500, {"error": "invalid_grant"}, RenewalFailedError),
         (302, b"", RenewalFailedError),
@@ -109,4 +112,17 @@ async def test_an_issuer_that_is_not_there_is_told() -> None:
     answer: Callable[[httpx2.Request], httpx2.Response] = broken
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     with pytest.raises(RenewalFailedError, match="cannot be asked"):
+        await renewed(LOGIN, 1000.0, http)
+
+
+async def test_an_issuer_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def silent(_request: httpx2.Request) -> httpx2.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    monkeypatch.setattr("hub.logins.renewal.TIMEOUT", 0.01)
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(silent))
+    with pytest.raises(RenewalFailedError, match="no answer within"):
         await renewed(LOGIN, 1000.0, http)

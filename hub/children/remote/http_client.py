@@ -131,9 +131,12 @@ class Endpoint:
             newer = await self._tokens.after(token)
         except ChildError as exc:
             raise GoneError(str(exc)) from None
-        if newer is None:
-            raise GoneError(f"{exchange.refusal}, although its login was renewed")
-        return await self._followed(method, _with(headers, newer), body, patience)
+        if newer is not None:
+            exchange = await self._followed(method, _with(headers, newer), body, patience)
+            if exchange.status != _UNAUTHORIZED:
+                return exchange
+            await exchange.close()
+        raise GoneError(f"it refuses a new token of its login: {self._tokens.remedy}")
 
     async def _followed(
         self, method: str, headers: Headers, body: bytes, patience: float | None

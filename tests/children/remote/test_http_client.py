@@ -3,13 +3,19 @@ from __future__ import annotations
 import gzip
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 
 import anyio
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint, Exchange, ExchangeError
 from hub.errors import ChildError
+from hub.jsonrpc.peer import GoneError
+from hub.logins.access_tokens import AccessTokens
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
 from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, Answer, Feed, Script, ScriptedHttp, Sent, json_body
 
@@ -301,3 +307,67 @@ async def test_the_rest_of_an_answered_response_is_not_waited_for() -> None:
     with anyio.fail_after(5):
         await exchange.finish(within=0)
     assert feed.is_closed
+
+
+# Logins
+
+
+def logged_in(script: Script, directory: Path) -> tuple[Endpoint, ScriptedHttp, LoginFiles]:
+    """Return an endpoint whose login has `old` for a token; it is renewed to `new`, and `newer`."""
+    files, made = LoginFiles(directory), iter(("new", "newer"))
+    files.write(URL, Login("https://login.example", "https://login.example/t", "hub", "old", 0.0))
+
+    async def renew(login: Login, _now: float) -> Login:
+        return replace(login, access_token=next(made))
+
+    http = ScriptedHttp(script)
+    tokens = AccessTokens("far", URL, files, lambda: 0.0, renew)
+    return Endpoint(RemoteTarget(URL, {}), http, tokens), http, files
+
+
+def wanting(token: str) -> Script:
+    def script(sent: Sent) -> httpx2.Response:
+        is_it = sent.headers["authorization"] == f"Bearer {token}"
+        return json_body(b"{}") if is_it else httpx2.Response(401)
+
+    return script
+
+
+async def test_a_login_is_sent_with_each_request_and_renewed_once_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    endpoint, http, _ = logged_in(wanting("new"), tmp_path)
+    for _ in range(2):
+        exchange = await endpoint.open("POST", {}, b"body")
+        assert exchange.status == 200
+        await exchange.close()
+    sent = [(one.headers["authorization"], one.body) for one in http.sent]
+    assert sent == [(f"Bearer {token}", b"body") for token in ("old", "new", "new")]
+
+
+async def test_a_server_that_refuses_a_new_token_too_names_the_command(tmp_path: Path) -> None:
+    endpoint, http, _ = logged_in(wanting("another"), tmp_path)
+    with pytest.raises(GoneError, match=r"refuses a new token.*roots-hub login far"):
+        await endpoint.open("POST", {}, b"")
+    assert len(http.sent) == 2
+
+
+async def test_a_scope_that_a_login_lacks_is_told_and_kept_for_the_next_one(tmp_path: Path) -> None:
+    asks = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}
+    endpoint, _, files = logged_in(lambda _: httpx2.Response(403, headers=asks), tmp_path)
+    exchange = await endpoint.open("POST", {}, b"")
+    assert "lacks the scope 'files:write'" in exchange.refusal
+    kept = files.read(URL)
+    assert kept is not None
+    assert kept.wanted == "files:write"
+
+
+@pytest.mark.parametrize("elsewhere", ["https://other.example/mcp", "http://child.example:81/mcp"])
+async def test_a_login_does_not_follow_a_redirect_to_another_origin(
+    tmp_path: Path, elsewhere: str
+) -> None:
+    endpoint, http, _ = logged_in(
+        lambda _: httpx2.Response(307, headers={"location": elsewhere}), tmp_path
+    )
+    assert (await endpoint.open("POST", {}, b"")).status == 307
+    assert [one.url for one in http.sent] == [URL]
