@@ -50,7 +50,7 @@ function _shtab_roots_hub_using
   test "$_shtab_roots_hub_cmdpath" = "$argv"
 end
 
-set -g _shtab_roots_hub_commands run attach wrap init import install uninstall doctor check plan schema explain tools call roots 'roots detect' 'roots list' 'roots contains' 'roots add' 'roots remove' 'roots rename' token 'token new' status reload stop
+set -g _shtab_roots_hub_commands run attach wrap init import install uninstall doctor check plan schema explain tools call roots 'roots detect' 'roots list' 'roots contains' 'roots add' 'roots remove' 'roots rename' token 'token new' login logout status reload stop
 set -g _shtab_roots_hub_opts_with_value --arguments --as --batch --config --confine --folder --from --http --log-file --log-format --log-level --name --output --root --schema --server
 
 complete -c roots-hub -e
@@ -256,6 +256,21 @@ complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-format -xka "
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l json -d 'print JSON'
+complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a login -d 'Log in at a server that has `auth` in the config, in a browser. A running hub uses the login at the server'"'"'s next start. Without SERVER: show all logins.'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -s h -l help -d 'show this help message and exit'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l log-format -xka "text json" -d 'format of the log'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l no-browser -d 'only print the address to open'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l paste -d 'for a browser elsewhere: paste the last address here'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l json -d 'print JSON (without SERVER)'
+complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a logout -d 'forget the login at a remote server'
+complete -c roots-hub -n '_shtab_roots_hub_using logout' -s h -l help -d 'show this help message and exit'
+complete -c roots-hub -n '_shtab_roots_hub_using logout' -l log-format -xka "text json" -d 'format of the log'
+complete -c roots-hub -n '_shtab_roots_hub_using logout' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
+complete -c roots-hub -n '_shtab_roots_hub_using logout' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
+complete -c roots-hub -n '_shtab_roots_hub_using logout' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a status -d 'Show the hubs of this user, their clients and their running servers.'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -s h -l help -d 'show this help message and exit'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -l log-format -xka "text json" -d 'format of the log'
