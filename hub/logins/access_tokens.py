@@ -101,15 +101,15 @@ class AccessTokens:
         if self._will_do(login, refused):
             return login
         self._check_failed(login)
-        # What a person waits for may be cancelled; a refresh token that is used up may not be lost.
-        with anyio.CancelScope(shield=True):
-            login = await self._renewed(login, refused)
-        return login
+        return await self._renewed(login, refused)
 
     async def _renewed(self, login: Login, refused: str | None) -> Login:
         now = self._clock()
         try:
-            made = await self._renew(login, now)
+            # A call may be cancelled; the new tokens may not be lost, as the old ones are used up.
+            with anyio.CancelScope(shield=True):
+                login = await self._renew(login, now)
+                await to_thread.run_sync(self._write, login)
         except LoginEndedError as exc:
             why = f"its login has ended ({exc}): {self.remedy}"
             self._failed = _Failed(login, math.inf, why)
@@ -122,9 +122,8 @@ class AccessTokens:
             self._again_at = now + PAUSE
             log.warning("a login cannot be renewed now", server=self._server, reason=str(exc))
             return login
-        await to_thread.run_sync(self._write, made)
         log.debug("login renewed", server=self._server)
-        return made
+        return login
 
     def _check_failed(self, login: Login) -> None:
         """Check that this login may be renewed: requests that wait shall not all ask in vain."""

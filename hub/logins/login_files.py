@@ -30,7 +30,7 @@ if sys.platform != "win32":
 _KEY: Final = "login-key"
 _LOGINS: Final = "logins"
 _MOST: Final = 256 * 1024
-_AGAIN: Final = 0.02
+AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
 
 
@@ -80,7 +80,7 @@ class LoginFiles:
         descriptor = await to_thread.run_sync(_lock_file, path)
         try:
             while not _is_locked(descriptor):  # noqa: ASYNC110 - another process has it
-                await anyio.sleep(_AGAIN)
+                await anyio.sleep(AGAIN)
             yield
         finally:
             os.close(descriptor)

@@ -1,9 +1,11 @@
 // An authorization server for tests: oidc-provider, which logs in whom `login_hint` names.
-// Arguments: the resource whose tokens it makes, and their scope. It prints its issuer.
+// Arguments: the resource whose tokens it makes, their scope, and how many seconds they last (60).
+// It prints its issuer. `/counts` says how many tokens it gave and refused for which grants, and
+// `/forget` makes it forget all that it knows of its clients' grants.
 import { createServer } from "node:http";
 import Provider from "oidc-provider";
 
-const [resource, scope] = process.argv.slice(2);
+const [resource, scope, seconds = "60"] = process.argv.slice(2);
 const server = createServer();
 server.listen(0, "127.0.0.1", () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
@@ -20,7 +22,7 @@ server.listen(0, "127.0.0.1", () => {
           scope,
           audience: resource,
           accessTokenFormat: "jwt",
-          accessTokenTTL: 60,
+          accessTokenTTL: Number(seconds),
           jwt: { sign: { alg: "RS256" } },
         }),
       },
@@ -28,8 +30,22 @@ server.listen(0, "127.0.0.1", () => {
     interactions: { url: (_, interaction) => `/login/${interaction.uid}` },
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
   });
+  const counts = { given: {}, refused: {} };
+  const count = (kind) => ({ oidc }) => {
+    const grant = oidc.params?.grant_type;
+    counts[kind][grant] = (counts[kind][grant] ?? 0) + 1;
+  };
+  provider.on("grant.success", count("given"));
+  provider.on("grant.error", count("refused"));
+  const grants = new Set();
+  provider.on("grant.saved", (grant) => grants.add(grant.jti));
   const callback = provider.callback();
   server.on("request", async (request, response) => {
+    if (request.url === "/counts") return response.end(JSON.stringify(counts));
+    if (request.url === "/forget") {
+      for (const id of grants) await (await provider.Grant.find(id))?.destroy();
+      return response.end();
+    }
     if (!request.url.startsWith("/login/")) return callback(request, response);
     const { prompt, params, session } = await provider.interactionDetails(request, response);
     if (prompt.name === "login") {

@@ -19,11 +19,14 @@ class Issuer:
 
     def __init__(self) -> None:
         self.asked = self.count = 0
+        self.pause = 0.01
+        self.is_asked = anyio.Event()
         self.fails: Exception | None = None
 
     async def renew(self, login: Login, now: float) -> Login:
         self.asked += 1
-        await anyio.sleep(0.01)
+        self.is_asked.set()
+        await anyio.sleep(self.pause)
         if self.fails is not None:
             raise self.fails
         self.count += 1
@@ -152,8 +155,10 @@ async def test_a_request_that_is_cancelled_loses_no_renewed_login(tmp_path: Path
     """A refresh token is often used up when new tokens come: they are kept in any case."""
     bench = Bench(tmp_path)
     bench.now = 150.0
-    with anyio.move_on_after(0.001):
-        await bench.tokens().current()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.tokens().current)
+        await bench.issuer.is_asked.wait()
+        tasks.cancel_scope.cancel()
     kept = bench.files.read(URL)
     assert kept is not None
     assert (kept.access_token, kept.refresh_token) == ("token 1", "refresh 1")
@@ -198,3 +203,27 @@ async def test_a_new_login_counts_where_the_old_one_could_not_be_renewed(tmp_pat
         await tokens.current()
     bench.files.write(URL, replace(LOGIN, access_token="again", issued=190.0, expires=300.0))  # noqa: S106 - opens nothing
     assert await tokens.current() == "again"
+
+
+async def test_a_day_with_tokens_of_a_minute_takes_one_renewal_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes with 64 requests at a time, one of which begins anew each simulated hour."""
+    monkeypatch.setattr("hub.logins.login_files.AGAIN", 0.001)
+    bench, found = Bench(tmp_path), set[str]()
+    bench.issuer.pause = 0
+    processes = [bench.tokens() for _ in range(2)]
+
+    async def ask(tokens: AccessTokens) -> None:
+        found.add(await tokens.current())
+
+    for minute in range(24 * 60):
+        bench.now += 60
+        if minute % 60 == 0:
+            processes[minute // 60 % 2] = bench.tokens()
+        async with anyio.create_task_group() as tasks:
+            for number in range(64):
+                tasks.start_soon(ask, processes[number % 2])
+        assert found == {f"token {minute + 1}"}
+        found.clear()
+    assert bench.issuer.asked == 24 * 60

@@ -1,0 +1,169 @@
+"""Logins that end while a hub uses them: renewed, revoked, and after the server's issuer changed.
+
+LOGIN_SECONDS says for how long calls are made; tokens last three seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+
+from tests.kit.trees import plant
+from tests.live.programs import ROOTS_HUB, Shared, call, config_file, connected, http_hub, program
+from tests.live.test_logins import browse, logging_in
+from tests.live.test_named_tokens import SERVERS
+from tests.live.test_oauth import SCOPE, resource
+
+__all__ = ["resource"]
+
+SECONDS: Final = float(os.environ.get("LOGIN_SECONDS", "9"))
+LASTS: Final = 3
+AT_ONCE: Final = 32
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(SECONDS + 60)]
+
+
+@pytest.fixture
+def issued(resource: str, tmp_path: Path, npm_package: Callable[[str], str]) -> Callable[[], Any]:
+    """Return what runs an authorization server whose tokens last a short time."""
+    node = npm_package("oidc-provider")
+    script = str(Path(__file__).with_name("authorization_server.mjs"))
+
+    @contextmanager
+    def issuer() -> Generator[str]:
+        serves = [node, script, resource, SCOPE, str(LASTS)]
+        with program(serves, cwd=tmp_path) as running:
+            yield running.first_line("issuer ")
+
+    return issuer
+
+
+@contextmanager
+def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
+    """Serve a remote server that wants tokens of the issuer."""
+    top = plant(tmp_path, "remote/")
+    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
+    config = config_file(top / "remote", SERVERS, listen={"auth": auth})
+    address = urlsplit(resource).netloc
+    with http_hub("--http", address, "--config", config, cwd=top / "remote") as url:
+        yield url
+
+
+def log_in(config: str, state: dict[str, str]) -> None:
+    with logging_in(config, env=state) as (running, url):
+        httpx2.get(browse(url, "anna"))
+    assert running.returncode == 0
+
+
+def counts(issuer: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = httpx2.get(f"{issuer}/counts").json()
+    return found
+
+
+async def call_until(end: float, client: Client) -> int:
+    """Make calls, many at once, until `end` of the monotonic clock; return how many."""
+    made = 0
+
+    async def one_after_another() -> None:
+        nonlocal made
+        while time.monotonic() < end:
+            assert (await call(client, "pid")).isdigit()
+            made += 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(AT_ONCE):
+            tasks.start_soon(one_after_another)
+    return made
+
+
+async def test_hubs_that_come_and_go_renew_a_login_once_each_time(
+    tmp_path: Path, resource: str, issued: Callable[[], Any]
+) -> None:
+    """The issuer takes a refresh token once; a second use of one would end the login."""
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with issued() as issuer, remote(tmp_path, resource, issuer) as url:
+        config = config_file(tmp_path, {"far": {"url": url, "auth": "oauth"}})
+        log_in(config, state)
+        command = [ROOTS_HUB, "run", "--config", config]
+        begun = time.monotonic()
+        end, made = begun + SECONDS, list[int]()
+
+        async def stays() -> None:
+            async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
+                made.append(await call_until(end, client))
+
+        async def comes_and_goes() -> None:
+            while time.monotonic() < end:
+                async with connected(command, Shared([tmp_path]), env=state) as client:
+                    made.append(await call_until(time.monotonic() + 1, client))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stays)
+            tasks.start_soon(comes_and_goes)
+        took, found = time.monotonic() - begun, counts(issuer)
+    assert len(made) > SECONDS / 3
+    assert min(made) > 0
+    assert found["refused"] == {}
+    assert took / LASTS - 1 <= found["given"]["refresh_token"] <= took / (LASTS * 0.8) + 1
+
+
+async def test_a_login_that_is_revoked_stops_its_server_alone_until_the_next_one(
+    tmp_path: Path, resource: str, issued: Callable[[], Any]
+) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with issued() as issuer, remote(tmp_path, resource, issuer) as url:
+        config = config_file(tmp_path, {"far": {"url": url, "auth": "oauth"}, **SERVERS})
+        log_in(config, state)
+        command = [ROOTS_HUB, "run", "--config", config]
+        async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
+            assert (await call(client, "far__pid")).isdigit()
+            httpx2.get(f"{issuer}/forget")
+            while (text := await call(client, "far__pid")).isdigit():
+                pass
+            assert "its login has ended" in text
+            assert "roots-hub login far" in text
+            assert (await call(client, "keeping__pid")).isdigit()
+            asked = counts(issuer)["refused"]["refresh_token"]
+            for _ in range(20):
+                assert "roots-hub login far" in await call(client, "far__pid")
+            assert counts(issuer)["refused"]["refresh_token"] - asked <= 3
+            log_in(config, state)
+            while not (await call(client, "far__pid")).isdigit():
+                pass
+
+
+async def test_where_a_server_names_another_issuer_it_gets_nothing_of_the_login(
+    tmp_path: Path, resource: str, issued: Callable[[], Any]
+) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with issued() as issuer, issued() as other:
+        config = config_file(tmp_path, {"far": {"url": resource, "auth": "oauth"}})
+        command = [ROOTS_HUB, "run", "--config", config]
+        with remote(tmp_path, resource, issuer):
+            log_in(config, state)
+        async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
+            with remote(tmp_path, resource, other):
+                while "roots-hub login far" not in json.dumps(await reasons(client)):
+                    await client.list_tools()
+                assert counts(other) == {"given": {}, "refused": {}}
+                log_in(config, state)
+                while "pid" not in [t.name for t in (await client.list_tools()).tools]:
+                    pass
+                assert (await call(client, "pid")).isdigit()
+                assert list(counts(other)["given"]) == ["authorization_code"]
+
+
+async def reasons(client: Client) -> list[str | None]:
+    report = json.loads(await call(client, "get-roots"))
+    return [server.get("reason") for server in report["servers"]]
