@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -134,3 +135,16 @@ async def test_clients_log_in_by_what_the_hub_tells_them_and_share_nothing(
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     assert {line["principal"] for line in lines} == {f"{issuer} anna", f"{issuer} ben"}
     assert token not in audit.read_text() + logged(tmp_path)
+
+
+async def test_a_client_that_sends_nothing_before_a_response_begins_answers_what_a_call_needs(
+    tmp_path: Path, resource: str, issuer: str
+) -> None:
+    """The SDK's OAuth client holds a lock until the headers of a response have come."""
+    top = plant(tmp_path, "a/f")
+    auth = {"resource": resource, "issuers": [{"issuer": issuer}]}
+    config = config_file(tmp_path, SERVERS, listen={"auth": auth}, roots={"timeout": 60})
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url:
+        async with logged_in(url, "anna", top / "a", "legacy") as (anna, _):
+            with anyio.fail_after(12):  # a comment would begin it after 15 s
+                assert json.loads(await call(anna, "remember", text="1")) == ["1"]

@@ -27,7 +27,12 @@ Field: TypeAlias = tuple[bytes, bytes]
 """A header as on the wire: its name in lower case, and its value."""
 PING_EVERY = 15.0
 """Seconds of silence after which a comment is sent, so that no proxy cuts an event stream."""
+OPEN_AFTER = 0.25
+"""Seconds after which a response begins, as an event stream, if the answer is not there.
 
+Some clients send nothing more until the headers of a response have come: the Python SDK's OAuth
+client holds a lock, while the hub waits for the answer to a question that it has asked.
+"""
 PING = b": ping\r\n\r\n"
 """A server-sent comment: keeps a stream open and means nothing."""
 _IS_JSON = (b"content-type", b"application/json")
@@ -104,13 +109,24 @@ class PostResponse:
                 await self._begin()
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
+    async def open(self) -> None:
+        """Begin the response as an event stream, without an event, unless it has begun or ended."""
+        async with self._turn:
+            if not self._over and not self._streaming:
+                await self._begin()
+
     async def _begin(self) -> None:
         await begin_stream(self._send, self._headers)
         self._streaming = True
 
     async def tend(self) -> None:
-        """Send a comment every `PING_EVERY` seconds, until cancelled or the response is over."""
+        """Keep the client waiting, until cancelled or the response is over.
+
+        Begins the response after `OPEN_AFTER`; then sends a comment every `PING_EVERY` seconds.
+        """
         with suppress(GoneError):
+            await anyio.sleep(OPEN_AFTER)
+            await self.open()
             while True:
                 await anyio.sleep(PING_EVERY)
                 await self.ping()
@@ -129,18 +145,17 @@ class PostResponse:
             if self._over:
                 return
             self._over = True
-            if not self._streaming:
-                await self._answer_alone(answer, status)
-                return
-            last = b"" if answer is None else event(answer)
-            await self._send({"type": "http.response.body", "body": last, "more_body": False})
+            await self._end(answer, status)
 
-    async def _answer_alone(self, answer: Response | Failure | None, status: int) -> None:
-        if answer is not None:
-            await respond(self._send, status, to_bytes(answer), self._headers)
-            return
-        await self._begin()
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def _end(self, answer: Response | Failure | None, status: int) -> None:
+        """Send the answer as JSON, or as the stream's last event if the response has begun."""
+        if not self._streaming:
+            if answer is not None:
+                await respond(self._send, status, to_bytes(answer), self._headers)
+                return
+            await self._begin()
+        last = b"" if answer is None else event(answer)
+        await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 async def until_disconnected(receive: Receive) -> None:

@@ -91,8 +91,9 @@ class ResumableResponse(PostResponse):
 
     async def _begun(self) -> EventStream:
         if self._events is None:
+            if not self._streaming:
+                await self._begin()
             self._carrier = StreamConnection(self._send)
-            await self._carrier.begin()
             self._events = self._streams.begin(self._carrier)
             if self._streams.primed:
                 await self._events.prime()
@@ -153,7 +154,7 @@ class ResumableResponse(PostResponse):
             self._over = True
             stream = self._events
             if stream is None:
-                await self._answer_alone(answer, status)
+                await self._end(answer, status)
                 return
         if answer is not None:
             await stream.put(answer)

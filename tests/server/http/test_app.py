@@ -799,6 +799,7 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
 
 
 async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "OPEN_AFTER", 0.001)
     monkeypatch.setattr(responses, "PING_EVERY", 0.001)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
@@ -810,6 +811,26 @@ async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.Monkey
         assert call.is_stream
         link.answer(sent["id"], {"content": []})
         assert len((await call.over()).events) == 1
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_response_begins_before_an_answer_that_takes_its_time(
+    monkeypatch: pytest.MonkeyPatch, era: str
+) -> None:
+    monkeypatch.setattr(responses, "OPEN_AFTER", 0.001)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        if era == "legacy":
+            call = site.start("POST", await site.session(), echo())
+        else:
+            call = begin_calling(site)
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        await call.began()
+        assert (call.status, call.is_stream, call.body) == (200, True, b"")
+        link.answer(sent["id"], {"content": []})
+        (answer,) = (await call.over()).events
+        assert answer["result"]["content"] == []
 
 
 # The modern era

@@ -138,6 +138,22 @@ async def test_a_stream_can_be_begun_before_there_is_anything_to_send() -> None:
         assert [one["result"] for one in post.connection.events] == [{"x": 1}]
 
 
+async def test_a_response_that_has_begun_without_an_event_is_answered_as_a_stream() -> None:
+    async with posting(new_streams()) as post:
+        await post.response.open()
+        assert (post.connection.is_stream, post.connection.body) == (True, b"")
+        await post.response.open()
+        await post.response.finish(ANSWER)
+        assert [one["result"] for one in post.connection.events] == [{"x": 1}]
+        assert (post.connection.ids, post.connection.is_over) == ([], True)
+        await post.response.open()
+    async with posting(new_streams()) as post:
+        await post.response.open()
+        await post.response.send(TOLD)
+        await post.response.finish(ANSWER)
+        assert post.connection.ids == ["1-0", "1-1", "1-2"]
+
+
 async def test_a_cancelled_request_gets_a_stream_that_just_ends() -> None:
     async with posting(new_streams()) as post:
         await post.response.finish(None)
@@ -146,6 +162,7 @@ async def test_a_cancelled_request_gets_a_stream_that_just_ends() -> None:
 
 
 async def test_after_the_end_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "OPEN_AFTER", 0.0)
     monkeypatch.setattr(responses, "PING_EVERY", 0.0)
     async with posting(new_streams()) as post:
         await post.response.finish(ANSWER)
@@ -161,10 +178,12 @@ async def test_after_the_end_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_client_that_goes_without_an_id_is_lost_at_once() -> None:
-    for begun in (False, True):
-        async with posting(new_streams(primed=False)) as post:
-            if begun:
+    for primed, begun in ((False, "no"), (False, "pinged"), (True, "no"), (True, "open")):
+        async with posting(new_streams(primed=primed)) as post:
+            if begun == "pinged":
                 await post.response.ping()
+            elif begun == "open":
+                await post.response.open()
             await post.disconnect()
             assert post.is_lost.is_set()
             with pytest.raises(GoneError):
@@ -295,6 +314,7 @@ async def test_a_client_that_waits_long_is_let_go_to_come_back() -> None:
 async def test_a_client_that_does_not_know_how_to_come_back_is_not_let_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(responses, "OPEN_AFTER", 0.01)
     monkeypatch.setattr(responses, "PING_EVERY", 0.01)
     async with posting(new_streams(primed=False, poll_after=0.001)) as post:
         async with anyio.create_task_group() as tasks:
