@@ -32,7 +32,8 @@ from hub.protocol.bearer import token_hash
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.key_source import FileSource
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.auth.signed_tokens import Issuer, TokenVerifier
+from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
+from hub.server.http.auth.token_verifier import TokenVerifier
 
 ROUNDS = 15
 SECONDS, TIMES = 0.3, 200
@@ -121,7 +122,8 @@ async def _look(keys: Path, signed: str) -> float:
     """Return how many microseconds the look at a verified token takes."""
     known = KeySet(ISSUER, FileSource(str(keys)), time.monotonic)
     issuer = Issuer(ISSUER, RESOURCE, ("RS256",), known)
-    verifier = TokenVerifier(ProtectedResource(RESOURCE, (ISSUER,)), [issuer], time.time)
+    resource = ProtectedResource(RESOURCE, (ISSUER,))
+    verifier = TokenVerifier(resource, SignedTokens([issuer], time.time), time.time)
     token = signed.encode()
     await verifier.verify(token)
     assert verifier.known(token) is not None

@@ -128,7 +128,8 @@ def _loads(config: Any, directory: Path) -> None:
     (directory / "project").mkdir()
     file = directory / "hub.yaml"
     file.write_text(yaml.safe_dump(whole))
-    environment = {"HUB_TOKEN": "t", "CI_TOKEN": "c", "HUB_KEY": "k" * 32, "HOME": str(directory)}
+    secrets = {"HUB_TOKEN": "t", "CI_TOKEN": "c", "HUB_KEY": "k" * 32, "HUB_SECRET": "s"}
+    environment = {**secrets, "HOME": str(directory)}
     load_config(str(file), LoadContext(directory, str(directory), environment))
 
 

@@ -54,7 +54,7 @@ from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signal
 if TYPE_CHECKING:
     from hub.config.listening.auth import Auth
     from hub.server.http.adoption.surviving_state import SurvivingState
-    from hub.server.http.auth.signed_tokens import TokenVerifier
+    from hub.server.http.auth.token_verifier import TokenVerifier
     from hub.server.http.bounds.forwarded import Proxies
     from hub.usage.principals import UsageByPrincipal
 

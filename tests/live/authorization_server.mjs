@@ -1,19 +1,31 @@
 // An authorization server for tests: oidc-provider, which logs in whom `login_hint` names.
-// Arguments: the resource whose tokens it makes, their scope, and how many seconds they last (60).
+// Arguments: the resource whose tokens it makes, their scope, how many seconds they last (60), and
+// their format: `jwt` or `opaque`. The client `hub` may ask about opaque tokens.
 // It prints its issuer. `/counts` says how many tokens it gave and refused for which grants, and
 // `/forget` makes it forget all that it knows of its clients' grants.
 import { createServer } from "node:http";
 import Provider from "oidc-provider";
 
-const [resource, scope, seconds = "60"] = process.argv.slice(2);
+const [resource, scope, seconds = "60", format = "jwt"] = process.argv.slice(2);
 const server = createServer();
 server.listen(0, "127.0.0.1", () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
   const provider = new Provider(issuer, {
     scopes: ["openid", "offline_access", scope],
+    clients: [
+      {
+        client_id: "hub",
+        client_secret: "of the hub",
+        redirect_uris: [],
+        response_types: [],
+        grant_types: [],
+      },
+    ],
     features: {
       devInteractions: { enabled: false },
       registration: { enabled: true },
+      introspection: { enabled: true, allowedPolicy: (_, client) => client.clientId === "hub" },
+      revocation: { enabled: true },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => resource,
@@ -21,9 +33,9 @@ server.listen(0, "127.0.0.1", () => {
         getResourceServerInfo: () => ({
           scope,
           audience: resource,
-          accessTokenFormat: "jwt",
+          accessTokenFormat: format,
           accessTokenTTL: Number(seconds),
-          jwt: { sign: { alg: "RS256" } },
+          ...(format === "jwt" && { jwt: { sign: { alg: "RS256" } } }),
         }),
       },
     },

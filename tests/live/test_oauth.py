@@ -18,6 +18,7 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
+from hub.server.http.auth.introspection import COUNTS
 from tests.kit.trees import plant
 from tests.live.programs import Shared, call, config_file, http_hub, program
 from tests.live.test_http_endpoint import INITIALIZE, post
@@ -103,6 +104,17 @@ def issuer(
         yield running.first_line("issuer ")
 
 
+@pytest.fixture
+def issuer_of_opaque_tokens(
+    resource: str, tmp_path: Path, npm_package: Callable[[str], str]
+) -> Generator[str]:
+    server = str(Path(__file__).with_name("authorization_server.mjs"))
+    serves = [npm_package("oidc-provider"), server, resource, SCOPE, "60", "opaque"]
+    (tmp_path / "issuer").mkdir()
+    with program(serves, cwd=tmp_path / "issuer") as running:
+        yield running.first_line("issuer ")
+
+
 def logged(folder: Path) -> str:
     """Return what programs that ran in a folder have logged."""
     return "".join(file.read_text() for file in folder.glob("stderr-*.log"))
@@ -148,3 +160,46 @@ async def test_a_client_that_sends_nothing_before_a_response_begins_answers_what
         async with logged_in(url, "anna", top / "a", "legacy") as (anna, _):
             with anyio.fail_after(12):  # a comment would begin it after 15 s
                 assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+
+
+async def revoke(issuer: str, issued: Issued) -> None:
+    """Have the issuer take a token back (RFC 7009)."""
+    assert issued.tokens is not None
+    assert issued.client is not None
+    sent = {"token": issued.tokens.access_token, "client_id": issued.client.client_id}
+    async with httpx2.AsyncClient() as http:
+        answer = await http.post(f"{issuer}/token/revocation", data=sent)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_token_that_says_nothing_is_asked_about_and_is_refused_once_taken_back(
+    tmp_path: Path,
+    resource: str,
+    issuer_of_opaque_tokens: str,
+    mode: Literal["legacy", "auto"],
+) -> None:
+    issuer = issuer_of_opaque_tokens
+    top, audit = plant(tmp_path, "a/f"), tmp_path / "audit.jsonl"
+    asks = {"client_id": "hub", "client_secret": "of the hub"}
+    trusted = {"issuer": issuer, "introspection": asks}
+    auth = {"resource": resource, "issuers": [trusted], "scopes": [SCOPE]}
+    config = config_file(tmp_path, SERVERS, listen={"auth": auth}, audit={"file": str(audit)})
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url:
+        assert post(url, INITIALIZE, authorization="Bearer none").status_code == 401
+        async with logged_in(url, "anna", top / "a", mode) as (anna, issued):
+            assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+        assert issued.tokens is not None
+        sent = f"Bearer {issued.tokens.access_token}"
+        assert sent.count(".") == 0
+        assert post(url, INITIALIZE, authorization=sent).status_code == 200
+        await revoke(issuer, issued)
+        with anyio.fail_after(COUNTS + 10):
+            while (answer := post(url, INITIALIZE, authorization=sent)).status_code == 200:  # noqa: ASYNC110 - only the two know
+                await anyio.sleep(0.2)
+        assert answer.status_code == 401
+        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert {line["principal"] for line in lines} == {f"{issuer} anna"}
+    kept = audit.read_text() + logged(tmp_path)
+    assert not any(secret in kept for secret in (sent.removeprefix("Bearer "), "of the hub"))

@@ -1,12 +1,12 @@
-"""`listen.auth`: the issuers whose signed tokens let clients in."""
+"""`listen.auth`: the issuers whose tokens let clients in."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationInfo
 
-from hub.config.fields import FieldError, Part, WebAddress, absolute_path, web_address
+from hub.config.fields import FieldError, Part, Secret, WebAddress, absolute_path, web_address
 from hub.protocol.host_names import is_private
 
 Algorithm: TypeAlias = Literal[
@@ -44,6 +44,14 @@ KeysAt: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidat
 """The URL of a key set, or a file."""
 
 
+class Introspection(Part):
+    """How the hub asks an authorization server about tokens that say nothing themselves."""
+
+    client_id: Annotated[str, StringConstraints(min_length=1)]
+    client_secret: Secret
+    url: SafeAddress | None = None
+
+
 class TrustedIssuer(Part):
     """An authorization server: its tokens for `audience` let clients in."""
 
@@ -57,6 +65,7 @@ class TrustedIssuer(Part):
         "EdDSA",
     )
     claims: dict[str, ClaimValues] = Field(default_factory=dict[str, ClaimValues])
+    introspection: Introspection | None = None
 
     @property
     def wanted_claims(self) -> dict[str, tuple[str, ...]]:
@@ -75,9 +84,29 @@ def _different(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
     return issuers
 
 
+def _asks_one(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
+    asked = [one.issuer for one in issuers if one.introspection is not None]
+    if len(asked) > 1:
+        what = f"{' and '.join(asked)} have introspection"
+        fix = "Nothing says which of them an opaque token is from: keep it for one of them."
+        raise FieldError(what, fix)
+    return issuers
+
+
 class Auth(Part):
-    """Tokens that authorization servers sign for this hub."""
+    """Tokens that authorization servers make for this hub."""
 
     resource: SafeAddress
-    issuers: Annotated[tuple[TrustedIssuer, ...], AfterValidator(_some), AfterValidator(_different)]
+    issuers: Annotated[
+        tuple[TrustedIssuer, ...],
+        AfterValidator(_some),
+        AfterValidator(_different),
+        AfterValidator(_asks_one),
+    ]
     scopes: tuple[ScopeName, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[SecretStr, ...]:
+        """The secrets that the hub asks issuers with."""
+        asked = (one.introspection for one in self.issuers)
+        return tuple(one.client_secret for one in asked if one is not None)

@@ -92,7 +92,8 @@ class Listen(Part):
     def secrets(self) -> tuple[SecretStr, ...]:
         """The tokens and keys that are in the config itself."""
         tokens = (self.token, *(one.token for one in self.tokens))
-        return (*(one for one in tokens if one is not None), *self.keys)
+        of_auth = () if self.auth is None else self.auth.secrets
+        return (*(one for one in tokens if one is not None), *self.keys, *of_auth)
 
 
 def has_unread(listen: Listen) -> bool:

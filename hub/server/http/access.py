@@ -162,7 +162,7 @@ class AccessCheck:
 
     @property
     def resource(self) -> ProtectedResource | None:
-        """What clients are told about signed tokens; None if none are taken."""
+        """What clients are told about tokens of issuers; None if none are taken."""
         return self._credentials.resource
 
     def knows(self, principal: str) -> bool:
@@ -180,12 +180,12 @@ class AccessCheck:
         return self._refusal(found) if isinstance(found, TokenRejection) else found
 
     async def verified(self, unverified: Unverified) -> Admission | Refusal:
-        """Return who sent a request with a signed token, or why it is refused."""
+        """Return who sent a request with a token of an issuer, or why it is refused."""
         found = await self._credentials.verified(unverified)
         return self._refusal(found) if isinstance(found, TokenRejection) else found
 
     async def keep_fresh(self) -> None:
-        """Keep the keys of signed tokens fresh, until cancelled; return at once without any."""
+        """Keep what is known of issuers fresh, until cancelled; return at once without any."""
         await self._credentials.keep_fresh()
 
     def _refusal(self, rejection: TokenRejection) -> Refusal:

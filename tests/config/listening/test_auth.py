@@ -26,6 +26,12 @@ def auth(**keys: str) -> str:
     return f"{{auth: {{{', '.join(f'{key}: {value}' for key, value in said.items())}}}}}"
 
 
+def asking(issuer: str, **more: str) -> str:
+    keys = {"client_id": "hub", "client_secret": "secret", **more}
+    asks = ", ".join(f"{key}: '{value}'" for key, value in keys.items())
+    return f"{{issuer: '{issuer}', introspection: {{{asks}}}}}"
+
+
 def test_an_issuer_alone_is_enough(tmp_path: Path) -> None:
     (issuer,) = load(tmp_path, auth()).issuers
     assert (issuer.audience, issuer.jwks, issuer.wanted_claims) == (None, None, {})
@@ -51,6 +57,20 @@ def test_a_wanted_claim_is_a_text_or_several(tmp_path: Path) -> None:
     issuers = "[{issuer: 'https://x.example', claims: {tenant: a, groups: [b, c]}}]"
     (issuer,) = load(tmp_path, auth(issuers=issuers)).issuers
     assert issuer.wanted_claims == {"tenant": ("a",), "groups": ("b", "c")}
+
+
+def test_the_hub_asks_about_tokens_with_a_secret_that_may_be_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the hub\n")
+    asks = "{client_id: hub, client_secret: '${file:secret}', url: 'https://x.example/ask'}"
+    found = load(
+        tmp_path, auth(issuers=f"[{{issuer: 'https://x.example', introspection: {asks}}}]")
+    )
+    asked = found.issuers[0].introspection
+    assert asked is not None
+    assert (asked.client_id, asked.client_secret.get_secret_value()) == ("hub", "of the hub")
+    assert asked.url == "https://x.example/ask"
+    assert [one.get_secret_value() for one in found.secrets] == ["of the hub"]
+    assert "of the hub" not in repr(found)
 
 
 def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
@@ -97,6 +117,21 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
             {"issuers": "[{issuer: 'https://x.example', algorithms: []}]"},
             "listen.auth.issuers[0].algorithms",
             "is an empty list",
+        ),
+        (
+            {"issuers": f"[{asking('https://x.example')}, {asking('https://y.example')}]"},
+            "listen.auth.issuers",
+            "https://x.example and https://y.example have introspection",
+        ),
+        (
+            {"issuers": f"[{asking('https://x.example', url='http://x.example/ask')}]"},
+            "listen.auth.issuers[0].introspection.url",
+            "https://",
+        ),
+        (
+            {"issuers": "[{issuer: 'https://x.example', introspection: {client_id: hub}}]"},
+            "listen.auth.issuers[0].introspection: client_secret is missing",
+            "",
         ),
         ({"scopes": "['a b']"}, "listen.auth.scopes[0]", ""),
         ({"scopes": "['a\"']"}, "listen.auth.scopes[0]", ""),

@@ -1,12 +1,14 @@
-"""Who sends an HTTP request: bearer tokens of the config, and tokens that an issuer has signed.
+"""Who sends an HTTP request: bearer tokens of the config, and tokens that an issuer has made.
 
-Signed tokens are JSON web tokens (RFC 7519, RFC 9068) of the issuers in `listen.auth`, verified by
-PyJWT, which is loaded only where there is such an issuer. The hub is a protected resource (RFC
-9728; MCP 2025-11-25 and 2026-07-28, "Authorization"): it makes no tokens, and passes none on.
+Tokens of the issuers in `listen.auth` are JSON web tokens (RFC 7519, RFC 9068), verified by PyJWT,
+which is loaded only where there is such an issuer, or opaque ones, about which the issuer is asked
+(RFC 7662). The hub is a protected resource (RFC 9728; MCP 2025-11-25 and 2026-07-28,
+"Authorization"): it makes no tokens, and passes none on.
 
-Main types: `Credentials` (both kinds), `BearerTokens`, `TokenVerifier`, `KeySet` (the keys of one
-issuer), `Admission` (who sent a request), `ProtectedResource` (what clients are told).
+Main types: `Credentials` (both kinds), `BearerTokens`, `TokenVerifier`, `SignedTokens` with the
+`KeySet` of each issuer, `OpaqueTokens`, `Admission` (who sent a request), `ProtectedResource` (what
+clients are told).
 
-Read in this order: `admission`, `bearer_tokens`, `protected_resource`, `signed_tokens`, `key_set`,
-`key_source`, `credentials`.
+Read in this order: `admission`, `bearer_tokens`, `protected_resource`, `claims`, `signed_tokens`,
+`issuer_metadata`, `key_set`, `key_source`, `introspection`, `token_verifier`, `credentials`.
 """

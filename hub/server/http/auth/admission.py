@@ -17,7 +17,7 @@ class Admission(Struct, frozen=True):
 
     Times are in seconds since 1970: from `recheck` on its token has to be looked at again, at
     `expires` the token ends. None: never. `claims` are what an issuer says of the client; None if
-    it has no signed token. `profile` is the profile of the config that it is served by; None where
+    it has no token of one. `profile` is the profile of the config that it is served by; None where
     the config has none.
     """
 
@@ -44,7 +44,7 @@ class Admission(Struct, frozen=True):
 
 
 class Unverified(Struct, frozen=True):
-    """A request with a signed token that has to be verified first."""
+    """A request with a token of an issuer that has to be verified first."""
 
     token: bytes
 
@@ -55,7 +55,7 @@ class Unverified(Struct, frozen=True):
 class TokenRejection(Struct, frozen=True):
     """Why a token lets nobody in: the HTTP status, the error of RFC 6750, and a sentence.
 
-    401 `invalid_token`; 403 `insufficient_scope`; 503 if the issuer's keys cannot be had now; 401
+    401 `invalid_token`; 403 `insufficient_scope`; 503 if the issuer cannot be asked now; 401
     without an error where there is no token.
     """
 

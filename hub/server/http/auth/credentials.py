@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from hub.protocol.bearer import bearer_in
 from hub.server.http.auth.admission import (
     NO_TOKEN_SENT,
@@ -17,7 +15,7 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 
 if TYPE_CHECKING:
     from hub.server.http.auth.protected_resource import ProtectedResource
-    from hub.server.http.auth.signed_tokens import TokenVerifier
+    from hub.server.http.auth.token_verifier import TokenVerifier
 
 
 LOCAL: Final = "local"
@@ -25,7 +23,7 @@ LOCAL: Final = "local"
 
 
 class Credentials:
-    """Tokens of the config, which `follow` changes, and a verifier of signed ones if there is one.
+    """Tokens of the config, which `follow` changes, and maybe a verifier of issuers' tokens.
 
     Without either all clients are let in, as the principal `local`.
     """
@@ -39,7 +37,7 @@ class Credentials:
 
     @property
     def resource(self) -> ProtectedResource | None:
-        """What clients are told about signed tokens; None if none are taken."""
+        """What clients are told about tokens of issuers; None if none are taken."""
         return None if self._verifier is None else self._verifier.resource
 
     def follow(self, tokens: BearerTokens) -> frozenset[str]:
@@ -67,14 +65,12 @@ class Credentials:
         return self._verifier.known(token) or Unverified(token)
 
     async def verified(self, unverified: Unverified) -> Admission | TokenRejection:
-        """Return who sends a request with a signed token, or why it is refused."""
+        """Return who sends a request with an issuer's token, or why it is refused."""
         if self._verifier is None:
             return NO_TOKEN_SENT
         return await self._verifier.verify(unverified.token)
 
     async def keep_fresh(self) -> None:
-        """Keep the keys of all issuers fresh, until cancelled."""
+        """Keep what is known of all issuers fresh, until cancelled; return at once without any."""
         if self._verifier is not None:
-            async with anyio.create_task_group() as tasks:
-                for keys in self._verifier.key_sets:
-                    tasks.start_soon(keys.keep_fresh)
+            await self._verifier.keep_fresh()

@@ -8,7 +8,8 @@ from typing import Final
 import anyio
 import structlog
 
-from hub.server.http.auth.key_source import JsonWebKey, KeySource, KeysUnavailableError
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
+from hub.server.http.auth.key_source import JsonWebKey, KeySource
 
 APART: Final = 30.0
 """Seconds between two fetches at least, however many unknown keys are named."""
@@ -40,14 +41,14 @@ class KeySet:
 
         A token without an id has the only key that there is.
 
-        Raises: KeysUnavailableError if it is not known, and the source cannot be reached.
+        Raises: IssuerUnavailableError if it is not known, and the source cannot be reached.
         """
         found = self._known(name)
         if found is None:
             await self.refresh()
             found = self._known(name)
         if found is None and self._failed is not None:
-            raise KeysUnavailableError(self._failed)
+            raise IssuerUnavailableError(self._failed)
         return found
 
     def _known(self, name: str | None) -> JsonWebKey | None:
@@ -63,7 +64,7 @@ class KeySet:
             self._tried = self._clock()
             try:
                 keys = await self._source()
-            except KeysUnavailableError as exc:
+            except IssuerUnavailableError as exc:
                 self._note_failure(str(exc))
                 return
             except Exception as exc:  # noqa: BLE001 - no issuer may end the hub

@@ -12,7 +12,7 @@ from hub.values import Json, JsonObject
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 RETRY_AFTER: Final = 30
-"""Seconds after which a client may try again, if the issuer's keys could not be had."""
+"""Seconds after which a client may try again, if the issuer could not be asked."""
 
 
 class ProtectedResource(Struct, frozen=True):

@@ -16,7 +16,8 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
-from hub.server.http.auth.signed_tokens import Issuer, TokenVerifier
+from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
+from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.bounds.failed_logins import MOST
 from tests.kit.asgi import request
 from tests.kit.fakes import ECHO, SILENT, FakeChild
@@ -36,7 +37,7 @@ def credentials(source: Keys, scopes: Sequence[str] = ("mcp:tools",)) -> Credent
     issuer = Issuer(NAME, RESOURCE, ALGORITHMS, keys)
     resource = ProtectedResource(RESOURCE, (NAME,), tuple(scopes))
     named = BearerTokens(None, {"ci": token_hash("of ci")})
-    return Credentials(named, TokenVerifier(resource, [issuer], time.time))
+    return Credentials(named, TokenVerifier(resource, SignedTokens([issuer], time.time), time.time))
 
 
 @asynccontextmanager

@@ -12,13 +12,12 @@ import httpx2
 import pytest
 
 from hub.server.http.auth import key_source as module
-from hub.server.http.auth.key_source import (
+from hub.server.http.auth.issuer_metadata import (
     MOST_BYTES,
-    FileSource,
-    KeysUnavailableError,
-    WebSource,
+    IssuerUnavailableError,
     metadata_urls,
 )
+from hub.server.http.auth.key_source import FileSource, WebSource
 from tests.server.http.auth.issuer import Site, public, site
 
 KEYS = {"keys": [public("rsa-1"), public("p256-1")]}
@@ -35,7 +34,7 @@ async def names(source: Any) -> list[str]:
 
 
 async def unavailable(source: Any) -> str:
-    with pytest.raises(KeysUnavailableError) as caught:
+    with pytest.raises(IssuerUnavailableError) as caught:
         await source()
     return str(caught.value)
 
@@ -72,6 +71,14 @@ async def test_the_metadata_of_another_issuer_counts_for_nothing(served: Site) -
 async def test_keys_come_by_no_way_that_others_can_change(served: Site, keys_at: Any) -> None:
     served.pages["/.well-known/openid-configuration"] = {"issuer": served.url, "jwks_uri": keys_at}
     assert "https" in await unavailable(WebSource(served.url, None))
+
+
+async def test_an_issuer_that_signs_nothing_needs_no_keys(served: Site) -> None:
+    optional = WebSource(served.url, None, is_optional=True)
+    assert "HTTP status 404" in await unavailable(optional)
+    served.pages["/.well-known/openid-configuration"] = {"issuer": served.url}
+    assert await names(optional) == []
+    assert "names no jwks_uri" in await unavailable(WebSource(served.url, None))
 
 
 @pytest.mark.parametrize(

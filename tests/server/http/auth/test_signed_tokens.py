@@ -12,10 +12,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from hub.server.http.auth.admission import Admission, TokenRejection
+from hub.server.http.auth.claims import SKEW
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
 from hub.server.http.auth.key_set import APART, KeySet
-from hub.server.http.auth.key_source import JsonWebKey, KeysUnavailableError
+from hub.server.http.auth.key_source import JsonWebKey
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.auth.signed_tokens import MOST_CHARACTERS, RECHECK, SKEW, Issuer, TokenVerifier
+from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
+from hub.server.http.auth.token_verifier import MOST_CHARACTERS, RECHECK, TokenVerifier
 from tests.kit.fakes import FakeClock
 from tests.server.http.auth.issuer import (
     CLAIMS,
@@ -43,7 +46,7 @@ class Keys:
     async def __call__(self) -> list[JsonWebKey]:
         self.asked += 1
         if self.keys is None:
-            raise KeysUnavailableError("it is down")
+            raise IssuerUnavailableError("it is down")
         return self.keys
 
 
@@ -61,7 +64,7 @@ class Bench:
         keys = KeySet(NAME, self.source, self.clock)
         issuer = Issuer(NAME, RESOURCE, ALGORITHMS, keys, claims or {})
         resource = ProtectedResource(RESOURCE, (NAME,), tuple(scopes))
-        self.verifier = TokenVerifier(resource, [issuer], self.clock)
+        self.verifier = TokenVerifier(resource, SignedTokens([issuer], self.clock), self.clock)
 
     async def verify(self, sent: str | bytes) -> Admission | TokenRejection:
         return await self.verifier.verify(sent if isinstance(sent, bytes) else sent.encode())
@@ -204,6 +207,9 @@ BAD: dict[str, str | bytes] = {
     "empty subject": token(sub=""),
     "huge subject": token(sub="a" * 256),
     "subject with a line end": token(sub="a\nb"),
+    # Bound to a key
+    "for a certificate": token(cnf={"x5t#S256": "AAAA"}),
+    "for a key": token(cnf={"jkt": "AAAA"}),
     # Form
     "empty": "",
     "one part": "abc",
@@ -269,7 +275,7 @@ async def test_an_issuer_that_breaks_ends_nothing() -> None:
 
     keys = KeySet(NAME, broken, bench.clock)
     await keys.refresh()
-    with pytest.raises(KeysUnavailableError, match="TypeError: unhashable"):
+    with pytest.raises(IssuerUnavailableError, match="TypeError: unhashable"):
         await keys.find("rsa-1")
 
 

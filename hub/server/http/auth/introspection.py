@@ -1,0 +1,224 @@
+"""Asks an issuer about tokens that say nothing themselves (RFC 7662, token introspection)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote_plus
+
+import anyio
+import httpx2
+import structlog
+from msgspec import Struct, field
+
+from hub.server.http.auth.claims import (
+    InvalidTokenError,
+    check_is_bearer,
+    check_subject,
+    check_times,
+    check_wanted,
+)
+from hub.server.http.auth.issuer_metadata import (
+    TIMEOUT,
+    IssuerUnavailableError,
+    OpenClient,
+    answered,
+    endpoint_of,
+    open_client,
+)
+from hub.server.http.auth.profile_rules import texts_in
+
+COUNTS: Final = 10.0
+"""Seconds that an answer counts: so soon a token that was taken back is refused."""
+STREAMS_END: Final = 300.0
+"""Seconds after which a stream ends that an opaque token has opened; clients open another one."""
+AT_ONCE: Final = 16
+"""How many questions are under way at once; others wait."""
+KEPT: Final = 10_000
+"""How many refused tokens are remembered; at this number all are forgotten."""
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""What a bearer token is made of (RFC 6750, section 2.1)."""
+
+Claims: TypeAlias = Mapping[str, Any]
+log = structlog.stdlib.get_logger(__name__)
+
+
+class IntrospectionClient(Struct, frozen=True):
+    """How the hub asks: as which client; `url` is where, None: where the metadata says."""
+
+    id: str
+    secret: str
+    url: str | None = None
+
+    def __repr__(self) -> str:
+        return f"IntrospectionClient({self.id!r})"
+
+
+class IntrospectionEndpoint:
+    """The introspection endpoint of `issuer`. One HTTP client serves all questions."""
+
+    def __init__(
+        self, issuer: str, client: IntrospectionClient, http: OpenClient = open_client
+    ) -> None:
+        self._issuer = issuer
+        self._client = client
+        self._url = client.url
+        self._open_client = http
+        self._http: httpx2.AsyncClient | None = None
+        self._room = anyio.CapacityLimiter(AT_ONCE)
+
+    async def __call__(self, token: str) -> Claims:
+        """Return what the issuer says of a token.
+
+        Raises: IssuerUnavailableError if it says nothing.
+        """
+        try:
+            with anyio.fail_after(TIMEOUT):
+                async with self._room:
+                    return await self._asked(token)
+        except TimeoutError:
+            why = f"{self._url or self._issuer}: no answer in {TIMEOUT:g} s"
+            raise IssuerUnavailableError(why) from None
+
+    async def _asked(self, token: str) -> Claims:
+        http = self._http = self._http or self._open_client()
+        if self._url is None:
+            self._url = await endpoint_of(self._issuer, "introspection_endpoint", http)
+        # RFC 6749, 2.3.1: both parts are form-encoded first.
+        auth = httpx2.BasicAuth(quote_plus(self._client.id), quote_plus(self._client.secret))
+        asked = {"token": token, "token_type_hint": "access_token"}
+        request = http.build_request("POST", self._url, data=asked)
+        return await answered(http, next(auth.auth_flow(request)))
+
+    async def aclose(self) -> None:
+        """Close the connections to the issuer."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+
+class Question(Struct, eq=False):
+    """A question under way about a token; `outcome` is None if whoever asked has gone."""
+
+    over: anyio.Event = field(default_factory=anyio.Event)
+    outcome: Claims | InvalidTokenError | IssuerUnavailableError | None = None
+
+
+class OpaqueTokens:
+    """Takes the tokens of `issuer` for `audience` that have the `wanted` claims, by asking it.
+
+    The `endpoint` is asked. There is one question about a token at a time. A token that was refused
+    is refused for `COUNTS` seconds without another question. `clock` gives seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        audience: str,
+        wanted: Mapping[str, tuple[str, ...]],
+        endpoint: IntrospectionEndpoint,
+        clock: Callable[[], float],
+    ) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        self._wanted = wanted
+        self._endpoint = endpoint
+        self._clock = clock
+        self._under_way: dict[bytes, Question] = {}
+        self._refused: dict[bytes, tuple[float, InvalidTokenError]] = {}
+        self._is_down = False
+
+    async def verified(self, token: str) -> Claims:
+        """Return the claims of a token, `iss` and `sub` among them.
+
+        Raises: InvalidTokenError; IssuerUnavailableError if the issuer cannot be asked now.
+        """
+        if not _TOKEN.fullmatch(token):
+            raise InvalidTokenError("it has characters that no token has")
+        key = hashlib.sha256(token.encode()).digest()
+        until, why = self._refused.get(key, (0.0, None))
+        if why is not None and self._clock() < until:
+            raise why.with_traceback(None)
+        outcome = None
+        while outcome is None:
+            question = self._under_way.get(key)
+            if question is None:
+                outcome = await self._asked(key, token)
+            else:
+                await question.over.wait()
+                outcome = question.outcome
+        if isinstance(outcome, Exception):
+            raise outcome.with_traceback(None)
+        return outcome
+
+    async def _asked(
+        self, key: bytes, token: str
+    ) -> Claims | InvalidTokenError | IssuerUnavailableError:
+        question = self._under_way[key] = Question()
+        try:
+            question.outcome = await self._outcome(token)
+        finally:
+            del self._under_way[key]
+            question.over.set()
+        if isinstance(question.outcome, InvalidTokenError):
+            if len(self._refused) >= KEPT:
+                self._refused.clear()
+            self._refused[key] = self._clock() + COUNTS, question.outcome
+        return question.outcome
+
+    async def _outcome(self, token: str) -> Claims | InvalidTokenError | IssuerUnavailableError:
+        try:
+            said = await self._endpoint(token)
+        except IssuerUnavailableError as exc:
+            self._note_failure(str(exc))
+            return exc
+        except Exception as exc:  # noqa: BLE001 - no issuer may end the hub
+            self._note_failure(f"{type(exc).__name__}: {exc}")
+            return IssuerUnavailableError(str(exc))
+        if self._is_down:
+            self._is_down = False
+            log.info("an issuer answers questions about tokens again", issuer=self._issuer)
+        try:
+            return self._checked(said)
+        except InvalidTokenError as exc:
+            return exc
+
+    def _checked(self, said: Claims) -> Claims:
+        if said.get("active") is not True:
+            raise InvalidTokenError("its issuer says that it is not active")
+        kind = said.get("token_type", "bearer")
+        if not isinstance(kind, str) or kind.lower() not in _KINDS:
+            raise InvalidTokenError("it is a token for something else")
+        if said.get("iss", self._issuer) != self._issuer:
+            raise InvalidTokenError("its issuer is none of the hub's")
+        if self._audience not in texts_in(said.get("aud")):
+            raise InvalidTokenError("it is for another audience")
+        check_times(said, self._clock())
+        check_subject(said)
+        check_is_bearer(said)
+        check_wanted(said, self._wanted)
+        return {**said, "iss": self._issuer}
+
+    async def serve(self) -> None:
+        """Keep the connections to the issuer until cancelled, then close them."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.move_on_after(TIMEOUT, shield=True):
+                await self._endpoint.aclose()
+
+    def _note_failure(self, why: str) -> None:
+        if not self._is_down:
+            log.warning(
+                "an issuer cannot be asked about tokens",
+                issuer=self._issuer,
+                reason=why,
+                next="tokens that it was not asked about lately get 503 until it answers",
+            )
+        self._is_down = True
+
+
+_KINDS: Final = frozenset({"bearer", "access_token"})
+"""Values of `token_type`; some issuers say which of their tokens it is (RFC 7662, 2.2)."""

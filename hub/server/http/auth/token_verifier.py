@@ -1,0 +1,113 @@
+"""Verifies the tokens of issuers, and remembers for a while who sends which."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import anyio
+from msgspec import Struct
+
+from hub.server.http.auth.admission import Admission, TokenRejection, invalid
+from hub.server.http.auth.claims import SKEW, InvalidTokenError, scopes_in
+from hub.server.http.auth.introspection import COUNTS, STREAMS_END, OpaqueTokens
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
+from hub.server.http.auth.key_set import KeySet
+from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.signed_tokens import SignedTokens, has_signed_form
+
+MOST_CHARACTERS: Final = 16_384
+RECHECK: Final = 60.0
+"""Seconds after which a signed token is verified again: its key may be gone."""
+KEPT: Final = 10_000
+"""How many verified tokens are remembered; at this number all are forgotten."""
+
+
+class _Kept(Struct, frozen=True):
+    """A verified token's admission; it holds while `keys`, if any, have so many `changes`."""
+
+    admission: Admission
+    keys: KeySet | None = None
+    changes: int = 0
+
+
+class TokenVerifier:
+    """Verifies tokens for a resource; `clock` gives seconds since 1970.
+
+    A signed token counts without another look for `RECHECK` seconds at most, while its issuer's
+    keys do not change; an opaque one, if there is somebody to ask about them, for `COUNTS` seconds.
+    Neither counts for longer than it lasts.
+    """
+
+    def __init__(
+        self,
+        resource: ProtectedResource,
+        signed: SignedTokens,
+        clock: Callable[[], float],
+        opaque: OpaqueTokens | None = None,
+    ) -> None:
+        self.resource = resource
+        self._signed = signed
+        self._clock = clock
+        self._opaque = opaque
+        self._kept: dict[bytes, _Kept] = {}
+
+    def known(self, token: bytes) -> Admission | None:
+        """Return who sends a token that was verified lately; None if it has to be verified."""
+        kept = self._kept.get(_digest(token))
+        if kept is None or (kept.keys is not None and kept.changes != kept.keys.changes):
+            return None
+        return kept.admission if kept.admission.counts_at(self._clock) else None
+
+    async def verify(self, token: bytes) -> Admission | TokenRejection:
+        """Return who sends a token, or why it lets nobody in."""
+        found = self.known(token)
+        if found is not None:
+            return found
+        try:
+            kept = await self._verified(token)
+        except InvalidTokenError as exc:
+            return invalid(str(exc))
+        except IssuerUnavailableError:
+            text = "The token's issuer cannot be asked now; try again later"
+            return TokenRejection(503, "", text)
+        scopes = scopes_in(kept.admission.claims or {})
+        missing = [scope for scope in self.resource.scopes if scope not in scopes]
+        if missing:
+            text = f"The token lacks the scope {' '.join(missing)}"
+            return TokenRejection(403, "insufficient_scope", text)
+        if len(self._kept) >= KEPT:
+            self._kept.clear()
+        self._kept[_digest(token)] = kept
+        return kept.admission
+
+    async def _verified(self, token: bytes) -> _Kept:
+        if len(token) > MOST_CHARACTERS:
+            raise InvalidTokenError(f"it has over {MOST_CHARACTERS} characters")
+        text = token.decode("latin-1")
+        if self._opaque is not None and not has_signed_form(text):
+            claims = await self._opaque.verified(text)
+            return _Kept(self._admission(claims, counts=COUNTS, streams_end=STREAMS_END))
+        found = await self._signed.verified(text)
+        return _Kept(self._admission(found.claims, counts=RECHECK), found.keys, found.changes)
+
+    def _admission(
+        self, claims: Mapping[str, Any], *, counts: float, streams_end: float = float("inf")
+    ) -> Admission:
+        now = self._clock()
+        ends = float(claims.get("exp", float("inf"))) + SKEW
+        principal = f"{claims['iss']} {claims['sub']}"
+        return Admission(principal, min(ends, now + counts), min(ends, now + streams_end), claims)
+
+    async def keep_fresh(self) -> None:
+        """Keep the keys of all issuers fresh, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for keys in self._signed.key_sets:
+                tasks.start_soon(keys.keep_fresh)
+            if self._opaque is not None:
+                tasks.start_soon(self._opaque.serve)
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
