@@ -96,6 +96,10 @@ class PendingRequests:
     def __init__(self) -> None:
         self._waiting: dict[RequestId, PendingRequest] = {}
 
+    def is_waiting(self) -> bool:
+        """Return whether a request has no response yet."""
+        return bool(self._waiting)
+
     def add(self, id_: RequestId, waiter: PendingRequest) -> None:
         """Register `waiter` for the response to the request `id_`."""
         self._waiting[id_] = waiter

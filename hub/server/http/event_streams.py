@@ -13,7 +13,7 @@ from collections.abc import Callable
 import anyio
 from starlette.types import Receive, Send
 
-from hub.jsonrpc.messages import Message, Notification
+from hub.jsonrpc.messages import Message, Notification, Request
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.event_store import STANDING, EventId, Journal
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
@@ -220,10 +220,14 @@ WAITING_NOTIFICATIONS = 256
 
 
 class NotificationStream:
-    """The event stream that a client opens with GET; a session may be without one."""
+    """The event stream that a client opens with GET; a session may be without one.
 
-    def __init__(self, journal: Journal) -> None:
+    `asking` is called when the client is asked something over the stream.
+    """
+
+    def __init__(self, journal: Journal, asking: Callable[[], None] = lambda: None) -> None:
         self._stream = EventStream(journal, STANDING)
+        self._asking = asking
         self._holder: object = None
         self._is_listening = False
         self._waiting: deque[Message] = deque(maxlen=WAITING_NOTIFICATIONS)
@@ -240,6 +244,8 @@ class NotificationStream:
         Raises: GoneError for a request without an open stream, and after `close`.
         """
         if self._is_listening and self._stream.carrier is not None:
+            if isinstance(message, Request):
+                self._asking()
             await self._stream.put(message)
         elif not isinstance(message, Notification) or self._closed.is_set():
             raise GoneError("the client holds no event stream open")

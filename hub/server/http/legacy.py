@@ -45,6 +45,7 @@ class HttpSession(Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.idle_since = self.clock()
+        self.streams.is_asking = self.connection.peer.pending.is_waiting
 
     @property
     def principal(self) -> str:

@@ -27,12 +27,6 @@ Field: TypeAlias = tuple[bytes, bytes]
 """A header as on the wire: its name in lower case, and its value."""
 PING_EVERY = 15.0
 """Seconds of silence after which a comment is sent, so that no proxy cuts an event stream."""
-OPEN_AFTER = 0.25
-"""Seconds after which a response begins, as an event stream, if the answer is not there.
-
-Some clients send nothing more until the headers of a response have come: the Python SDK's OAuth
-client holds a lock, while the hub waits for the answer to a question that it has asked.
-"""
 PING = b": ping\r\n\r\n"
 """A server-sent comment: keeps a stream open and means nothing."""
 _IS_JSON = (b"content-type", b"application/json")
@@ -122,14 +116,21 @@ class PostResponse:
     async def tend(self) -> None:
         """Keep the client waiting, until cancelled or the response is over.
 
-        Begins the response after `OPEN_AFTER`; then sends a comment every `PING_EVERY` seconds.
+        Sends a comment every `PING_EVERY` seconds, and begins the response if that is due before.
         """
         with suppress(GoneError):
-            await anyio.sleep(OPEN_AFTER)
-            await self.open()
-            while True:
+            with anyio.move_on_after(PING_EVERY) as silence:
+                await self.until_due()
+            if not silence.cancelled_caught:
+                await self.open()
                 await anyio.sleep(PING_EVERY)
+            while True:
                 await self.ping()
+                await anyio.sleep(PING_EVERY)
+
+    async def until_due(self) -> None:
+        """Return when the response must begin even without a message to send."""
+        await anyio.sleep_forever()
 
     async def lost(self) -> None:
         """Mark the client as gone; return when nobody will take the answer any more."""

@@ -7,12 +7,13 @@ cannot come back.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import anyio
 from msgspec import Struct, field
 from starlette.types import Receive, Send
 
-from hub.jsonrpc.messages import Failure, Message, Response
+from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.event_store import EventId, Journal
 from hub.server.http.event_streams import EventStream, StreamConnection
@@ -22,23 +23,48 @@ RESUME_WITHIN = 60.0
 """Seconds that a call goes on without its client, who has an event id; then it is cancelled."""
 
 
+OPEN_AFTER = 0.25
+"""Seconds that a client has to answer before the responses to its own requests begin.
+
+A response that has begun is an event stream, and a large answer is better sent as plain JSON: the
+Python SDK takes no event of more than 1 MiB.
+"""
+
+
+def _nothing() -> bool:
+    return False
+
+
 class ResumableStreams(Struct, eq=False):
     """The event streams that one session's requests are answered on.
 
     `primed`: the client accepts an event without data, and a response that ends before the answer.
+    `is_asking`: whether the client has not answered all that it was asked.
     `poll_after`: seconds after which such a response ends, for the client to come back; 0: never.
     """
 
     journal: Journal
     poll_after: float = 0
     primed: bool = False
+    is_asking: Callable[[], bool] = _nothing
     _under_way: dict[int, EventStream] = field(default_factory=dict[int, EventStream])
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _asked: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def held_for(self) -> float | None:
         """Seconds that a response may stay open without its answer; None for any number."""
         return (self.poll_after or None) if self.primed else None
+
+    def note_question(self) -> None:
+        """Process that the client is asked something, over whichever stream."""
+        asked, self._asked = self._asked, anyio.Event()
+        asked.set()
+
+    async def until_asking(self) -> None:
+        """Return once the client has something to answer."""
+        while not self.is_asking():
+            await self._asked.wait()
 
     def begin(self, carrier: StreamConnection) -> EventStream:
         """Return a new stream, carried by the connection `carrier`."""
@@ -104,6 +130,8 @@ class ResumableResponse(PostResponse):
 
         Raises: GoneError when the response is over, or the client has gone for good.
         """
+        if isinstance(message, Request):
+            self._streams.note_question()
         await (await self.begin()).put(message)
 
     async def ping(self) -> None:
@@ -127,6 +155,17 @@ class ResumableResponse(PostResponse):
         if self._carrier is not None:
             stream.release(self._carrier)
             await self._carrier.hang_up()
+
+    async def until_due(self) -> None:
+        """Return when the client has something to answer, and has not done so for `OPEN_AFTER`.
+
+        Some clients send nothing, no answer either, before the response to a request has begun.
+        """
+        while True:
+            await self._streams.until_asking()
+            await anyio.sleep(OPEN_AFTER)
+            if self._streams.is_asking():
+                return
 
     async def lost(self) -> None:
         """Let the client come back; return if it cannot, or is away for `RESUME_WITHIN` seconds."""

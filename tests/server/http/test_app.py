@@ -37,7 +37,7 @@ from hub.protocol.constants import (
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
 from hub.server.connection import ClientConnection
 from hub.server.http import app as module
-from hub.server.http import responses
+from hub.server.http import responses, resumption
 from hub.server.http.access import AccessCheck
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.app import HttpLimits, HttpServer
@@ -799,7 +799,6 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
 
 
 async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "OPEN_AFTER", 0.001)
     monkeypatch.setattr(responses, "PING_EVERY", 0.001)
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
@@ -813,24 +812,37 @@ async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.Monkey
         assert len((await call.over()).events) == 1
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_response_begins_before_an_answer_that_takes_its_time(
-    monkeypatch: pytest.MonkeyPatch, era: str
+async def test_a_response_begins_while_its_client_has_something_to_answer(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(responses, "OPEN_AFTER", 0.001)
-    child = FakeChild(ECHO, answers={"tools/call": SILENT})
-    async with web(child) as site:
-        if era == "legacy":
-            call = site.start("POST", await site.session(), echo())
-        else:
-            call = begin_calling(site)
-        link = await child.connected()
-        sent = await link.request("tools/call")
+    monkeypatch.setattr(resumption, "OPEN_AFTER", 0.001)
+    async with web() as site:
+        key = await site.session(ROOTS)
+        stream = site.start("GET", key)
+        (wanted,) = await stream.heard(1)
+        call = site.start("POST", key, echo())
         await call.began()
         assert (call.status, call.is_stream, call.body) == (200, True, b"")
+        answer: JsonObject = {"jsonrpc": "2.0", "id": wanted["id"], "result": {"roots": []}}
+        assert (await site.post(answer, key)).status == 202
+        (answered,) = (await call.over()).events
+        assert answered["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_it_does_not_begin_before_its_answer_for_anything_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resumption, "OPEN_AFTER", 0.0)
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session()
+        call = site.start("POST", key, echo())
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        await anyio.wait_all_tasks_blocked()
+        assert call.sent == []
         link.answer(sent["id"], {"content": []})
-        (answer,) = (await call.over()).events
-        assert answer["result"]["content"] == []
+        assert (await call.over()).json["result"] == {"content": []}
 
 
 # The modern era

@@ -154,6 +154,25 @@ async def test_a_response_that_has_begun_without_an_event_is_answered_as_a_strea
         assert post.connection.ids == ["1-0", "1-1", "1-2"]
 
 
+async def test_a_response_begins_once_its_client_has_not_answered_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resumption, "OPEN_AFTER", 0.0)
+    streams, asking = new_streams(), list[bool]()
+    streams.is_asking = lambda: bool(asking)
+    async with posting(streams) as post, anyio.create_task_group() as tasks:
+        tasks.start_soon(post.response.tend)
+        await anyio.wait_all_tasks_blocked()
+        streams.note_question()  # one that has been answered by now
+        await anyio.wait_all_tasks_blocked()
+        assert post.connection.sent == []
+        asking.append(True)
+        streams.note_question()
+        await post.connection.signals.until(lambda: post.connection.sent != [])
+        assert (post.connection.is_stream, post.connection.body) == (True, b"")
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_cancelled_request_gets_a_stream_that_just_ends() -> None:
     async with posting(new_streams()) as post:
         await post.response.finish(None)
@@ -162,7 +181,6 @@ async def test_a_cancelled_request_gets_a_stream_that_just_ends() -> None:
 
 
 async def test_after_the_end_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "OPEN_AFTER", 0.0)
     monkeypatch.setattr(responses, "PING_EVERY", 0.0)
     async with posting(new_streams()) as post:
         await post.response.finish(ANSWER)
@@ -314,7 +332,6 @@ async def test_a_client_that_waits_long_is_let_go_to_come_back() -> None:
 async def test_a_client_that_does_not_know_how_to_come_back_is_not_let_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(responses, "OPEN_AFTER", 0.01)
     monkeypatch.setattr(responses, "PING_EVERY", 0.01)
     async with posting(new_streams(primed=False, poll_after=0.001)) as post:
         async with anyio.create_task_group() as tasks:

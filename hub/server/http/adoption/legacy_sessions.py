@@ -131,8 +131,8 @@ class LegacySessions:
         self, key: str, sender: Sender, tasks: TaskGroup, *, first_stream: int
     ) -> HttpSession:
         journal = self._events.journal()
-        stream = NotificationStream(journal)
         streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))
+        stream = NotificationStream(journal, streams.note_question)
         connections = self._open_connection.within(sender.admission.profile)
         connection = connections(stream, tasks, sender.principal)
         session = HttpSession(connection, stream, streams, self._clock)
