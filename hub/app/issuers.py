@@ -1,10 +1,15 @@
-"""The verifier of issuers' tokens, from `listen.auth` of the config. Loads PyJWT."""
+"""The verifier of issuers' tokens, and the OAuth proxy, from `listen.auth`. Loads PyJWT."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.config.listening.auth import Auth, TrustedIssuer
+from hub.server.http.adoption.surviving_state import sealing_secrets
 from hub.server.http.auth.introspection import (
     IntrospectionClient,
     IntrospectionEndpoint,
@@ -15,23 +20,49 @@ from hub.server.http.auth.key_source import FileSource, KeySource, WebSource
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
+from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
+from hub.server.http.oauth_proxy.hub_tokens import HubTokens
+from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderClient
+from hub.server.http.oauth_proxy.proxy import OAuthProxy
+from hub.server.http.oauth_proxy.tickets import Tickets
+from hub.system.machine import Machine
 
 
-def verifier_of(auth: Auth) -> TokenVerifier:
-    """Return the verifier of tokens for the resource in `auth`."""
-    names = tuple(one.issuer for one in auth.issuers)
+class Issuers(Struct, frozen=True):
+    """What lets clients in by their users' logins; `proxy` where these go through the hub."""
+
+    verifier: TokenVerifier
+    proxy: OAuthProxy | None = None
+
+    def endpoints(self, path: str) -> OAuthEndpoints | None:
+        """Return what serves the logins that go through the hub at `path`; None if none do."""
+        return None if self.proxy is None else OAuthEndpoints(self.proxy, path)
+
+
+def issuers_of(auth: Auth, machine: Machine, keys: Sequence[str]) -> Issuers:
+    """Return the verifier of tokens for the resource in `auth`, and the proxy if it has one.
+
+    `keys` seal what clients carry for the proxy; without any, the machine's own key does.
+    """
+    # Where logins go through the hub, clients find the hub itself in place of the issuer.
+    names = tuple(auth.resource if one.proxy else one.issuer for one in auth.issuers)
     resource = ProtectedResource(auth.resource, names, auth.scopes)
-    issuers = [
-        Issuer(
-            one.issuer,
-            one.audience or auth.resource,
-            one.algorithms,
-            KeySet(one.issuer, _source(one), time.monotonic),
-            one.wanted_claims,
-        )
-        for one in auth.issuers
-    ]
-    return TokenVerifier(resource, SignedTokens(issuers, time.time), time.time, _opaque(auth))
+    trusted = {one.issuer: _issuer(one, auth.resource) for one in auth.issuers}
+    signed = SignedTokens(list(trusted.values()), time.time)
+    opaque = _opaque(auth)
+    for one in auth.issuers:
+        if one.proxy is not None:
+            sealed_with = sealing_secrets(machine, keys, "oauth")
+            tickets = Tickets(sealed_with, auth.resource, time.time)
+            own = HubTokens(tickets, one.issuer, one.wanted_claims)
+            proxy = _proxy(one, resource, trusted[one.issuer], tickets)
+            return Issuers(TokenVerifier(resource, signed, time.time, opaque, own), proxy)
+    return Issuers(TokenVerifier(resource, signed, time.time, opaque))
+
+
+def _issuer(one: TrustedIssuer, resource: str) -> Issuer:
+    keys = KeySet(one.issuer, _source(one), time.monotonic)
+    return Issuer(one.issuer, one.audience or resource, one.algorithms, keys, one.wanted_claims)
 
 
 def _source(issuer: TrustedIssuer) -> KeySource:
@@ -51,3 +82,20 @@ def _opaque(auth: Auth) -> OpaqueTokens | None:
             audience = one.audience or auth.resource
             return OpaqueTokens(one.issuer, audience, one.wanted_claims, endpoint, time.time)
     return None
+
+
+def _proxy(
+    one: TrustedIssuer, resource: ProtectedResource, issuer: Issuer, tickets: Tickets
+) -> OAuthProxy | None:
+    if one.proxy is None:
+        return None
+    client = ProviderClient(
+        one.proxy.client_id,
+        one.proxy.client_secret.get_secret_value(),
+        one.proxy.scopes,
+        one.proxy.parameters,
+    )
+    provider = IdentityProvider(one.issuer, client, f"{resource.url.rstrip('/')}/oauth/callback")
+    # ID tokens are for the client that asked for the login, which is the hub's own.
+    id_tokens = SignedTokens([replace(issuer, audience=client.id)], time.time)
+    return OAuthProxy(resource, provider, id_tokens, tickets, time.time)

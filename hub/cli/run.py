@@ -52,9 +52,8 @@ from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
 if TYPE_CHECKING:
-    from hub.config.listening.auth import Auth
+    from hub.app.issuers import Issuers
     from hub.server.http.adoption.surviving_state import SurvivingState
-    from hub.server.http.auth.token_verifier import TokenVerifier
     from hub.server.http.bounds.forwarded import Proxies
     from hub.usage.principals import UsageByPrincipal
 
@@ -292,8 +291,12 @@ async def _serve_http(
 
 def _gatekeeper(host: str, config: HubConfig) -> AccessCheck:
     listen = config.listen
-    credentials = Credentials(_tokens(config), _verifier(listen.auth))
-    return AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
+    issuers = _issuers(listen)
+    verifier = None if issuers is None else issuers.verifier
+    credentials = Credentials(_tokens(config), verifier)
+    check = AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
+    check.logins = None if issuers is None else issuers.endpoints(listen.path)
+    return check
 
 
 def _tokens(config: HubConfig) -> BearerTokens:
@@ -302,12 +305,12 @@ def _tokens(config: HubConfig) -> BearerTokens:
     return BearerTokens(unnamed, {one.name: one.hash for one in config.listen.tokens})
 
 
-def _verifier(auth: Auth | None) -> TokenVerifier | None:
-    if auth is None:
+def _issuers(listen: Listen) -> Issuers | None:
+    if listen.auth is None:
         return None
-    from hub.app.issuers import verifier_of  # noqa: PLC0415 - loads PyJWT
+    from hub.app.issuers import issuers_of  # noqa: PLC0415 - loads PyJWT
 
-    return verifier_of(auth)
+    return issuers_of(listen.auth, this_machine(os.environ), _keys(listen))
 
 
 def _following(
@@ -334,11 +337,15 @@ def _surviving_state(listen: Listen, serves: str) -> SurvivingState:
 
     return surviving_state(
         this_machine(os.environ),
-        keys=[key.get_secret_value() for key in listen.keys],
+        keys=_keys(listen),
         replica=listen.replica,
         adopts=listen.adopt,
         serves=serves,
     )
+
+
+def _keys(listen: Listen) -> list[str]:
+    return [key.get_secret_value() for key in listen.keys]
 
 
 def _served_config(setting: Setting) -> str:

@@ -117,12 +117,14 @@ class Connection:
 
 
 def scope_of(method: str, headers: Mapping[str, str], path: str = "/mcp") -> Scope:
-    """Return an ASGI scope."""
+    """Return an ASGI scope; `path` may have a query."""
+    path, _, query = path.partition("?")
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
     return {
         "type": "http",
         "method": method,
         "path": path,
+        "query_string": query.encode(),
         "headers": raw,
         "client": ("192.0.2.1", 1234),
     }

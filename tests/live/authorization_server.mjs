@@ -1,6 +1,7 @@
 // An authorization server for tests: oidc-provider, which logs in whom `login_hint` names.
 // Arguments: the resource whose tokens it makes, their scope, how many seconds they last (60), and
-// their format: `jwt` or `opaque`. The client `hub` may ask about opaque tokens.
+// their format: `jwt` or `opaque`. The client `hub` may ask about opaque tokens, and people may
+// log in there through the hub.
 // It prints its issuer. `/counts` says how many tokens it gave and refused for which grants, and
 // `/forget` makes it forget all that it knows of its clients' grants.
 import { createServer } from "node:http";
@@ -16,9 +17,9 @@ server.listen(0, "127.0.0.1", () => {
       {
         client_id: "hub",
         client_secret: "of the hub",
-        redirect_uris: [],
-        response_types: [],
-        grant_types: [],
+        redirect_uris: [`${resource}/oauth/callback`],
+        response_types: ["code"],
+        grant_types: ["authorization_code", "refresh_token"],
       },
     ],
     features: {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationInfo
 
@@ -38,6 +38,19 @@ def _keys(text: str, info: ValidationInfo) -> str:
     return _safe(web_address(text, info)) if "://" in text else absolute_path(text, info)
 
 
+_OF_THE_PROTOCOL: Final = frozenset(
+    {"client_id", "client_secret", "code_challenge", "code_challenge_method", "nonce"}
+    | {"redirect_uri", "request", "request_uri", "response_mode", "response_type", "scope", "state"}
+)
+
+
+def _no_protocol(parameters: dict[str, str]) -> dict[str, str]:
+    own = next((name for name in parameters if name in _OF_THE_PROTOCOL), None)
+    if own is not None:
+        raise FieldError(f"has {own}, which the hub sets", "Take it out.")
+    return parameters
+
+
 ClaimValues: TypeAlias = str | Annotated[tuple[str, ...], AfterValidator(_some)]
 SafeAddress: TypeAlias = Annotated[WebAddress, AfterValidator(_safe)]
 KeysAt: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(_keys)]
@@ -50,6 +63,17 @@ class Introspection(Part):
     client_id: Annotated[str, StringConstraints(min_length=1)]
     client_secret: Secret
     url: SafeAddress | None = None
+
+
+class Proxied(Part):
+    """The hub's own client at an issuer where MCP clients cannot register themselves."""
+
+    client_id: Annotated[str, StringConstraints(min_length=1)]
+    client_secret: Secret
+    scopes: tuple[ScopeName, ...] = ()
+    parameters: Annotated[dict[str, str], AfterValidator(_no_protocol)] = Field(
+        default_factory=dict[str, str]
+    )
 
 
 class TrustedIssuer(Part):
@@ -66,6 +90,7 @@ class TrustedIssuer(Part):
     )
     claims: dict[str, ClaimValues] = Field(default_factory=dict[str, ClaimValues])
     introspection: Introspection | None = None
+    proxy: Proxied | None = None
 
     @property
     def wanted_claims(self) -> dict[str, tuple[str, ...]]:
@@ -84,11 +109,16 @@ def _different(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
     return issuers
 
 
-def _asks_one(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
+def _one_of_each(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
     asked = [one.issuer for one in issuers if one.introspection is not None]
     if len(asked) > 1:
         what = f"{' and '.join(asked)} have introspection"
         fix = "Nothing says which of them an opaque token is from: keep it for one of them."
+        raise FieldError(what, fix)
+    proxied = [one.issuer for one in issuers if one.proxy is not None]
+    if len(proxied) > 1:
+        what = f"{' and '.join(proxied)} have proxy"
+        fix = "A login through the hub goes on at one of them: keep it for that one."
         raise FieldError(what, fix)
     return issuers
 
@@ -101,12 +131,12 @@ class Auth(Part):
         tuple[TrustedIssuer, ...],
         AfterValidator(_some),
         AfterValidator(_different),
-        AfterValidator(_asks_one),
+        AfterValidator(_one_of_each),
     ]
     scopes: tuple[ScopeName, ...] = ()
 
     @property
     def secrets(self) -> tuple[SecretStr, ...]:
         """The secrets that the hub asks issuers with."""
-        asked = (one.introspection for one in self.issuers)
-        return tuple(one.client_secret for one in asked if one is not None)
+        parts = (part for one in self.issuers for part in (one.introspection, one.proxy))
+        return tuple(part.client_secret for part in parts if part is not None)

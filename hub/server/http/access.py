@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
+import anyio
 from msgspec import Struct, field
+from starlette.types import Receive, Scope, Send
 
 from hub.errors import ConfigError
 from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, name_in
@@ -97,6 +99,24 @@ AccessEnded: TypeAlias = Callable[[frozenset[str]], None]
 """Is told the principals of which a token is not valid any more."""
 
 
+class LoginEndpoints(Protocol):
+    """Serves the logins that go through the hub."""
+
+    def has(self, path: str) -> bool:
+        """Return whether a request to this path is a step of a login."""
+        ...
+
+    async def serve(self) -> None:
+        """Keep connections that logins need, until cancelled."""
+        ...
+
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        """Serve such a request."""
+        ...
+
+
 class AccessCheck:
     """Checks each request against the bound address, the names, and who sends it.
 
@@ -104,7 +124,7 @@ class AccessCheck:
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
     pages of the hub's own origin. `changes` counts how often something else was to be checked;
     `ended` is called when a token ends, `profiles_changed` when clients
-    may have other `profiles`.
+    may have other `profiles`. `logins` serves the logins that go through the hub, if any do.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
     """
@@ -117,6 +137,7 @@ class AccessCheck:
         names: Sequence[str] = (),
         profiles: ProfileRules | None = None,
     ) -> None:
+        self.logins: LoginEndpoints | None = None
         self._host = host
         self._credentials = credentials
         self.changes = 0
@@ -186,7 +207,10 @@ class AccessCheck:
 
     async def keep_fresh(self) -> None:
         """Keep what is known of issuers fresh, until cancelled; return at once without any."""
-        await self._credentials.keep_fresh()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._credentials.keep_fresh)
+            if self.logins is not None:
+                tasks.start_soon(self.logins.serve)
 
     def _refusal(self, rejection: TokenRejection) -> Refusal:
         if rejection.status == SERVICE_UNAVAILABLE:

@@ -28,7 +28,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
 )
 from hub.server.connection import ConnectionFactory, client_of_handshake
-from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
+from hub.server.http.access import AccessCheck, LoginEndpoints, Refusal, RequestHeaders
 from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.auth.admission import Admission
@@ -212,7 +212,7 @@ class HttpServer:
         if origin is not None and asks_first(scope["method"], headers):
             await self._permit(scope, headers, send)
             return
-        if await self._told_openly(scope, headers, send):
+        if await self._told_openly(scope, headers, receive, send):
             return
         admitted = await self._header_checks.admission(scope, headers)
         if isinstance(admitted, Refusal):
@@ -224,11 +224,15 @@ class HttpServer:
         sender = Sender(admitted, self._client(scope, headers))
         await self._serve(scope, headers, sender, receive, send)
 
-    async def _told_openly(self, scope: Scope, headers: RequestHeaders, send: Send) -> bool:
+    async def _told_openly(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> bool:
         """Answer what anybody may ask, without a token; return whether it was such a request."""
         resource = self._gatekeeper.resource
         if resource is not None and resource.has_metadata_at(scope["path"], self._path):
             await self._tell_of(resource, scope, headers, send)
+        elif (logins := self._gatekeeper.logins) is not None and logins.has(scope["path"]):
+            await self._log_in(logins, scope, headers, receive, send)
         elif self._is_for_page(scope, headers):
             await self._show_page(scope, headers, send)
         else:
@@ -247,12 +251,30 @@ class HttpServer:
         else:
             await respond(send, 200, resource.metadata, {"cache-control": "max-age=300"})
 
+    async def _log_in(
+        self,
+        logins: LoginEndpoints,
+        scope: Scope,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Serve a step of a login that goes through the hub."""
+        refusal = self._header_checks.place_refusal(scope, headers)
+        if refusal is not None:
+            await self._refuse(self._client(scope, headers), refusal, send)
+        else:
+            await logins(scope, headers, receive, send)
+
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Answer a CORS preflight, which carries no token; the request after it does."""
         checks = self._header_checks
         resource = self._gatekeeper.resource
-        is_told = resource is not None and resource.has_metadata_at(scope["path"], self._path)
-        elsewhere = None if is_told else checks.elsewhere(scope)
+        path = scope["path"]
+        is_told = resource is not None and resource.has_metadata_at(path, self._path)
+        logins = self._gatekeeper.logins
+        is_login = logins is not None and logins.has(path)
+        elsewhere = None if is_told or is_login else checks.elsewhere(scope)
         refusal = checks.place_refusal(scope, headers) or elsewhere
         if refusal is not None:
             await self._refuse(self._client(scope, headers), refusal, send)

@@ -26,10 +26,10 @@ def auth(**keys: str) -> str:
     return f"{{auth: {{{', '.join(f'{key}: {value}' for key, value in said.items())}}}}}"
 
 
-def asking(issuer: str, **more: str) -> str:
+def asking(issuer: str, part: str = "introspection", **more: str) -> str:
     keys = {"client_id": "hub", "client_secret": "secret", **more}
     asks = ", ".join(f"{key}: '{value}'" for key, value in keys.items())
-    return f"{{issuer: '{issuer}', introspection: {{{asks}}}}}"
+    return f"{{issuer: '{issuer}', {part}: {{{asks}}}}}"
 
 
 def test_an_issuer_alone_is_enough(tmp_path: Path) -> None:
@@ -127,6 +127,19 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
             {"issuers": f"[{asking('https://x.example', url='http://x.example/ask')}]"},
             "listen.auth.issuers[0].introspection.url",
             "https://",
+        ),
+        (
+            {"issuers": f"[{','.join(asking(f'https://{at}.example', 'proxy') for at in 'xy')}]"},
+            "listen.auth.issuers",
+            "https://x.example and https://y.example have proxy",
+        ),
+        (
+            {
+                "issuers": "[{issuer: 'https://x.example', proxy: "
+                "{client_id: a, client_secret: b, parameters: {state: c}}}]"
+            },
+            "listen.auth.issuers[0].proxy.parameters",
+            "has state, which the hub sets",
         ),
         (
             {"issuers": "[{issuer: 'https://x.example', introspection: {client_id: hub}}]"},

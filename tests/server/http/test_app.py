@@ -44,6 +44,7 @@ from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
@@ -174,6 +175,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     proxies: Sequence[str] = (),
     names: Sequence[str] = (),
     ids: SessionIds | None = None,
+    oauth: OAuthEndpoints | None = None,
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(
@@ -198,6 +200,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             names,
             profile_rules(made),
         )
+        site.keeper.logins = oauth
         site.app = HttpServer(
             Watched(running.services, profiles=running.own.profiles),
             site.keeper,

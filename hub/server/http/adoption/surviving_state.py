@@ -47,9 +47,7 @@ def surviving_state(
     and the log says so.
     """
     directory = state_directory(machine)
-    sealed_with = SealingSecrets(tuple(key.encode() for key in keys))
-    if not keys:
-        sealed_with = _own_secret(directory, serves)
+    sealed_with = sealing_secrets(machine, keys, serves)
     clock = machine.wall_clock
     own = hashlib.sha256(f"{serves}\n{replica or ''}".encode()).hexdigest()[:24]
     if directory is not None:
@@ -62,6 +60,13 @@ def surviving_state(
         SessionIds(sealed_with, clock, ended=ended, replica=replica, adopts=adopts),
         StateSealer(clock, sealed_with, used),
     )
+
+
+def sealing_secrets(machine: Machine, keys: Sequence[str], serves: str) -> SealingSecrets:
+    """Return the secrets of a hub: `keys`, else one in the state directory, for what it serves."""
+    if keys:
+        return SealingSecrets(tuple(key.encode() for key in keys))
+    return _own_secret(state_directory(machine), serves)
 
 
 def _own_secret(directory: Path | None, serves: str) -> SealingSecrets:

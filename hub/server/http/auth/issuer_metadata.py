@@ -42,11 +42,10 @@ def metadata_urls(issuer: str) -> Iterator[str]:
         yield f"{host}{path}/.well-known/openid-configuration"
 
 
-async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
-    """Return a URL of an issuer's metadata (RFC 8414, section 3; OpenID Connect Discovery).
+async def metadata_of(issuer: str, http: httpx2.AsyncClient) -> dict[str, Any]:
+    """Return an issuer's metadata (RFC 8414, section 3; OpenID Connect Discovery).
 
-    Raises: IssuerUnavailableError if there is no metadata of this issuer; NoEndpointError if it has
-        no such URL.
+    Raises: IssuerUnavailableError if there is none of this issuer.
     """
     why: IssuerUnavailableError | None = None
     for url in metadata_urls(issuer):
@@ -57,11 +56,20 @@ async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
             continue
         if told.get("issuer") != issuer:
             raise IssuerUnavailableError(f"{url}: is the metadata of another issuer")
-        found = told.get(field)
-        if not isinstance(found, str) or not is_private(found):
-            raise NoEndpointError(f"{url}: names no {field} with https")
-        return found
+        return told
     raise why or IssuerUnavailableError(f"{issuer}: has no metadata")
+
+
+async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
+    """Return a URL of an issuer's metadata.
+
+    Raises: IssuerUnavailableError if there is no metadata of this issuer; NoEndpointError if it has
+        no such URL.
+    """
+    found = (await metadata_of(issuer, http)).get(field)
+    if not isinstance(found, str) or not is_private(found):
+        raise NoEndpointError(f"{issuer}: its metadata names no {field} with https")
+    return found
 
 
 async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from msgspec import Struct
@@ -24,6 +24,21 @@ KEPT: Final = 10_000
 """How many verified tokens are remembered; at this number all are forgotten."""
 
 
+class OwnTokens(Protocol):
+    """Tokens that the hub gives itself."""
+
+    def has_form(self, token: str) -> bool:
+        """Return whether a token looks like one of the hub's."""
+        ...
+
+    def verified(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a token.
+
+        Raises: InvalidTokenError.
+        """
+        ...
+
+
 class _Kept(Struct, frozen=True):
     """A verified token's admission; it holds while `keys`, if any, have so many `changes`."""
 
@@ -37,7 +52,7 @@ class TokenVerifier:
 
     A signed token counts without another look for `RECHECK` seconds at most, while its issuer's
     keys do not change; an opaque one, if there is somebody to ask about them, for `COUNTS` seconds.
-    Neither counts for longer than it lasts.
+    Neither counts for longer than it lasts, nor does one that the hub gives itself.
     """
 
     def __init__(
@@ -46,11 +61,13 @@ class TokenVerifier:
         signed: SignedTokens,
         clock: Callable[[], float],
         opaque: OpaqueTokens | None = None,
+        own: OwnTokens | None = None,
     ) -> None:
         self.resource = resource
         self._signed = signed
         self._clock = clock
         self._opaque = opaque
+        self._own = own
         self._kept: dict[bytes, _Kept] = {}
 
     def known(self, token: bytes) -> Admission | None:
@@ -86,6 +103,8 @@ class TokenVerifier:
         if len(token) > MOST_CHARACTERS:
             raise InvalidTokenError(f"it has over {MOST_CHARACTERS} characters")
         text = token.decode("latin-1")
+        if self._own is not None and self._own.has_form(text):
+            return _Kept(self._admission(self._own.verified(text), counts=RECHECK))
         if self._opaque is not None and not has_signed_form(text):
             claims = await self._opaque.verified(text)
             return _Kept(self._admission(claims, counts=COUNTS, streams_end=STREAMS_END))

@@ -1,0 +1,61 @@
+"""The page that asks a person whether a client may use the hub, and the pages for errors."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+from urllib.parse import urlsplit
+
+from hub.protocol.host_names import is_loopback
+from hub.server.http.oauth_proxy.proxy import ConsentQuestion
+from hub.server.http.welcome_page import PAGE_HEADERS
+
+HEADERS: Final = {
+    **PAGE_HEADERS,
+    # With no referrer at all a browser sends `Origin: null` with the answer.
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>roots-hub</title>
+<h1>roots-hub</h1>
+{content}</html>
+"""
+_QUESTION: Final = """<p><strong>{name}</strong> wants to use this hub as you: {resource}</p>
+<p>You would be sent back to <strong>{place}</strong>. The name is what the program says of
+itself; go on only if you have just begun this login there.</p>
+<form method="post">
+<input type="hidden" name="ticket" value="{ticket}">
+<button name="answer" value="allow">Go on and log in</button>
+<button name="answer" value="deny">Refuse</button>
+</form>
+"""
+
+
+def consent_page(question: ConsentQuestion, resource: str) -> bytes:
+    """Return the page with a question."""
+    name = question.client.name or "A program without a name"
+    content = _QUESTION.format(
+        name=escape(name),
+        resource=escape(resource),
+        place=escape(_place(question.redirect_uri)),
+        ticket=escape(question.ticket),
+    )
+    return _PAGE.format(content=content).encode()
+
+
+def error_page(text: str) -> bytes:
+    """Return a page that says why a login cannot go on."""
+    return _PAGE.format(content=f"<p>{escape(text)}</p>\n").encode()
+
+
+def _place(uri: str) -> str:
+    parts = urlsplit(uri)
+    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
+        return "a program on this computer"
+    if parts.scheme == "https":
+        return parts.netloc
+    return f"the program for {parts.scheme}: addresses"

@@ -1,0 +1,214 @@
+"""The identity provider, where the hub is a client of its own (OpenID Connect Core, 3.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import anyio
+import httpx2
+import structlog
+from msgspec import Struct
+
+from hub.protocol.host_names import is_private
+from hub.server.http.auth.issuer_metadata import (
+    MOST_BYTES,
+    TIMEOUT,
+    IssuerUnavailableError,
+    OpenClient,
+    metadata_of,
+    open_client,
+)
+from hub.server.http.oauth_proxy.errors import OAuthError
+
+_OK: Final = 200
+_REFUSED: Final = frozenset({400, 401, 403})
+_BASIC: Final = "client_secret_basic"
+log = structlog.stdlib.get_logger(__name__)
+
+
+class ProviderClient(Struct, frozen=True):
+    """The hub's own client at the provider; `scopes` and `parameters` go into each login."""
+
+    id: str
+    secret: str
+    scopes: tuple[str, ...]
+    parameters: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"ProviderClient({self.id!r})"
+
+
+class ProviderTokens(Struct, frozen=True):
+    """What the provider gives for a code or a refresh token."""
+
+    id_token: str | None = None
+    refresh_token: str | None = None
+    expires_in: float | None = None
+
+    def __repr__(self) -> str:
+        return "ProviderTokens()"
+
+
+class _Endpoints(Struct, frozen=True):
+    authorization: str
+    token: str
+    uses_basic: bool
+    says_issuer: bool
+
+
+class IdentityProvider:
+    """The provider `issuer`; people come back from it to `redirect_uri`."""
+
+    def __init__(
+        self,
+        issuer: str,
+        client: ProviderClient,
+        redirect_uri: str,
+        http: OpenClient = open_client,
+    ) -> None:
+        self.issuer = issuer
+        self.client_id = client.id
+        self._client = client
+        self._redirect_uri = redirect_uri
+        self._open_client = http
+        self._http: httpx2.AsyncClient | None = None
+        self._endpoints: _Endpoints | None = None
+
+    async def login_url(self, *, state: str, challenge: str, nonce: str) -> str:
+        """Return where a person logs in.
+
+        Raises: OAuthError if the provider cannot be asked.
+        """
+        found = await self._found()
+        asked = {
+            **self._client.parameters,
+            "response_type": "code",
+            "client_id": self._client.id,
+            "redirect_uri": self._redirect_uri,
+            "scope": " ".join(dict.fromkeys(("openid", *self._client.scopes))),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        joint = "&" if urlsplit(found.authorization).query else "?"
+        return f"{found.authorization}{joint}{urlencode(asked)}"
+
+    async def check_answer(self, issuer: str | None) -> None:
+        """Check who has sent a person back (RFC 9207).
+
+        Raises: OAuthError.
+        """
+        found = await self._found()
+        if issuer != self.issuer and (issuer is not None or found.says_issuer):
+            raise OAuthError("access_denied", "the answer is not from the identity provider")
+
+    async def redeemed(self, code: str, verifier: str) -> ProviderTokens:
+        """Return the tokens for a code.
+
+        Raises: OAuthError.
+        """
+        form = {"code": code, "redirect_uri": self._redirect_uri, "code_verifier": verifier}
+        return await self._tokens({"grant_type": "authorization_code", **form})
+
+    async def refreshed(self, token: str) -> ProviderTokens:
+        """Return the tokens for a refresh token.
+
+        Raises: OAuthError.
+        """
+        return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
+
+    async def serve(self) -> None:
+        """Keep the connections to the provider until cancelled, then close them."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            http, self._http = self._http, None
+            if http is not None:
+                with anyio.move_on_after(TIMEOUT, shield=True):
+                    await http.aclose()
+
+    @property
+    def _connected(self) -> httpx2.AsyncClient:
+        self._http = self._http or self._open_client()
+        return self._http
+
+    async def _found(self) -> _Endpoints:
+        if self._endpoints is None:
+            try:
+                with anyio.fail_after(TIMEOUT):
+                    told = await metadata_of(self.issuer, self._connected)
+                self._endpoints = _endpoints_in(told, self.issuer)
+            except (IssuerUnavailableError, TimeoutError) as exc:
+                raise self._unavailable(str(exc) or "no answer in time") from None
+        return self._endpoints
+
+    async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
+        found = await self._found()
+        auth: httpx2.Auth | None = None
+        if found.uses_basic:
+            # RFC 6749, 2.3.1: both parts are form-encoded first.
+            auth = httpx2.BasicAuth(quote_plus(self._client.id), quote_plus(self._client.secret))
+        else:
+            form |= {"client_id": self._client.id, "client_secret": self._client.secret}
+        try:
+            with anyio.fail_after(TIMEOUT):
+                status, said = await self._posted(found.token, form, auth)
+        except (httpx2.HTTPError, OSError, ValueError, TimeoutError) as exc:
+            raise self._unavailable(f"{type(exc).__name__}: {exc}") from None
+        if status == _OK:
+            return _tokens_in(said)
+        error = said.get("error")
+        if status in _REFUSED and error == "invalid_grant":
+            raise OAuthError("invalid_grant", "the identity provider does not take it any more")
+        raise self._unavailable(f"HTTP status {status}, {str(error)[:100]!r}")
+
+    async def _posted(
+        self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the status and the JSON object of an answer; ValueError if it has none."""
+        headers = {"accept": "application/json"}
+        content = bytearray()
+        http = self._connected
+        async with http.stream("POST", url, data=form, headers=headers, auth=auth) as response:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > MOST_BYTES:
+                    raise ValueError("the answer is too long")
+        said: object = json.loads(bytes(content))
+        if not isinstance(said, dict):
+            raise ValueError("the answer is no JSON object")  # noqa: TRY004 - of the data
+        return response.status_code, cast("dict[str, Any]", said)
+
+    def _unavailable(self, why: str) -> OAuthError:
+        log.warning("the identity provider cannot be asked", issuer=self.issuer, reason=why)
+        return OAuthError("temporarily_unavailable", "the identity provider cannot be asked now")
+
+
+def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
+    urls = [told.get("authorization_endpoint"), told.get("token_endpoint")]
+    for url in urls:
+        if not isinstance(url, str) or not is_private(url):
+            raise IssuerUnavailableError(f"{issuer}: names no endpoints with https")
+    methods = told.get("token_endpoint_auth_methods_supported", [_BASIC])
+    uses_basic = not isinstance(methods, list) or _BASIC in methods
+    says_issuer = told.get("authorization_response_iss_parameter_supported") is True
+    return _Endpoints(str(urls[0]), str(urls[1]), uses_basic, says_issuer)
+
+
+def _tokens_in(said: Mapping[str, Any]) -> ProviderTokens:
+    lasts = said.get("expires_in")
+    if isinstance(lasts, bool) or not isinstance(lasts, int | float) or lasts <= 0:
+        lasts = None
+    return ProviderTokens(
+        id_token=_text(said.get("id_token")),
+        refresh_token=_text(said.get("refresh_token")),
+        expires_in=lasts,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,264 @@
+"""The steps of a login: a client's request, consent, the way back, and the tokens."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import structlog
+from msgspec import Struct
+
+from hub.server.http.auth.claims import InvalidTokenError
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
+from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.signed_tokens import SignedTokens
+from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.hub_tokens import new_token
+from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderTokens
+from hub.server.http.oauth_proxy.registration import RegisteredClient, client_in, registered
+from hub.server.http.oauth_proxy.tickets import (
+    LoginCode,
+    LoginRequest,
+    PendingLogin,
+    RefreshTicket,
+    Tickets,
+    hash_of,
+)
+
+PATIENCE: Final = 600.0
+"""Seconds that a person may take for consent, and again at the identity provider."""
+CODE_LASTS: Final = 60.0
+"""Seconds within which a client redeems its code."""
+ACCESS_LASTS: Final = 3600.0
+"""Seconds that an access token lasts at most: then the provider is asked again."""
+REFRESH_LASTS: Final = 30 * 86_400.0
+"""Seconds after which somebody who was not here logs in again."""
+_OF_ONE_LOGIN: Final = frozenset(
+    {"acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "exp", "iat", "jti", "nbf"}
+    | {"nonce", "rh", "s_hash", "sid", "uti", "ver"}
+)
+"""Claims of an ID token that say nothing of the person."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class ConsentQuestion(Struct, frozen=True):
+    """What a person is asked: may this client use the hub? `ticket` comes with the answer."""
+
+    client: RegisteredClient
+    redirect_uri: str
+    ticket: str
+
+
+class GoTo(Struct, frozen=True):
+    """Where the browser is sent."""
+
+    url: str
+
+
+class OAuthProxy:
+    """The hub `resource` as authorization server; people log in at `provider`.
+
+    `id_tokens` verifies what the provider says of them. `clock` gives seconds since 1970. Methods
+    raise OAuthError for what is refused; `browser` is the value of a cookie.
+    """
+
+    def __init__(
+        self,
+        resource: ProtectedResource,
+        provider: IdentityProvider,
+        id_tokens: SignedTokens,
+        tickets: Tickets,
+        clock: Callable[[], float],
+    ) -> None:
+        self.resource = resource
+        self.provider = provider
+        self._id_tokens = id_tokens
+        self._tickets = tickets
+        self._clock = clock
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the authorization server (RFC 8414, section 2)."""
+        url = self.resource.url.rstrip("/")
+        told: dict[str, Any] = {
+            "issuer": self.resource.url,
+            "authorization_endpoint": f"{url}/oauth/authorize",
+            "token_endpoint": f"{url}/oauth/token",
+            "registration_endpoint": f"{url}/oauth/register",
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["none"],
+            "authorization_response_iss_parameter_supported": True,
+        }
+        scopes = self.resource.scopes
+        return {**told, "scopes_supported": list(scopes)} if scopes else told
+
+    def register(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a client that registers itself."""
+        client = client_in(body, self._clock())
+        return registered(self._tickets.id_of(client), client)
+
+    # A client's request, in a browser
+
+    def begin(self, query: Mapping[str, str], browser: str) -> ConsentQuestion:
+        """Return what to ask the person whom a client has sent here.
+
+        Anybody can register a client: before consent nobody is sent to where it says.
+        """
+        client = self._tickets.client(query.get("client_id", ""))
+        if client is None:
+            raise OAuthError("invalid_client", "This hub does not know the client: register again")
+        uris = client.redirect_uris
+        uri = query.get("redirect_uri") or (uris[0] if len(uris) == 1 else "")
+        if not client.takes(uri):
+            raise OAuthError("invalid_request", "The client has not registered this redirect URI")
+        challenge = self._challenge_in(query)
+        until = self._clock() + PATIENCE
+        client_id, browser = hash_of(query["client_id"]), hash_of(browser)
+        request = LoginRequest(client_id, uri, challenge, query.get("state"), browser, until)
+        return ConsentQuestion(client, uri, self._tickets.seal(request))
+
+    def _challenge_in(self, query: Mapping[str, str]) -> str:
+        if query.get("response_type") != "code":
+            raise OAuthError("unsupported_response_type", "response_type must be code")
+        challenge = query.get("code_challenge", "")
+        if query.get("code_challenge_method") != "S256" or len(challenge) != _CHALLENGE:
+            raise OAuthError("invalid_request", "PKCE with S256 is needed")
+        self._check_resource(query)
+        return challenge
+
+    def _check_resource(self, asked: Mapping[str, str]) -> None:
+        resource = asked.get("resource")
+        if resource is not None and resource.rstrip("/") != self.resource.url.rstrip("/"):
+            raise OAuthError("invalid_target", f"the hub gives tokens for {self.resource.url} only")
+
+    async def answered(self, ticket: str, browser: str, *, is_allowed: bool) -> GoTo:
+        """Return where the browser goes on after a person has answered."""
+        request = self._tickets.open(ticket, LoginRequest)
+        if request is None or not _is(request.browser, browser):
+            raise OAuthError("invalid_request", "This login has ended: begin it again")
+        if not is_allowed:
+            return self._back(request.redirect_uri, request.state, {"error": "access_denied"})
+        verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
+        login = PendingLogin(request, verifier, nonce, self._clock() + PATIENCE)
+        url = await self.provider.login_url(
+            state=self._tickets.seal(login), challenge=challenge_of(verifier), nonce=nonce
+        )
+        return GoTo(url)
+
+    async def came_back(self, query: Mapping[str, str], browser: str) -> GoTo:
+        """Return where the browser goes on that comes from the identity provider."""
+        login = self._tickets.open(query.get("state", ""), PendingLogin)
+        if login is None or not _is(login.request.browser, browser):
+            raise OAuthError("invalid_request", "This login has ended: begin it again")
+        await self.provider.check_answer(query.get("iss"))
+        uri, state = login.request.redirect_uri, login.request.state
+        if not query.get("code"):
+            error = "access_denied" if query.get("error") == "access_denied" else "server_error"
+            text = "the identity provider has refused the login"
+            return self._back(uri, state, {"error": error, "error_description": text})
+        code = LoginCode(query["code"], login, self._clock() + CODE_LASTS)
+        return self._back(uri, state, {"code": self._tickets.seal(code)})
+
+    def _back(self, uri: str, state: str | None, said: dict[str, str]) -> GoTo:
+        """Return the way back to a client (RFC 6749, 4.1.2; RFC 9207)."""
+        fields = said | ({} if state is None else {"state": state}) | {"iss": self.resource.url}
+        return GoTo(f"{uri}{'&' if '?' in uri else '?'}{urlencode(fields)}")
+
+    # Tokens
+
+    async def tokens(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return the answer of the token endpoint (RFC 6749, 5.1)."""
+        self._check_resource(form)
+        match form.get("grant_type"):
+            case "authorization_code":
+                return await self._for_code(form)
+            case "refresh_token":
+                return await self._for_refresh_token(form)
+            case _:
+                text = "grant_type must be authorization_code or refresh_token"
+                raise OAuthError("unsupported_grant_type", text)
+
+    async def _for_code(self, form: Mapping[str, str]) -> dict[str, Any]:
+        code = self._tickets.open(form.get("code", ""), LoginCode)
+        if code is None:
+            raise OAuthError("invalid_grant", "the code is none, or has ended")
+        request = code.login.request
+        uri = form.get("redirect_uri", request.redirect_uri)
+        if not _is(request.client, form.get("client_id", "")) or uri != request.redirect_uri:
+            raise OAuthError("invalid_grant", "the code is another client's")
+        if not hmac.compare_digest(challenge_of(form.get("code_verifier", "")), request.challenge):
+            raise OAuthError("invalid_grant", "code_verifier is wrong")
+        given = await self.provider.redeemed(code.code, code.login.verifier)
+        claims = await self._claims(given, nonce=code.login.nonce)
+        if claims is None:
+            raise OAuthError("invalid_grant", "the identity provider gives no ID token")
+        log.info("a client was let in by its user's login", principal=claims["sub"])
+        return self._issued(claims, given, request.client, given.refresh_token)
+
+    async def _for_refresh_token(self, form: Mapping[str, str]) -> dict[str, Any]:
+        ticket = self._tickets.open(form.get("refresh_token", ""), RefreshTicket)
+        if ticket is None or not _is(ticket.client, form.get("client_id", "")):
+            raise OAuthError("invalid_grant", "the refresh token is none, or has ended")
+        given = await self.provider.refreshed(ticket.token)
+        claims = await self._claims(given, nonce=None) or ticket.claims
+        if claims["sub"] != ticket.claims["sub"]:
+            raise OAuthError("invalid_grant", "the refresh token is another person's")
+        return self._issued(claims, given, ticket.client, given.refresh_token or ticket.token)
+
+    async def _claims(
+        self, given: ProviderTokens, *, nonce: str | None
+    ) -> Mapping[str, Any] | None:
+        """Return what an ID token says of a person (OpenID Connect Core, 3.1.3.7 and 12.2)."""
+        if given.id_token is None:
+            return None
+        try:
+            said = (await self._id_tokens.verified(given.id_token)).claims
+        except InvalidTokenError as exc:
+            raise OAuthError("invalid_grant", f"the ID token does not let in: {exc}") from None
+        except IssuerUnavailableError:
+            text = "the identity provider cannot be asked now"
+            raise OAuthError("temporarily_unavailable", text) from None
+        if (nonce or said.get("nonce")) != said.get("nonce"):
+            raise OAuthError("invalid_grant", "the ID token is of another login")
+        if said.get("azp", self.provider.client_id) != self.provider.client_id:
+            raise OAuthError("invalid_grant", "the ID token is for another client")
+        return {name: value for name, value in said.items() if name not in _OF_ONE_LOGIN}
+
+    def _issued(
+        self, claims: Mapping[str, Any], given: ProviderTokens, client: str, refresh: str | None
+    ) -> dict[str, Any]:
+        lasts = min(ACCESS_LASTS, given.expires_in or ACCESS_LASTS)
+        now, scope = self._clock(), " ".join(self.resource.scopes)
+        answer: dict[str, Any] = {
+            "access_token": new_token(self._tickets, claims, scope, until=now + lasts),
+            "token_type": "Bearer",
+            "expires_in": int(lasts),
+        }
+        if scope:
+            answer["scope"] = scope
+        if refresh is not None:
+            ticket = RefreshTicket(refresh, client, claims, now + REFRESH_LASTS)
+            answer["refresh_token"] = self._tickets.seal(ticket)
+        return answer
+
+
+_CHALLENGE: Final = 43
+"""Characters of a SHA-256 in base64url."""
+
+
+def challenge_of(verifier: str) -> str:
+    """Return the challenge of a PKCE verifier (RFC 7636, 4.2)."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _is(hashed: str, text: str) -> bool:
+    return hmac.compare_digest(hashed, hash_of(text))

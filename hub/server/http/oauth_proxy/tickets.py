@@ -1,0 +1,111 @@
+"""What clients and browsers carry for the hub while somebody logs in, and afterwards: sealed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from hub.server.http.oauth_proxy.registration import RegisteredClient
+from hub.system.sealing import Sealer, SealingSecrets
+
+
+class LoginRequest(Struct, frozen=True):
+    """What a client asks for, while its user is asked for consent.
+
+    `client` and `browser` are hashes: of the client's id, and of a cookie of the browser. `until`
+    is in seconds since 1970, as in all of these.
+    """
+
+    client: str
+    redirect_uri: str
+    challenge: str
+    state: str | None
+    browser: str
+    until: float
+
+
+class PendingLogin(Struct, frozen=True):
+    """A login that goes on at the identity provider, with its PKCE verifier and nonce there."""
+
+    request: LoginRequest
+    verifier: str
+    nonce: str
+    until: float
+
+
+class LoginCode(Struct, frozen=True):
+    """A login that has come back: what the provider's code is redeemed with, once."""
+
+    code: str
+    login: PendingLogin
+    until: float
+
+
+class RefreshTicket(Struct, frozen=True):
+    """What a client gets new tokens with: the provider's own refresh token, and the claims."""
+
+    token: str
+    client: str
+    claims: Mapping[str, Any]
+    until: float
+
+
+class AccessTicket(Struct, frozen=True):
+    """What a client's calls are let in by: the claims of the provider's ID token."""
+
+    claims: Mapping[str, Any]
+    until: float
+
+
+TicketT = TypeVar("TicketT", LoginRequest, PendingLogin, LoginCode, RefreshTicket, AccessTicket)
+_PURPOSES: Final[dict[type[Struct], str]] = {
+    LoginRequest: "oauth login request",
+    PendingLogin: "oauth pending login",
+    LoginCode: "oauth code",
+    RefreshTicket: "oauth refresh token",
+    AccessTicket: "oauth access token",
+}
+_CLIENT: Final = "oauth client"
+
+
+class Tickets:
+    """Seals tickets for the hub at `resource`, and opens what has not ended."""
+
+    def __init__(
+        self, sealed_with: SealingSecrets, resource: str, clock: Callable[[], float]
+    ) -> None:
+        self._resource = resource
+        self._clock = clock
+        self._sealers = {kind: Sealer(sealed_with, about) for kind, about in _PURPOSES.items()}
+        self._clients = Sealer(sealed_with, _CLIENT)
+
+    def seal(self, ticket: TicketT) -> str:
+        """Return a ticket as a text."""
+        plain = msgspec.json.encode(ticket)
+        return self._sealers[type(ticket)].seal(plain, self._resource)
+
+    def open(self, text: str, kind: type[TicketT]) -> TicketT | None:
+        """Return the ticket in a text; None if it is none of this kind, or has ended."""
+        plain = self._sealers[kind].open(text, self._resource)
+        if plain is None:
+            return None
+        ticket = msgspec.json.decode(plain, type=kind)
+        return ticket if self._clock() < ticket.until else None
+
+    def id_of(self, client: RegisteredClient) -> str:
+        """Return the id of a client, which says all of it."""
+        return self._clients.seal(msgspec.json.encode(client), self._resource)
+
+    def client(self, id_: str) -> RegisteredClient | None:
+        """Return the client with this id; None if the hub has not given it."""
+        plain = self._clients.open(id_, self._resource)
+        return None if plain is None else msgspec.json.decode(plain, type=RegisteredClient)
+
+
+def hash_of(text: str) -> str:
+    """Return by which a ticket knows a client or a browser again."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,133 @@
+"""Clients log in through the hub at an identity provider that does not know them: oidc-provider."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from html import unescape
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientMetadata
+
+from tests.kit.trees import plant
+from tests.live.programs import Shared, call, config_file, http_hub
+from tests.live.test_http_endpoint import INITIALIZE, post
+from tests.live.test_named_tokens import SERVERS
+from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged, resource
+
+__all__ = ["issuer", "resource"]
+pytestmark = pytest.mark.live
+
+
+class ConsentingBrowser:
+    """A person's browser: answers the hub's question, and logs in as `name`."""
+
+    def __init__(self, name: str, answer: str = "allow") -> None:
+        self.http = httpx2.AsyncClient()
+        self.came_to: list[str] = []
+        self._name = name
+        self._answer = answer
+        self._back: dict[str, str] = {}
+
+    async def open(self, url: str) -> None:
+        asked = await self.http.get(url)
+        assert asked.status_code == 200, asked.text
+        assert "<strong>test</strong> wants to use this hub" in asked.text
+        ticket = re.search(r'name="ticket" value="([^"]+)"', asked.text)
+        assert ticket is not None
+        form = {"ticket": unescape(ticket[1]), "answer": self._answer}
+        page = str(asked.url.copy_with(query=None))
+        response = await self.http.post(page, data=form, headers={"origin": _origin(page)})
+        while True:
+            assert response.status_code in {302, 303}, response.text
+            place = str(response.next_request.url) if response.next_request else ""
+            self.came_to.append(place)
+            if place.startswith(CALLBACK):
+                break
+            hint = f"&login_hint={self._name}" if "/auth?" in place else ""
+            response = await self.http.get(place + hint)
+        self._back = {key: value for key, (value,) in parse_qs(urlsplit(place).query).items()}
+
+    async def came_back(self) -> AuthorizationCodeResult:
+        return AuthorizationCodeResult.model_validate(self._back)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@asynccontextmanager
+async def logged_in(
+    url: str, browser: ConsentingBrowser, folder: Path, mode: Literal["legacy", "auto"]
+) -> AsyncGenerator[tuple[Client, Issued]]:
+    issued = Issued()
+    about = OAuthClientMetadata.model_validate(
+        {"client_name": "test", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    )
+    auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
+    async with httpx2.AsyncClient(auth=auth, timeout=20) as http, browser.http:
+        reached = streamable_http_client(url, http_client=http)
+        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+            yield client, issued
+
+
+def proxied(resource: str, issuer: str, **more: Any) -> dict[str, Any]:
+    """Return `listen.auth` of a hub through which clients log in."""
+    client = {
+        "client_id": "hub",
+        "client_secret": "of the hub",
+        "scopes": ["offline_access"],
+        "parameters": {"prompt": "consent"},
+    }
+    trusted = {"issuer": issuer, "proxy": {**client, **more}}
+    return {"resource": resource, "issuers": [trusted], "scopes": [SCOPE]}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_that_the_provider_does_not_know_logs_in_through_the_hub(
+    tmp_path: Path, resource: str, issuer: str, mode: Literal["legacy", "auto"]
+) -> None:
+    top, audit = plant(tmp_path, "a/f"), tmp_path / "audit.jsonl"
+    auth = proxied(resource, issuer)
+    config = config_file(tmp_path, SERVERS, listen={"auth": auth}, audit={"file": str(audit)})
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url:
+        async with (
+            logged_in(url, ConsentingBrowser("anna"), top / "a", mode) as (anna, issued),
+            logged_in(url, ConsentingBrowser("ben"), top / "a", mode) as (ben, _),
+        ):
+            assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+            assert json.loads(await call(ben, "remember", text="2")) == ["2"]
+        assert issued.tokens is not None
+        assert issued.client is not None
+        token, refresh = issued.tokens.access_token, issued.tokens.refresh_token
+        assert token.startswith("rht_")
+        assert refresh is not None
+        sent = f"Bearer {token}"
+        assert post(url, INITIALIZE, authorization=sent).status_code == 200
+        assert post(url, INITIALIZE, authorization=f"{sent[:-6]}AAAAAA").status_code == 401
+        assert post(url, INITIALIZE, authorization=f"Bearer {refresh}").status_code == 401
+        renewed = await _renewed(url, issued.client.client_id, refresh)
+        assert renewed.status_code == 200
+        again = renewed.json()["access_token"]
+        assert post(url, INITIALIZE, authorization=f"Bearer {again}").status_code == 200
+        assert (await _renewed(url, "another client", refresh)).json()["error"] == "invalid_grant"
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert {line["principal"] for line in lines} == {f"{issuer} anna", f"{issuer} ben"}
+    kept = audit.read_text() + logged(tmp_path)
+    assert not any(secret in kept for secret in (token, again, refresh, "of the hub"))
+
+
+async def _renewed(url: str, client_id: str, refresh: str) -> httpx2.Response:
+    form = {"grant_type": "refresh_token", "refresh_token": refresh, "client_id": client_id}
+    async with httpx2.AsyncClient() as http:
+        return await http.post(f"{url}/oauth/token", data=form)

@@ -1,0 +1,204 @@
+"""The OAuth proxy before a whole endpoint: paths, methods, pages, cookies and statuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from html import unescape
+from urllib.parse import urlencode
+
+import pytest
+
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.signed_tokens import SignedTokens
+from hub.server.http.auth.token_verifier import TokenVerifier
+from hub.server.http.oauth_proxy.endpoints import MOST_BYTES, OAuthEndpoints
+from tests.kit.asgi import Connection, request
+from tests.server.http.auth.issuer import RESOURCE
+from tests.server.http.oauth_proxy.provider import BROWSER, CALLBACK, Bench, fields_of
+from tests.server.http.test_app import Web, asked, initialize, web
+
+HOST = {"host": "hub.example.com"}
+COOKIE = f"__Host-roots-hub-login={BROWSER}"
+FORM = "application/x-www-form-urlencoded"
+
+
+class Proxied:
+    """A hub through which people log in."""
+
+    def __init__(self, site: Web, bench: Bench) -> None:
+        self.site = site
+        self.bench = bench
+
+    async def get(self, path: str, query: str = "", **headers: str) -> Connection:
+        return await request(self.site.app, "GET", HOST | headers, path=f"{path}?{query}")
+
+    async def post(self, path: str, body: bytes | str, **headers: str) -> Connection:
+        content = body if isinstance(body, bytes) else body.encode()
+        return await request(self.site.app, "POST", HOST | headers, content, path=path)
+
+    async def registered(self) -> str:
+        said = {"redirect_uris": [CALLBACK], "client_name": "<b>test</b>"}
+        answer = await self.post("/mcp/oauth/register", json.dumps(said))
+        assert answer.status == 201
+        return str(answer.json["client_id"])
+
+    async def asked(self, **headers: str) -> Connection:
+        """Return the page with the question."""
+        query = urlencode(self.bench.asking(await self.registered()))
+        return await self.get("/mcp/oauth/authorize", query, **headers)
+
+
+@asynccontextmanager
+async def proxied() -> AsyncGenerator[Proxied]:
+    bench = Bench()
+    bench.clock.now = time.time()
+    signed = SignedTokens([], time.time)
+    verifier = TokenVerifier(bench.proxy.resource, signed, time.time, own=bench.own)
+    credentials = Credentials(BearerTokens(), verifier)
+    oauth = OAuthEndpoints(bench.proxy, "/mcp")
+    async with web(credentials=credentials, names=["hub.example.com"], oauth=oauth) as site:
+        yield Proxied(site, bench)
+
+
+def ticket_in(page: Connection) -> str:
+    found = re.search(rb'name="ticket" value="([^"]+)"', page.body)
+    assert found is not None
+    return unescape(found[1].decode())
+
+
+async def test_clients_find_the_hub_itself_as_authorization_server() -> None:
+    async with proxied() as hub:
+        resource = await hub.get("/.well-known/oauth-protected-resource/mcp")
+        assert resource.json["authorization_servers"] == [RESOURCE]
+        for path in ("/mcp", "", "/"):
+            told = await hub.get(f"/.well-known/oauth-authorization-server{path}")
+            assert told.status == 200
+            assert told.json["issuer"] == RESOURCE
+            assert told.json["registration_endpoint"] == f"{RESOURCE}/oauth/register"
+            assert told.json["code_challenge_methods_supported"] == ["S256"]
+        assert (await hub.get("/.well-known/oauth-authorization-server/other")).status == 401
+
+
+async def test_without_a_proxy_there_is_nothing_of_it() -> None:
+    async with web(names=["hub.example.com"]) as site:
+        for path in ("/.well-known/oauth-authorization-server", "/mcp/oauth/authorize"):
+            answer = await request(site.app, "GET", HOST, path=path)
+            assert answer.status == 404
+
+
+async def test_a_person_is_asked_on_a_page_that_no_other_page_can_use() -> None:
+    async with proxied() as hub:
+        page = await hub.asked(accept="text/html")
+        assert page.status == 200
+        assert b"&lt;b&gt;test&lt;/b&gt;" in page.body
+        assert b"<b>test" not in page.body
+        assert b"a program on this computer" in page.body
+        assert page.headers["content-type"].startswith("text/html")
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert page.headers["x-frame-options"] == "DENY"
+        assert page.headers["cache-control"] == "no-store"
+        cookie = page.headers["set-cookie"]
+        assert re.fullmatch(
+            r"__Host-roots-hub-login=[\w-]{43}; Path=/; HttpOnly; SameSite=Lax; Secure", cookie
+        )
+        assert "set-cookie" not in (await hub.asked(cookie=f"a=b; {COOKIE}")).headers
+        other = await hub.asked(cookie="__Host-roots-hub-login=short")
+        assert "set-cookie" in other.headers
+
+
+async def test_the_answer_leads_to_the_provider_and_back_to_the_client() -> None:
+    async with proxied() as hub:
+        ticket = ticket_in(await hub.asked(cookie=COOKIE))
+        form = urlencode({"ticket": ticket, "answer": "allow"})
+        own = {"cookie": COOKIE, "origin": "https://hub.example.com"}
+        gone = await hub.post("/mcp/oauth/authorize", form, **own)
+        assert gone.status == 303
+        assert gone.headers["location"].startswith("https://issuer.example/authorize?")
+        answer = hub.bench.provider_answer(fields_of(gone.headers["location"]))
+        back = await hub.get("/mcp/oauth/callback", urlencode(answer), cookie=COOKIE)
+        assert back.status == 303
+        assert back.headers["location"].startswith(f"{CALLBACK}?code=")
+        for other in ("", f"__Host-roots-hub-login={'c' * 43}", f"roots-hub-login={BROWSER}"):
+            refused = await hub.get("/mcp/oauth/callback", urlencode(answer), cookie=other)
+            assert refused.status == 400
+            assert b"begin it again" in refused.body
+            assert "location" not in refused.headers
+
+
+async def test_another_page_cannot_answer_for_a_person() -> None:
+    async with proxied() as hub:
+        form = urlencode({"ticket": ticket_in(await hub.asked(cookie=COOKIE)), "answer": "allow"})
+        for origin in ("https://evil.example", "null"):
+            own = {"cookie": COOKIE, "origin": origin}
+            assert (await hub.post("/mcp/oauth/authorize", form, **own)).status == 403
+        assert (await hub.post("/mcp/oauth/authorize", form)).status == 400
+
+
+async def test_the_token_is_let_in_and_the_endpoint_says_errors_as_oauth_does() -> None:
+    async with proxied() as hub:
+        client_id = await hub.registered()
+        form = hub.bench.redeeming(client_id, await hub.bench.code(client_id))
+        given = await hub.post("/mcp/oauth/token", urlencode(form), **{"content-type": FORM})
+        assert (given.status, given.headers["cache-control"]) == (200, "no-store")
+        sent = {"authorization": f"Bearer {given.json['access_token']}"}
+        assert (await hub.site.post(initialize(), None, **HOST, **sent)).status == 200
+        again = await hub.post("/mcp/oauth/token", urlencode(form))
+        assert (again.status, again.json["error"]) == (400, "invalid_grant")
+        hub.bench.at.is_down = True
+        late = hub.bench.redeeming(client_id, await hub.bench.code(client_id))
+        down = await hub.post("/mcp/oauth/token", urlencode(late))
+        assert (down.status, down.json["error"]) == (503, "temporarily_unavailable")
+        wrong = {"authorization": "Bearer rht_AAAA"}
+        refused = await hub.site.post(asked("ping"), None, **HOST, **wrong)
+        assert refused.status == 401
+        assert 'error="invalid_token"' in refused.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "error"),
+    [
+        ("register", b"{", "invalid_client_metadata"),
+        ("register", b"[]", "invalid_client_metadata"),
+        ("register", b"[" * 50_000, "invalid_client_metadata"),
+        ("register", b'{"redirect_uris": []}', "invalid_redirect_uri"),
+        ("register", b" " * (MOST_BYTES + 1), "invalid_request"),
+        ("token", b"", "unsupported_grant_type"),
+        ("token", b"a=1&a=2", "invalid_request"),
+        ("token", b"&".join(b"a%d=1" % number for number in range(60)), "invalid_request"),
+        ("token", b"\xff=\xfe", "unsupported_grant_type"),
+        ("token", b"a" * (MOST_BYTES + 1), "invalid_request"),
+    ],
+)
+async def test_what_cannot_be_read_is_said(path: str, body: bytes, error: str) -> None:
+    async with proxied() as hub:
+        answer = await hub.post(f"/mcp/oauth/{path}", body)
+        assert (answer.status, answer.json["error"]) == (400, error)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/mcp/oauth/register", "POST"),
+        ("/mcp/oauth/token", "POST"),
+        ("/mcp/oauth/authorize", "GET, POST"),
+        ("/mcp/oauth/callback", "GET"),
+        ("/.well-known/oauth-authorization-server", "GET, HEAD"),
+    ],
+)
+async def test_other_methods_are_not_there(path: str, allowed: str) -> None:
+    async with proxied() as hub:
+        for method in ("PUT", "DELETE"):
+            answer = await request(hub.site.app, method, HOST, path=path)
+            assert (answer.status, answer.headers["allow"]) == (405, allowed)
+
+
+async def test_another_host_is_not_answered() -> None:
+    async with proxied() as hub:
+        for path in ("/mcp/oauth/authorize", "/.well-known/oauth-authorization-server"):
+            answer = await request(hub.site.app, "GET", {"host": "evil.example"}, path=path)
+            assert answer.status == 421

@@ -1,0 +1,429 @@
+"""A login through the hub, step by step, and those who want what is another's."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from hub.server.http.auth.claims import InvalidTokenError
+from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.hub_tokens import HubTokens
+from hub.server.http.oauth_proxy.proxy import (
+    ACCESS_LASTS,
+    CODE_LASTS,
+    PATIENCE,
+    REFRESH_LASTS,
+    challenge_of,
+)
+from hub.server.http.oauth_proxy.registration import RegisteredClient
+from hub.server.http.oauth_proxy.tickets import Tickets
+from hub.system.sealing import SealingSecrets
+from tests.server.http.auth.issuer import NAME, NOW, RESOURCE, token
+from tests.server.http.oauth_proxy.provider import (
+    BROWSER,
+    CALLBACK,
+    SECRETS,
+    VERIFIER,
+    Bench,
+    fields_of,
+)
+
+
+async def refused(doing: Any, code: str) -> str:
+    with pytest.raises(OAuthError) as caught:
+        await doing
+    assert caught.value.code == code
+    return str(caught.value)
+
+
+def turned_away(bench: Bench, query: dict[str, str]) -> str:
+    with pytest.raises(OAuthError) as caught:
+        bench.proxy.begin(query, BROWSER)
+    return caught.value.code
+
+
+# All goes well
+
+
+async def test_a_person_goes_from_the_client_to_the_provider_and_back() -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    question = bench.proxy.begin(bench.asking(client_id), BROWSER)
+    assert (question.client.name, question.redirect_uri) == ("test", CALLBACK)
+    place = await bench.proxy.answered(question.ticket, BROWSER, is_allowed=True)
+    parts, asked = urlsplit(place.url), fields_of(place.url)
+    assert f"{parts.scheme}://{parts.netloc}{parts.path}" == f"{NAME}/authorize"
+    assert asked["client_id"] == "hub"
+    assert asked["redirect_uri"] == f"{RESOURCE}/oauth/callback"
+    assert asked["scope"] == "openid email"
+    assert (asked["tenant"], asked["prompt"]) == ("ours", "consent")
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["code_challenge"] != challenge_of(VERIFIER)
+    back = await bench.proxy.came_back(bench.provider_answer(asked), BROWSER)
+    assert back.url.startswith(f"{CALLBACK}?")
+    found = fields_of(back.url)
+    assert (found["state"], found["iss"]) == ("own state", RESOURCE)
+    given = await bench.proxy.tokens(bench.redeeming(client_id, found["code"]))
+    assert (given["token_type"], given["expires_in"]) == ("Bearer", 600)
+    assert given["scope"] == "mcp:tools"
+    claims = bench.own.verified(given["access_token"])
+    assert claims == {
+        "iss": NAME,
+        "sub": "anna",
+        "groups": ["staff"],
+        "scope": "mcp:tools",
+        "exp": NOW + 600,
+    }
+    (form,) = bench.at.forms
+    assert challenge_of(form["code_verifier"]) == asked["code_challenge"]
+    assert bench.at.authorization == "Basic " + base64.b64encode(b"hub:of+the+hub").decode()
+
+
+async def test_a_provider_may_want_the_secret_in_the_form() -> None:
+    bench = Bench()
+    bench.at.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    await bench.logged_in()
+    assert bench.at.authorization is None
+    assert (bench.at.forms[0]["client_id"], bench.at.forms[0]["client_secret"]) == (
+        "hub",
+        "of the hub",
+    )
+
+
+async def test_the_providers_own_tokens_stay_with_the_hub() -> None:
+    bench = Bench()
+    bench.at.given |= {"access_token": "the provider's own"}
+    _, given = await bench.logged_in()
+    shown = str(given)
+    assert "the provider's own" not in shown
+    assert "refresh-1" not in shown
+
+
+async def test_new_tokens_come_while_the_provider_knows_the_person() -> None:
+    bench = Bench()
+    client_id, given = await bench.logged_in()
+    form = {"grant_type": "refresh_token", "client_id": client_id}
+    bench.at.given |= {"refresh_token": "refresh-2"}
+    bench.at.claims["groups"] = ["ops"]
+    again = await bench.proxy.tokens({**form, "refresh_token": given["refresh_token"]})
+    assert bench.own.verified(again["access_token"])["groups"] == ["ops"]
+    assert "refresh-1" in bench.at.forms[-1].values()
+    await bench.proxy.tokens({**form, "refresh_token": again["refresh_token"]})
+    assert "refresh-2" in bench.at.forms[-1].values()
+    bench.at.status = 400
+    await refused(
+        bench.proxy.tokens({**form, "refresh_token": again["refresh_token"]}), "invalid_grant"
+    )
+
+
+async def test_a_refresh_without_an_id_token_keeps_the_claims() -> None:
+    bench = Bench()
+    client_id, given = await bench.logged_in()
+    bench.at.given |= {"id_token": None, "expires_in": None, "refresh_token": None}
+    form = {"grant_type": "refresh_token", "client_id": client_id}
+    again = await bench.proxy.tokens({**form, "refresh_token": given["refresh_token"]})
+    assert bench.own.verified(again["access_token"])["groups"] == ["staff"]
+    assert again["expires_in"] == ACCESS_LASTS
+    assert again["refresh_token"] != given["refresh_token"]
+
+
+async def test_without_a_refresh_token_of_the_provider_there_is_none() -> None:
+    bench = Bench()
+    del bench.at.given["refresh_token"]
+    _, given = await bench.logged_in()
+    assert "refresh_token" not in given
+
+
+# A client's request
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"client_id": None}, "invalid_client"),
+        ({"client_id": "test"}, "invalid_client"),
+        ({"client_id": "A" * 200}, "invalid_client"),
+        ({"redirect_uri": "https://evil.example/"}, "invalid_request"),
+        ({"redirect_uri": f"{CALLBACK}/more"}, "invalid_request"),
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": None}, "unsupported_response_type"),
+        ({"code_challenge": None}, "invalid_request"),
+        ({"code_challenge": ""}, "invalid_request"),
+        ({"code_challenge": VERIFIER[:-1]}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge_method": None}, "invalid_request"),
+        ({"resource": "https://other.example/mcp"}, "invalid_target"),
+        ({"resource": ""}, "invalid_target"),
+    ],
+)
+def test_what_is_wrong_is_said_here_and_nobody_is_sent_anywhere(
+    change: dict[str, str | None], code: str
+) -> None:
+    bench = Bench()
+    said = {"client_id": bench.registered(), **change}
+    query = bench.asking(said.pop("client_id") or "", **said)
+    assert turned_away(bench, query) == code
+
+
+def test_the_only_redirect_uri_need_not_be_named() -> None:
+    bench = Bench()
+    one, two = bench.registered(), bench.registered(CALLBACK, "https://app.example/")
+    assert bench.proxy.begin(bench.asking(one, redirect_uri=None), BROWSER).redirect_uri == CALLBACK
+    assert turned_away(bench, bench.asking(two, redirect_uri=None)) == "invalid_request"
+
+
+def test_a_client_of_another_hub_is_none() -> None:
+    bench = Bench()
+    other = Tickets(SECRETS, f"{RESOURCE}/other", bench.clock)
+    client_id = other.id_of(RegisteredClient((CALLBACK,), "test", NOW))
+    assert turned_away(bench, bench.asking(client_id)) == "invalid_client"
+
+
+# Consent, and the way back
+
+
+async def test_who_refuses_is_sent_back_and_the_provider_is_not_asked() -> None:
+    bench = Bench()
+    question = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
+    back = await bench.proxy.answered(question.ticket, BROWSER, is_allowed=False)
+    assert fields_of(back.url) == {"error": "access_denied", "state": "own state", "iss": RESOURCE}
+    assert back.url.startswith(f"{CALLBACK}?")
+
+
+@pytest.mark.parametrize("browser", ["", "c" * 43])
+async def test_consent_counts_in_the_browser_that_was_asked(browser: str) -> None:
+    bench = Bench()
+    question = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
+    await refused(
+        bench.proxy.answered(question.ticket, browser, is_allowed=True), "invalid_request"
+    )
+
+
+@pytest.mark.parametrize("browser", ["", "c" * 43])
+async def test_a_login_ends_in_the_browser_that_it_began_in(browser: str) -> None:
+    """Else who sends a link to the provider to another person would get that person's tokens."""
+    bench = Bench()
+    asked = await bench.at_provider(bench.registered())
+    await refused(bench.proxy.came_back(bench.provider_answer(asked), browser), "invalid_request")
+
+
+async def test_a_question_and_a_login_do_not_wait_for_ever() -> None:
+    bench = Bench()
+    question = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
+    asked = await bench.at_provider(bench.registered())
+    bench.clock.now += PATIENCE
+    await refused(
+        bench.proxy.answered(question.ticket, BROWSER, is_allowed=True), "invalid_request"
+    )
+    await refused(bench.proxy.came_back(bench.provider_answer(asked), BROWSER), "invalid_request")
+
+
+@pytest.mark.parametrize("issuer", [None, "https://evil.example", f"{NAME}/"])
+async def test_the_answer_of_another_issuer_counts_for_nothing(issuer: str | None) -> None:
+    bench = Bench()
+    answer = bench.provider_answer(await bench.at_provider(bench.registered()))
+    del answer["iss"]
+    if issuer is not None:
+        answer["iss"] = issuer
+    await refused(bench.proxy.came_back(answer, BROWSER), "access_denied")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("access_denied", "access_denied"), ("evil", "server_error"), (None, "server_error")],
+)
+async def test_a_login_that_the_provider_refuses_is_told_to_the_client(
+    error: str | None, told: str
+) -> None:
+    bench = Bench()
+    asked = await bench.at_provider(bench.registered())
+    answer = {"state": asked["state"], "iss": NAME} | ({} if error is None else {"error": error})
+    back = await bench.proxy.came_back(answer, BROWSER)
+    assert fields_of(back.url)["error"] == told
+    assert fields_of(back.url)["state"] == "own state"
+
+
+# Codes and tokens
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client_id": "another"},
+        {"client_id": ""},
+        {"code_verifier": "w" * 43},
+        {"code_verifier": ""},
+        {"code_verifier": challenge_of(VERIFIER)},
+        {"redirect_uri": "http://127.0.0.1:10/callback"},
+        {"code": ""},
+        {"code": "code-1"},
+    ],
+)
+async def test_a_code_is_of_use_to_its_client_alone(change: dict[str, str]) -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    await refused(bench.proxy.tokens({**form, **change}), "invalid_grant")
+    assert bench.at.forms == []
+    assert "access_token" in await bench.proxy.tokens(form)
+
+
+async def test_a_code_counts_once_and_not_for_long() -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    await bench.proxy.tokens(form)
+    await refused(bench.proxy.tokens(form), "invalid_grant")
+    late = bench.redeeming(client_id, await bench.code(client_id))
+    bench.clock.now += CODE_LASTS
+    await refused(bench.proxy.tokens(late), "invalid_grant")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "another client"},
+        {"aud": RESOURCE},
+        {"aud": None},
+        {"azp": "another client"},
+        {"nonce": "of another login"},
+        {"nonce": None},
+        {"iss": "https://evil.example"},
+        {"exp": NOW - 60},
+        {"exp": None},
+        {"sub": None},
+        {"sub": "a\nb"},
+        {"groups": ["guests"]},
+    ],
+)
+async def test_the_id_token_is_checked(claims: dict[str, Any]) -> None:
+    bench = Bench(wanted={"groups": ("staff",)})
+    bench.at.claims |= claims
+    await refused(bench.logged_in(), "invalid_grant")
+
+
+@pytest.mark.parametrize("id_token", [None, "", "a.b.c", token("rsa-9", aud="hub"), 7])
+async def test_there_is_an_id_token_that_the_provider_signed(id_token: Any) -> None:
+    bench = Bench()
+    bench.at.given["id_token"] = id_token
+    await refused(bench.logged_in(), "invalid_grant")
+
+
+async def test_a_refresh_token_is_of_use_to_its_client_and_for_its_person() -> None:
+    bench = Bench()
+    client_id, given = await bench.logged_in()
+    form = {"grant_type": "refresh_token", "refresh_token": given["refresh_token"]}
+    for other in ("", bench.registered()):
+        await refused(bench.proxy.tokens({**form, "client_id": other}), "invalid_grant")
+    bench.at.claims["sub"] = "ben"
+    await refused(bench.proxy.tokens({**form, "client_id": client_id}), "invalid_grant")
+    bench.at.claims["sub"] = "anna"
+    bench.clock.now += REFRESH_LASTS
+    await refused(bench.proxy.tokens({**form, "client_id": client_id}), "invalid_grant")
+
+
+@pytest.mark.parametrize("grant", [None, "", "client_credentials", "password"])
+async def test_there_are_no_other_grants(grant: str | None) -> None:
+    form = {} if grant is None else {"grant_type": grant}
+    await refused(Bench().proxy.tokens(form), "unsupported_grant_type")
+
+
+async def test_tokens_are_for_this_hub_alone() -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    other = {**form, "resource": "https://other.example/mcp"}
+    await refused(bench.proxy.tokens(other), "invalid_target")
+
+
+async def test_nothing_that_is_sealed_for_one_step_counts_in_another() -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    question = bench.proxy.begin(bench.asking(client_id), BROWSER)
+    asked = await bench.at_provider(client_id)
+    code = await bench.code(client_id)
+    given = await bench.proxy.tokens(bench.redeeming(client_id, code))
+    sealed = {
+        client_id,
+        question.ticket,
+        asked["state"],
+        code,
+        given["refresh_token"],
+        given["access_token"].removeprefix("rht_"),
+    }
+    for one in sealed - {question.ticket}:
+        await refused(bench.proxy.answered(one, BROWSER, is_allowed=True), "invalid_request")
+    for one in sealed - {asked["state"]}:
+        answer = {**bench.provider_answer(asked), "state": one}
+        await refused(bench.proxy.came_back(answer, BROWSER), "invalid_request")
+    for one in sealed - {code}:
+        await refused(bench.proxy.tokens(bench.redeeming(client_id, one)), "invalid_grant")
+    for one in sealed - {given["refresh_token"]}:
+        form = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": one}
+        await refused(bench.proxy.tokens(form), "invalid_grant")
+    for one in sealed - {given["access_token"].removeprefix("rht_")}:
+        with pytest.raises(InvalidTokenError):
+            bench.own.verified(f"rht_{one}")
+    assert turned_away(bench, bench.asking(code)) == "invalid_client"
+
+
+# The hub's own tokens
+
+
+async def test_a_token_of_the_hub_ends() -> None:
+    bench = Bench()
+    _, given = await bench.logged_in()
+    assert bench.own.verified(given["access_token"])["sub"] == "anna"
+    bench.clock.now += 600
+    with pytest.raises(InvalidTokenError, match="has ended"):
+        bench.own.verified(given["access_token"])
+
+
+async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
+    bench = Bench()
+    _, given = await bench.logged_in()
+    sent = given["access_token"]
+    other = Tickets(SealingSecrets((b"o" * 32,)), RESOURCE, bench.clock)
+    for own, why in (
+        (HubTokens(other, NAME, {}), "none of the hub's"),
+        (HubTokens(bench.tickets, "https://other.example", {}), "issuer"),
+        (HubTokens(bench.tickets, NAME, {"groups": ("ops",)}), "groups"),
+    ):
+        with pytest.raises(InvalidTokenError, match=why):
+            own.verified(sent)
+
+
+async def test_claims_that_no_request_could_carry_are_an_error() -> None:
+    bench = Bench()
+    bench.at.claims["groups"] = ["x" * 100] * 200
+    assert "fewer claims" in await refused(bench.logged_in(), "server_error")
+
+
+# The provider does not answer
+
+
+@pytest.mark.parametrize("how", ["down", "status", "metadata", "http"])
+async def test_a_provider_that_cannot_be_asked_is_said_and_asked_again(how: str) -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    if how == "http":
+        bench.at.metadata |= {"token_endpoint": "http://issuer.example/token"}
+    elif how == "metadata":
+        bench.at.metadata["issuer"] = "https://evil.example"
+    elif how == "down":
+        bench.at.is_down = True
+    if how != "status":
+        await refused(bench.at_provider(client_id), "temporarily_unavailable")
+        bench.at.metadata = {**bench.at.metadata, "issuer": NAME, "token_endpoint": f"{NAME}/token"}
+        bench.at.is_down = False
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    bench.at.status = 503
+    await refused(bench.proxy.tokens(form), "temporarily_unavailable")
+
+
+async def test_secrets_are_shown_nowhere() -> None:
+    bench = Bench()
+    assert "of the hub" not in repr(bench.proxy.provider)
