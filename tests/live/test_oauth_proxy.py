@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator
+import subprocess
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
@@ -131,3 +132,35 @@ async def _renewed(url: str, client_id: str, refresh: str) -> httpx2.Response:
     form = {"grant_type": "refresh_token", "refresh_token": refresh, "client_id": client_id}
     async with httpx2.AsyncClient() as http:
         return await http.post(f"{url}/oauth/token", data=form)
+
+
+@pytest.mark.parametrize("through", ["hub", "issuer"])
+@pytest.mark.parametrize(("line", "era"), [("one", "legacy"), ("two", "legacy"), ("two", "modern")])
+def test_the_typescript_sdks_log_in_too(  # noqa: PLR0913, PLR0917 - each is a fixture
+    tmp_path: Path,
+    resource: str,
+    issuer: str,
+    npm_package: Callable[[str], str],
+    through: str,
+    line: str,
+    era: str,
+) -> None:
+    top = plant(tmp_path, "a/f")
+    auth = proxied(resource, issuer)
+    if through == "issuer":
+        auth["issuers"] = [{"issuer": issuer}]
+    config = config_file(tmp_path, SERVERS, listen={"auth": auth})
+    node = npm_package("@modelcontextprotocol/sdk")
+    program = str(Path(__file__).with_name("oauth_client.mjs"))
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url:
+        asked = {"line": line, "era": era, "url": url, "name": "anna", "folder": str(top / "a")}
+        done = subprocess.run(  # noqa: S603 - our own argv
+            [node, program, json.dumps(asked)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == {"refused": "UnauthorizedError", "said": '["anna"]', "type": "Bearer"}
