@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -32,34 +35,32 @@ pytestmark = pytest.mark.live
 class ConsentingBrowser:
     """A person's browser: answers the hub's question, and logs in as `name`."""
 
-    def __init__(self, name: str, answer: str = "allow") -> None:
+    def __init__(self, name: str, callback: str = CALLBACK) -> None:
         self.http = httpx2.AsyncClient()
-        self.came_to: list[str] = []
+        self.place = ""
         self._name = name
-        self._answer = answer
-        self._back: dict[str, str] = {}
+        self._callback = callback
 
     async def open(self, url: str) -> None:
         asked = await self.http.get(url)
         assert asked.status_code == 200, asked.text
-        assert "<strong>test</strong> wants to use this hub" in asked.text
+        assert "</strong> wants to use this hub" in asked.text
         ticket = re.search(r'name="ticket" value="([^"]+)"', asked.text)
         assert ticket is not None
-        form = {"ticket": unescape(ticket[1]), "answer": self._answer}
+        form = {"ticket": unescape(ticket[1]), "answer": "allow"}
         page = str(asked.url.copy_with(query=None))
         response = await self.http.post(page, data=form, headers={"origin": _origin(page)})
         while True:
             assert response.status_code in {302, 303}, response.text
-            place = str(response.next_request.url) if response.next_request else ""
-            self.came_to.append(place)
-            if place.startswith(CALLBACK):
-                break
-            hint = f"&login_hint={self._name}" if "/auth?" in place else ""
-            response = await self.http.get(place + hint)
-        self._back = {key: value for key, (value,) in parse_qs(urlsplit(place).query).items()}
+            self.place = str(response.next_request.url) if response.next_request else ""
+            if self.place.startswith(self._callback):
+                return
+            hint = f"&login_hint={self._name}" if "/auth?" in self.place else ""
+            response = await self.http.get(self.place + hint)
 
     async def came_back(self) -> AuthorizationCodeResult:
-        return AuthorizationCodeResult.model_validate(self._back)
+        query = parse_qs(urlsplit(self.place).query)
+        return AuthorizationCodeResult.model_validate({key: one for key, (one,) in query.items()})
 
 
 def _origin(url: str) -> str:
@@ -164,3 +165,36 @@ def test_the_typescript_sdks_log_in_too(  # noqa: PLR0913, PLR0917 - each is a f
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found == {"refused": "UnauthorizedError", "said": '["anna"]', "type": "Bearer"}
+
+
+def test_the_inspector_logs_in_too(
+    tmp_path: Path, resource: str, issuer: str, npm_program: Callable[[str], str]
+) -> None:
+    inspector = npm_program("mcp-inspector")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        callback = f"http://127.0.0.1:{probe.getsockname()[1]}/oauth/callback"
+    config = config_file(tmp_path, SERVERS, listen={"auth": proxied(resource, issuer)})
+    asks = ["--transport", "http", "--method", "tools/list", "--callback-url", callback]
+    own = {"MCP_AUTO_OPEN_ENABLED": "true", "MCP_INSPECTOR_SECRET_STORE": "memory"}
+    with (
+        http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url,
+        subprocess.Popen(  # noqa: S603 - our own argv
+            [inspector, "--cli", url, *asks],
+            env={**os.environ, **own, "HOME": str(tmp_path), "BROWSER": "true"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as running,
+    ):
+        assert running.stdout is not None
+        opened = (line.partition("Please navigate to: ")[2].strip() for line in running.stdout)
+        anyio.run(_logged_in_by_hand, next(place for place in opened if place), callback)
+        assert '"name": "remember"' in running.stdout.read()
+    assert running.returncode == 0
+
+
+async def _logged_in_by_hand(url: str, callback: str) -> None:
+    browser = ConsentingBrowser("anna", callback)
+    async with browser.http:
+        await browser.open(url)
+        assert (await browser.http.get(browser.place)).status_code == 200
