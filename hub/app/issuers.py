@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.config.listening.auth import Auth, TrustedIssuer
+from hub.config.listening.auth import Auth, Introspection, Proxied, TrustedIssuer
 from hub.server.http.adoption.surviving_state import sealing_secrets
 from hub.server.http.auth.introspection import (
     IntrospectionClient,
@@ -55,17 +55,22 @@ def issuers_of(auth: Auth, machine: Machine, keys: Sequence[str]) -> Issuers:
             sealed_with = sealing_secrets(machine, keys, "oauth")
             tickets = Tickets(sealed_with, auth.resource, time.time)
             own = HubTokens(tickets, one.issuer, one.wanted_claims)
-            proxy = _proxy(one, resource, trusted[one.issuer], tickets)
+            # ID tokens are for the client that asked for the login, which is the hub's own.
+            issuer = replace(trusted[one.issuer], audience=one.proxy.client_id)
+            id_tokens = SignedTokens([issuer], time.time)
+            provider = login_provider(auth.resource, one, one.proxy)
+            proxy = OAuthProxy(resource, provider, id_tokens, tickets, time.time)
             return Issuers(TokenVerifier(resource, signed, time.time, opaque, own), proxy)
     return Issuers(TokenVerifier(resource, signed, time.time, opaque))
 
 
 def _issuer(one: TrustedIssuer, resource: str) -> Issuer:
-    keys = KeySet(one.issuer, _source(one), time.monotonic)
+    keys = KeySet(one.issuer, key_source(one), time.monotonic)
     return Issuer(one.issuer, one.audience or resource, one.algorithms, keys, one.wanted_claims)
 
 
-def _source(issuer: TrustedIssuer) -> KeySource:
+def key_source(issuer: TrustedIssuer) -> KeySource:
+    """Return where the public keys of an issuer come from."""
     if issuer.jwks is not None and "://" not in issuer.jwks:
         return FileSource(issuer.jwks)
     return WebSource(issuer.issuer, issuer.jwks, is_optional=issuer.introspection is not None)
@@ -73,29 +78,25 @@ def _source(issuer: TrustedIssuer) -> KeySource:
 
 def _opaque(auth: Auth) -> OpaqueTokens | None:
     for one in auth.issuers:
-        asked = one.introspection
-        if asked is not None:
-            client = IntrospectionClient(
-                asked.client_id, asked.client_secret.get_secret_value(), asked.url
-            )
-            endpoint = IntrospectionEndpoint(one.issuer, client)
+        if one.introspection is not None:
+            endpoint = introspection_endpoint(one, one.introspection)
             audience = one.audience or auth.resource
             return OpaqueTokens(one.issuer, audience, one.wanted_claims, endpoint, time.time)
     return None
 
 
-def _proxy(
-    one: TrustedIssuer, resource: ProtectedResource, issuer: Issuer, tickets: Tickets
-) -> OAuthProxy | None:
-    if one.proxy is None:
-        return None
+def introspection_endpoint(one: TrustedIssuer, asked: Introspection) -> IntrospectionEndpoint:
+    """Return what asks an issuer about opaque tokens."""
+    client = IntrospectionClient(asked.client_id, asked.client_secret.get_secret_value(), asked.url)
+    return IntrospectionEndpoint(one.issuer, client)
+
+
+def login_provider(resource: str, one: TrustedIssuer, proxied: Proxied) -> IdentityProvider:
+    """Return the issuer as the place where people log in through the hub at `resource`."""
     client = ProviderClient(
-        one.proxy.client_id,
-        one.proxy.client_secret.get_secret_value(),
-        one.proxy.scopes,
-        one.proxy.parameters,
+        proxied.client_id,
+        proxied.client_secret.get_secret_value(),
+        proxied.scopes,
+        proxied.parameters,
     )
-    provider = IdentityProvider(one.issuer, client, f"{resource.url.rstrip('/')}/oauth/callback")
-    # ID tokens are for the client that asked for the login, which is the hub's own.
-    id_tokens = SignedTokens([replace(issuer, audience=client.id)], time.time)
-    return OAuthProxy(resource, provider, id_tokens, tickets, time.time)
+    return IdentityProvider(one.issuer, client, f"{resource.rstrip('/')}/oauth/callback")

@@ -152,7 +152,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using check' -l log-level -xka "debug
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l root -xka "(__fish_complete_directories)" -d 'a folder for clients that have no roots (repeatable; also: HUB_ROOTS)'
-complete -c roots-hub -n '_shtab_roots_hub_using check' -l connect -d 'start every server and show what it offers'
+complete -c roots-hub -n '_shtab_roots_hub_using check' -l connect -d 'start every server and show what it offers; ask the issuers of tokens'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l confine -d 'tell how this machine can confine servers, and try'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l json -d 'print JSON'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a plan -d 'show how each server would be launched'

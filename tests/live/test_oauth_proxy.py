@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from tests.kit.trees import plant
-from tests.live.programs import Shared, call, config_file, http_hub
+from tests.live.programs import ROOTS_HUB, Shared, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged, resource
@@ -198,3 +198,38 @@ async def _logged_in_by_hand(url: str, callback: str) -> None:
     async with browser.http:
         await browser.open(url)
         assert (await browser.http.get(browser.place)).status_code == 200
+
+
+def checked(folder: Path, auth: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit code of `check --connect`, and what it says of the issuers."""
+    config = config_file(folder, SERVERS, listen={"auth": auth})
+    done = subprocess.run(  # noqa: S603 - our own argv
+        [ROOTS_HUB, "check", "--connect", "--json", "--config", config],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(),
+    )
+    assert "of the hub" not in done.stdout + done.stderr
+    return done.returncode, json.loads(done.stdout)["issuers"]
+
+
+def test_check_says_whether_an_issuer_takes_the_hub_as_it_is_configured(
+    tmp_path: Path, resource: str, issuer: str
+) -> None:
+    asks = {"client_id": "hub", "client_secret": "of the hub"}
+    auth = proxied(resource, issuer)
+    auth["issuers"][0]["introspection"] = asks
+    assert checked(tmp_path, auth) == (0, [{"issuer": issuer, "keys": 1, "problems": []}])
+    auth = proxied(resource, issuer, client_secret="wrong")  # noqa: S106 - it is none
+    auth["issuers"][0]["introspection"] = {**asks, "client_secret": "wrong"}
+    auth["issuers"].append({"issuer": "http://127.0.0.1:9"})
+    code, (one, other) = checked(tmp_path, auth)
+    assert code == 1
+    by_introspection, by_proxy = one["problems"]
+    assert by_introspection.startswith("listen.auth.issuers[0].introspection: http://127.0.0.1:")
+    assert by_introspection.endswith("HTTP status 401: is client_secret right?")
+    assert by_proxy.startswith("listen.auth.issuers[0].proxy: http://127.0.0.1:")
+    assert by_proxy.endswith("HTTP status 401, 'invalid_client': is client_secret right?")
+    assert other["problems"][0].startswith("listen.auth.issuers[1].issuer: http://127.0.0.1:9")

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import indent
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
@@ -50,6 +51,9 @@ from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
 from hub.system.cache_files import CacheFiles
 from hub.values import JsonObject, ServerName
+
+if TYPE_CHECKING:
+    from hub.cli.check.issuers import IssuerAnswer
 
 
 class Sharing(Struct, frozen=True, rename="camel"):
@@ -111,7 +115,9 @@ def register(subparsers: Subparsers) -> None:
     add_config_option(check)
     add_root_option(check)
     check.add_argument(
-        "--connect", action="store_true", help="start every server and show what it offers"
+        "--connect",
+        action="store_true",
+        help="start every server and show what it offers; ask the issuers of tokens",
     )
     check.add_argument(
         "--confine", action="store_true", help="tell how this machine can confine servers, and try"
@@ -136,9 +142,11 @@ def _check(options: Namespace) -> int:
     shown |= to_builtins(found, enc_hook=str)
     code = 3 if found.left_out else 1 if found.problems else 0
     if options.connect:
-        answers = _answers(config, options)
+        answers, issuers = _answers(config, options), _issuers(config, options)
         shown["answers"] = [to_builtins(answer) for answer in answers]
+        shown["issuers"] = [to_builtins(answer) for answer in issuers]
         is_fine = not any(answer.error is not None or answer.problems for answer in answers)
+        is_fine = is_fine and not any(answer.problems for answer in issuers)
         code = code or (0 if is_fine else 1)
     _print_json(options, shown)
     return code
@@ -168,6 +176,19 @@ def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
     for line in problem_lines([text for answer in answers for text in answer.problems]):
         print(line)
     return answers
+
+
+def _issuers(config: HubConfig, options: Namespace) -> list[IssuerAnswer]:
+    """Ask the issuers of tokens; print what they say unless JSON is asked for."""
+    auth = config.listen.auth
+    if auth is None:
+        return []
+    from hub.cli.check.issuers import issuer_answers  # noqa: PLC0415 - loads PyJWT
+
+    if options.json:
+        return run_loop(issuer_answers, auth, NoSteps())
+    with steps() as shown:
+        return run_loop(issuer_answers, auth, shown)
 
 
 def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Found:

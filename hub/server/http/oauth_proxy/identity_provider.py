@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, cast
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -82,7 +83,8 @@ class IdentityProvider:
 
         Raises: OAuthError if the provider cannot be asked.
         """
-        found = await self._found()
+        with self._asking():
+            found = await self._found()
         asked = {
             **self._client.parameters,
             "response_type": "code",
@@ -102,7 +104,8 @@ class IdentityProvider:
 
         Raises: OAuthError.
         """
-        found = await self._found()
+        with self._asking():
+            found = await self._found()
         if issuer != self.issuer and (issuer is not None or found.says_issuer):
             raise OAuthError("access_denied", "the answer is not from the identity provider")
 
@@ -112,24 +115,54 @@ class IdentityProvider:
         Raises: OAuthError.
         """
         form = {"code": code, "redirect_uri": self._redirect_uri, "code_verifier": verifier}
-        return await self._tokens({"grant_type": "authorization_code", **form})
+        with self._asking():
+            return await self._tokens({"grant_type": "authorization_code", **form})
 
     async def refreshed(self, token: str) -> ProviderTokens:
         """Return the tokens for a refresh token.
 
         Raises: OAuthError.
         """
-        return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
+        with self._asking():
+            return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
+
+    async def try_out(self) -> None:
+        """Try whether the provider takes the hub's client, with a code that is none.
+
+        Raises: IssuerUnavailableError if it does not, or cannot be asked.
+        """
+        try:
+            await self._tokens({"grant_type": "authorization_code", "code": "none"})
+        except OAuthError:
+            return  # it has looked at the code, and so has taken the client
+        finally:
+            await self.aclose()
 
     async def serve(self) -> None:
         """Keep the connections to the provider until cancelled, then close them."""
         try:
             await anyio.sleep_forever()
         finally:
-            http, self._http = self._http, None
-            if http is not None:
-                with anyio.move_on_after(TIMEOUT, shield=True):
-                    await http.aclose()
+            with anyio.move_on_after(TIMEOUT, shield=True):
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections to the provider."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Say to the client that the provider cannot be asked, and to the log why."""
+        try:
+            yield
+        except IssuerUnavailableError as exc:
+            log.warning(
+                "the identity provider cannot be asked", issuer=self.issuer, reason=str(exc)
+            )
+            text = "the identity provider cannot be asked now"
+            raise OAuthError("temporarily_unavailable", text) from None
 
     @property
     def _connected(self) -> httpx2.AsyncClient:
@@ -138,12 +171,9 @@ class IdentityProvider:
 
     async def _found(self) -> _Endpoints:
         if self._endpoints is None:
-            try:
-                with anyio.fail_after(TIMEOUT):
-                    told = await metadata_of(self.issuer, self._connected)
-                self._endpoints = _endpoints_in(told, self.issuer)
-            except (IssuerUnavailableError, TimeoutError) as exc:
-                raise self._unavailable(str(exc) or "no answer in time") from None
+            with _in_time(self.issuer):
+                told = await metadata_of(self.issuer, self._connected)
+            self._endpoints = _endpoints_in(told, self.issuer)
         return self._endpoints
 
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
@@ -155,16 +185,17 @@ class IdentityProvider:
         else:
             form |= {"client_id": self._client.id, "client_secret": self._client.secret}
         try:
-            with anyio.fail_after(TIMEOUT):
+            with _in_time(found.token):
                 status, said = await self._posted(found.token, form, auth)
-        except (httpx2.HTTPError, OSError, ValueError, TimeoutError) as exc:
-            raise self._unavailable(f"{type(exc).__name__}: {exc}") from None
+        except (httpx2.HTTPError, OSError, ValueError) as exc:
+            why = f"{found.token}: {type(exc).__name__}: {exc}"
+            raise IssuerUnavailableError(why) from None
         if status == _OK:
             return _tokens_in(said)
         error = said.get("error")
         if status in _REFUSED and error == "invalid_grant":
             raise OAuthError("invalid_grant", "the identity provider does not take it any more")
-        raise self._unavailable(f"HTTP status {status}, {str(error)[:100]!r}")
+        raise IssuerUnavailableError(f"{found.token}: HTTP status {status}, {str(error)[:100]!r}")
 
     async def _posted(
         self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None
@@ -183,9 +214,14 @@ class IdentityProvider:
             raise ValueError("the answer is no JSON object")  # noqa: TRY004 - of the data
         return response.status_code, cast("dict[str, Any]", said)
 
-    def _unavailable(self, why: str) -> OAuthError:
-        log.warning("the identity provider cannot be asked", issuer=self.issuer, reason=why)
-        return OAuthError("temporarily_unavailable", "the identity provider cannot be asked now")
+
+@contextmanager
+def _in_time(url: str) -> Generator[None]:
+    try:
+        with anyio.fail_after(TIMEOUT):
+            yield
+    except TimeoutError:
+        raise IssuerUnavailableError(f"{url}: no answer in {TIMEOUT:g} s") from None
 
 
 def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
