@@ -52,9 +52,21 @@ def shown_url(url: str) -> str:
 
 
 class RemoteLogin(Struct, frozen=True):
-    """That a person logs in at a server; `is_shared`: for all principals, not for itself alone."""
+    """That a person logs in at a server, and how; `is_shared`: for all principals.
+
+    The other fields are those of `servers.NAME.auth`.
+    """
 
     is_shared: bool = False
+    client_id: str | None = None
+    client_secret: SecretText | None = None
+    client_metadata: str | None = None
+    issuer: str | None = None
+    scopes: tuple[str, ...] = ()
+    redirect_port: int | None = None
+
+    def __repr__(self) -> str:
+        return f"RemoteLogin({self.issuer!r})"  # it may have a secret
 
 
 class RemoteTarget(Struct, frozen=True):
@@ -141,6 +153,11 @@ class ServerSpec(Struct, frozen=True):
     concurrency: int = 64
     idle_stop: float = 600.0
     confined_by: Policy | None = None
+
+    @property
+    def has_login(self) -> bool:
+        """Whether somebody logs in at the server."""
+        return isinstance(self.target, RemoteTarget) and self.target.login is not None
 
     @property
     def sharing(self) -> str:

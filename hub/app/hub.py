@@ -19,9 +19,11 @@ from hub.audit.log_file import AuditSink
 from hub.children.pool import ChildPool
 from hub.children.slot import ChildSlot
 from hub.config.models import HubConfig, StdioServer
+from hub.config.own_files import state_directory
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.trust import trust_record
 from hub.config.watch import ConfigWatch, WritableBy
+from hub.logins.login_process import LoginRuns
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.operator_roots import Operator
 from hub.sessions.services import (
@@ -83,6 +85,7 @@ class Hub:
         self.usage = UsageByPrincipal(machine.clock)
         self.usage.counts["children"] = children.count_of
         children.usage = self.usage
+        self._logins: LoginRuns | None = None
         self._followers: list[Callable[[HubConfig], None]] = []
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
@@ -143,7 +146,15 @@ class Hub:
             config_file=self._file_of(setting),
             usage=self.usage,
             profile=profile,
+            login_runs=self._login_runs(machine),
         )
+
+    def _login_runs(self, machine: Machine) -> LoginRuns | None:
+        """Return what runs logins: one for all views, as a login is for all of them."""
+        directory = state_directory(machine)
+        if self._logins is None and directory is not None:
+            self._logins = LoginRuns(self._tasks, machine.environment, directory)
+        return self._logins
 
     def _take_profiles(self, view: View, made: Configured, audit: AuditSink) -> None:
         """Serve the clients of each profile by `made` from now on."""

@@ -10,8 +10,8 @@ any other call, in a task), `ResolvedRoute`, `InFlightCall` (a call from its ver
 `ReplySink` (takes the answer), `ClientCaller` (the client of a call, as its child sees it),
 `CallAudit` (its audit record).
 
-Read in this order: addressing, routes, in_flight, dispatch; then consent, refusals, audit_trail;
-then caller and listings. For modern clients (protocol 2026-07-28), whose calls may take several
-requests: rounds, modern_calls. On their own: builtin_tools, subscriptions, era_bridge (requests of
-a child for a client of the other era), results.
+Read in this order: addressing, routes, in_flight, dispatch; then questions (what the user is
+asked), refusals, audit_trail; then caller and listings. For modern clients (protocol 2026-07-28),
+whose calls may take several requests: rounds, modern_calls. On their own: builtin_tools,
+subscriptions, era_bridge (requests of a child for a client of the other era), results.
 """

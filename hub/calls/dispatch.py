@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import anyio
 from msgspec import Struct
@@ -12,9 +12,9 @@ from msgspec import Struct
 from hub.calls.addressing import Addressed, address, call_to, check_headers, label_of
 from hub.calls.audit_trail import CallAudit, looking_up, turned_away
 from hub.calls.builtin_tools import answer, get_roots
-from hub.calls.consent import JudgingContext, decide_or_ask
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.listings import Listings
+from hub.calls.questions.consent import JudgingContext, decide_or_ask
 from hub.calls.refusals import note_objection, refusal
 from hub.calls.results import too_large
 from hub.calls.rounds.modern_routes import ModernRoutes
@@ -57,6 +57,9 @@ _TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 Owners: TypeAlias = Collection[ServerName] | None
 """The servers that may own a public name; None if any server may."""
 
+if TYPE_CHECKING:
+    from hub.calls.questions.login_first import LoginFirst
+
 MakeInFlight: TypeAlias = Callable[..., InFlightCall]
 """Makes the call in flight: of a legacy client an `InFlightCall`."""
 
@@ -85,6 +88,7 @@ class Relay:
         self.modern_routes = ModernRoutes(services)
         self._services = services
         self._stateful = StatefulServers()
+        self._login_first: LoginFirst | None = None
         self._guards: dict[tuple[str, str, str], tuple[object, ServerSpec, ToolGuard]] = {}
 
     async def call(
@@ -133,6 +137,8 @@ class Relay:
 
         Raises: ChildError after `MAX_JUDGEMENTS` stale verdicts, or if no server can take it.
         """
+        with self._looking_up(request):
+            await self._log_in_first(request)
         judged, backlog = 0, request.asked.backlog
         while judged < MAX_JUDGEMENTS:
             await backlog.wait_for_room()
@@ -183,6 +189,19 @@ class Relay:
             retry=request.retry,
         )
         return await self._judged(request, case)
+
+    async def _log_in_first(self, request: CallRequest) -> None:
+        """Have the client's user log in at the call's server, if that is needed and possible."""
+        runs = self._services.login_runs
+        if runs is None or request.named.question is not None:
+            return
+        specs = (self._services.servers.get(name) for name in request.owners or ())
+        for spec in [one for one in specs if one is not None and one.has_login]:
+            if self._login_first is None:
+                from hub.calls.questions.login_first import LoginFirst  # noqa: PLC0415 - few servers have logins
+
+                self._login_first = LoginFirst(runs)
+            await self._login_first.ask(request.session, request.asked, request.retry, spec)
 
     def _looking_up(self, request: CallRequest) -> AbstractContextManager[None]:
         if request.named.question is not None:

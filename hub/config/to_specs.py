@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import Offer, ToolText
 from hub.config.fields import AccessAt
 from hub.config.inheritance import deciding, fingerprint_of, inherited_by, offered_to_commands
-from hub.config.models import FaultAt, HubConfig, Server, StdioServer
+from hub.config.models import FaultAt, HubConfig, RemoteAuth, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault, RootError
@@ -101,8 +101,21 @@ def _target(name: ServerName, server: Server) -> Target:
         return server.template(name)
     plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
     secrets = {key: text for key, text in server.headers.items() if text.plain is None}
-    login = None if server.auth is None else RemoteLogin(server.auth.shared)
-    return RemoteTarget(server.url, plain, server.transport, secrets, login)
+    return RemoteTarget(server.url, plain, server.transport, secrets, _login(server.auth))
+
+
+def _login(auth: RemoteAuth | None) -> RemoteLogin | None:
+    if auth is None:
+        return None
+    return RemoteLogin(
+        auth.shared,
+        auth.client_id,
+        auth.client_secret,
+        auth.client_metadata,
+        auth.issuer,
+        auth.scopes,
+        auth.redirect_port,
+    )
 
 
 def _share(name: ServerName, server: Server, place: PathContext) -> Share:

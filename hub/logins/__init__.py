@@ -5,7 +5,8 @@ what came of it and renews the access token. Tokens are for one server; a refres
 authorization server that it is from, and to no other. No error and no log line has one.
 
 Main types: `Login` (all that came of a login), `LoginFiles` (where logins are kept, sealed),
-`AccessTokens` (the tokens for the requests to one server).
+`AccessTokens` (the tokens for the requests to one server), `LoginRuns` (logins within
+calls, each in a process of its own).
 
-Read in this order: `login`, `login_files`, `renewal`, `access_tokens`.
+Read in this order: `login`, `login_files`, `renewal`, `access_tokens`, `login_process`.
 """

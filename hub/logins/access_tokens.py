@@ -101,6 +101,8 @@ class AccessTokens:
         if self._will_do(login, refused):
             return login
         self._check_failed(login)
+        if login.is_over:
+            raise ChildError(f"its login has ended: {self.remedy}")
         return await self._renewed(login, refused)
 
     async def _renewed(self, login: Login, refused: str | None) -> Login:
@@ -112,7 +114,9 @@ class AccessTokens:
                 await to_thread.run_sync(self._write, login)
         except LoginEndedError as exc:
             why = f"its login has ended ({exc}): {self.remedy}"
-            self._failed = _Failed(login, math.inf, why)
+            ended = replace(login, is_over=True)
+            self._failed = _Failed(ended, math.inf, why)
+            await to_thread.run_sync(self._write, ended)
             raise ChildError(why) from None
         except RenewalFailedError as exc:
             if login.has_ended(now) or login.access_token == refused:

@@ -17,7 +17,8 @@ class Login(Struct, frozen=True):
 
     `issuer` is the authorization server; `resource` is what the tokens are asked for (RFC 8707).
     `scope` is what was granted, `wanted` what the server has asked for since. `issued` and
-    `expires` are in seconds since 1970; `expires` None: it is not known.
+    `expires` are in seconds since 1970; `expires` None: it is not known. `is_over`: the
+    authorization server gives no tokens for it any more.
     """
 
     issuer: str
@@ -32,9 +33,14 @@ class Login(Struct, frozen=True):
     resource: str | None = None
     client_secret: str | None = None
     auth_method: AuthMethod = "none"
+    is_over: bool = False
 
     def __repr__(self) -> str:
         return f"Login(issuer={self.issuer!r})"  # the other fields are secrets
+
+    def is_of_use(self, now: float) -> bool:
+        """Return whether the server can be used with it, as far as is known here."""
+        return not self.is_over and (self.refresh_token is not None or not self.has_ended(now))
 
     def is_due(self, now: float) -> bool:
         """Return whether the access token has ended, or is about to."""

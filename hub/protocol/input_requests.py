@@ -23,6 +23,8 @@ ROOTS_KEY: Final = _OWN + "roots"
 """The key of the hub's own input request for roots, besides the keys of a child."""
 CONSENT_KEY: Final = _OWN + "consent"
 """The key of the hub's own input request for consent."""
+LOGIN_KEY: Final = _OWN + "login"
+"""The key of the hub's own input request that sends a person to the login of a server."""
 ROOTS: Final[JsonObject] = {ROOTS_KEY: {"method": "roots/list"}}
 """The input request for a client's roots."""
 _ESCAPED: Final = _OWN + "child/"

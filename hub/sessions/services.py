@@ -14,6 +14,7 @@ from hub.catalog.names import Names
 from hub.catalog.search import Expose
 from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.logins.login_process import LoginRuns
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.config_file import ConfigFile
@@ -105,7 +106,8 @@ class Services(Struct, eq=False):
     request. `profile` names the profile that these are for; None where the config has no profiles.
     `is_for_one`: one client is served. `is_shared`: other clients are served by other
     `Services`, with the same `children`. `has_config` False: the folders that the command line
-    names bound all clients. `usage` is what the hub's principals use. The
+    names bound all clients. `usage` is what the hub's principals use.
+    `login_runs` lets people log in at servers within a call; None: only by command. The
     other fields are those of `Configured`.
     """
 
@@ -130,6 +132,7 @@ class Services(Struct, eq=False):
     config_file: ConfigFile = field(default_factory=ConfigFile)
     usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)
     profile: str | None = None
+    login_runs: LoginRuns | None = None
 
     def take(self, new: Configured) -> None:
         """Serve by a changed config from now on; sessions are told, and calls are judged again."""

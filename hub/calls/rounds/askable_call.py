@@ -18,8 +18,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.calls.caller import ClientCaller
-from hub.calls.consent import JudgingContext
 from hub.calls.in_flight import AwaitedReply, InFlightCall, ReplySink
+from hub.calls.questions.consent import JudgingContext
 from hub.calls.results import renumbered
 from hub.calls.rounds.kept_reply import KeptReply
 from hub.children.child_call import CallResult

@@ -70,7 +70,9 @@ def _shown(name: str, login: Login | None) -> dict[str, str | None]:
         state = f"nobody is logged in: roots-hub login {name}"
         return {"state": state, "issuer": None, "scope": None, "expires": None}
     ends = None if login.expires is None else _moment(login.expires)
-    if login.wanted is not None:
+    if login.is_over:
+        state = f"the login has ended: roots-hub login {name}"
+    elif login.wanted is not None:
         state = f"the server wants further rights: roots-hub login {name}"
     elif login.refresh_token is not None:
         state = f"logged in by {login.issuer}"

@@ -6,6 +6,7 @@ import sys
 import time
 import webbrowser
 from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
 
 from anyio import to_thread
@@ -65,11 +66,9 @@ async def _logged_in(
 
 
 def _wish(server: RemoteServer, redirect: str, secret: str | None, kept: Login | None) -> LoginWish:
-    """Return what a login asks for: where the server wants more, all that was granted as well."""
     auth = server.auth
     if auth is None:
         raise TypeError("the server has no auth")
-    granted = f"{kept.scope or ''} {kept.wanted}" if kept is not None and kept.wanted else ""
     return LoginWish(
         server.url,
         redirect,
@@ -77,8 +76,14 @@ def _wish(server: RemoteServer, redirect: str, secret: str | None, kept: Login |
         secret,
         auth.client_metadata,
         auth.issuer,
-        tuple(dict.fromkeys((*auth.scopes, *granted.split()))),
+        with_granted(auth.scopes, kept),
     )
+
+
+def with_granted(scopes: Sequence[str], kept: Login | None) -> tuple[str, ...]:
+    """Return the scopes to ask for: where the server wants more, all that was granted as well."""
+    granted = f"{kept.scope or ''} {kept.wanted}" if kept is not None and kept.wanted else ""
+    return tuple(dict.fromkeys((*scopes, *granted.split())))
 
 
 async def _secret(

@@ -1,0 +1,9 @@
+"""What the hub itself asks the user of a call: consent to a path, a login at the call's server.
+
+A legacy client is asked within the call, a modern one by the call's result; its answer comes with
+the retry.
+
+Main types: `JudgingContext` (a call as it is judged, with or without consent), `LoginFirst`.
+
+Read in this order: `consent`, `login_first`.
+"""

@@ -1,0 +1,202 @@
+"""Sends the person at a client to the login of a server, before a call that needs it.
+
+URL elicitation of MCP: a legacy client (2025-11-25) is asked within the call, a modern one by the
+call's result. Only this machine's user is asked: the browser comes back to a port of this machine,
+and the login is the user's own.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+import anyio
+import structlog
+from anyio import to_thread
+from msgspec import Struct
+
+from hub.children.clients import InputNeededError
+from hub.errors import ChildError
+from hub.jsonrpc import messages
+from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
+from hub.logins.login_files import LoginFiles
+from hub.logins.login_process import LIMIT, LoginOrder, LoginRun, LoginRuns
+from hub.protocol.input_requests import ASKABLE, ELICITATION, ELICITED, LOGIN_KEY, takes_urls
+from hub.protocol.request_state import NO_STATE, RetryInput
+from hub.secrets.reader import SecretReader
+from hub.sessions.session import Session
+from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
+from hub.values import Json, JsonObject, is_this_user
+
+UNASKED: Final = 60.0
+"""Seconds after somebody was asked to log in, or has declined, until a call asks again."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class LoginNeed(Struct, frozen=True):
+    """That somebody has to log in at a server before a call."""
+
+    spec: ServerSpec
+    url: str
+    login: RemoteLogin
+
+
+class LoginFirst:
+    """Asks for logins; `runs` performs them."""
+
+    def __init__(self, runs: LoginRuns) -> None:
+        self._runs = runs
+        self._files = LoginFiles(runs.directory)
+        self._secrets = SecretReader()
+        self._declined: dict[str, float] = {}
+
+    async def ask(
+        self, session: Session, asked: Asked, retry: RetryInput, spec: ServerSpec
+    ) -> None:
+        """Return at once if nobody has to log in at a server, or can be asked; else after that.
+
+        Raises: InputNeededError if a modern client has to be asked first; ChildError if there is
+            no login in the end.
+        """
+        if not _can_be_asked(session, asked):
+            return
+        need = await self._need(spec)
+        if need is None:
+            return
+        client = session.client
+        if client is not None and client.is_modern:
+            await self._by_result(need, retry)
+        else:
+            await self._by_request(need, session, asked)
+
+    async def _need(self, spec: ServerSpec) -> LoginNeed | None:
+        target = spec.target
+        if not isinstance(target, RemoteTarget) or target.login is None:
+            return None
+        if time.monotonic() < self._declined.get(target.url, 0.0):
+            return None
+        try:
+            login = await to_thread.run_sync(self._files.read, target.url)
+        except OSError:
+            return None  # the server's start says what is wrong with the file
+        if login is not None and login.is_of_use(time.time()):
+            return None
+        return LoginNeed(spec, target.url, target.login)
+
+    async def _by_request(self, need: LoginNeed, session: Session, asked: Asked) -> None:
+        run = await self._begun(need)
+        if session.peer is None or await _is_over_for_another(need, run):
+            return
+        id_ = secrets.token_urlsafe(16)
+        params = {**_question(need, run), "elicitationId": id_}
+        try:
+            result = await session.peer.request(
+                ELICITATION, params, timeout=LIMIT, outlet=asked.outlet
+            )
+            action = messages.as_object(result).get("action")
+        except (GoneError, RpcError, SilentError, WireError) as exc:
+            log.warning("not asked to log in", server=need.spec.name, error=str(exc))
+            return
+        self._check_accepted(need, action)
+        await run.over.wait()
+        await session.peer.notify(ELICITED, {"elicitationId": id_}, outlet=asked.outlet)
+        _check_over(need, run)
+
+    async def _by_result(self, need: LoginNeed, retry: RetryInput) -> None:
+        answer = retry.responses.get(LOGIN_KEY) if retry.is_retry else None
+        if answer is None:
+            run = await self._begun(need)
+            if await _is_over_for_another(need, run):
+                return
+            asked: JsonObject = {"method": ELICITATION, "params": _question(need, run)}
+            raise InputNeededError({LOGIN_KEY: asked}, NO_STATE, lasts=LIMIT)
+        self._check_accepted(need, answer.get("action") if isinstance(answer, dict) else None)
+        run = self._runs.under_way(need.url)
+        if run is None:
+            raise ChildError(_nobody(need, "the login was not finished"))
+        await run.over.wait()
+        _check_over(need, run)
+
+    async def _begun(self, need: LoginNeed) -> LoginRun:
+        """Return the login under way at a server; begin one if there is none.
+
+        Raises: ChildError if it fails before the person can log in.
+        """
+        secret = await self._secret(need)
+        run = self._runs.under_way(need.url)
+        if run is None:
+            login = need.login
+            order = LoginOrder(
+                need.url,
+                str(self._runs.directory),
+                login.client_id,
+                secret,
+                login.client_metadata,
+                login.issuer,
+                login.scopes,
+                login.redirect_port,
+            )
+            run = self._runs.begin(order)
+        await run.begun.wait()
+        if run.page is None:
+            raise ChildError(_nobody(need, run.failed or "it has ended"))
+        return run
+
+    async def _secret(self, need: LoginNeed) -> str | None:
+        text = need.login.client_secret
+        if text is None:
+            return None
+        at, commands = f"servers.{need.spec.name}.auth", need.spec.for_commands
+        found = await self._secrets.values(at, {"client_secret": text}, commands)
+        return found["client_secret"]
+
+    def _check_accepted(self, need: LoginNeed, action: Json) -> None:
+        if action != "accept":
+            self._declined[need.url] = time.monotonic() + UNASKED
+            why, run = "its user does not want to log in now", self._runs.under_way(need.url)
+            if run is not None:
+                run.cancel(why)
+            raise ChildError(_nobody(need, why))
+
+
+def _can_be_asked(session: Session, asked: Asked) -> bool:
+    client = session.client
+    return (
+        client is not None
+        and asked.request.method in ASKABLE
+        and takes_urls(client.capabilities)
+        and is_this_user(session.identity)
+    )
+
+
+async def _is_over_for_another(need: LoginNeed, run: LoginRun) -> bool:
+    """Wait for a login that another call has asked for just now; return whether it is over.
+
+    Raises: ChildError if it has failed.
+    """
+    now = time.monotonic()
+    if run.asked is not None and now < run.asked + UNASKED:
+        with anyio.move_on_after(run.asked + UNASKED - now):
+            await run.over.wait()
+            _check_over(need, run)
+            return True
+    run.asked = time.monotonic()
+    return False
+
+
+def _question(need: LoginNeed, run: LoginRun) -> JsonObject:
+    text = f"The server {need.spec.name!r} wants you to log in. The page opens in your browser."
+    return {"mode": "url", "message": text, "url": run.page}
+
+
+def _check_over(need: LoginNeed, run: LoginRun) -> None:
+    if run.failed is not None:
+        raise ChildError(_nobody(need, run.failed))
+
+
+def _nobody(need: LoginNeed, why: str) -> str:
+    name = need.spec.name
+    return f"nobody is logged in at {name} ({why}): run `roots-hub login {name}`"

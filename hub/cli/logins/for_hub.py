@@ -1,0 +1,66 @@
+"""One login for a running hub, which sends its client to the page (`hub.logins.login_process`)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from hub.cli.logins.flow import LoginFailedError, LoginWish, log_in
+from hub.cli.logins.logging_in import with_granted
+from hub.cli.logins.redirect import listening
+from hub.cli.options import run_loop
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
+from hub.logins.login_process import LoginKept, LoginNews, LoginOrder, LoginPage, LoginRefused
+
+
+def main() -> None:
+    """Log in as stdin says, and print what comes of it."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=LoginOrder)
+    files = LoginFiles(Path(order.directory))
+    try:
+        login = run_loop(partial(_logged_in, order, files.read(order.url)))
+        files.write(order.url, login)
+    except LoginFailedError as exc:
+        _tell(LoginRefused(str(exc)))
+    except OSError as exc:
+        _tell(LoginRefused(f"{exc.filename}: {exc.strerror}"))
+    else:
+        _tell(LoginKept())
+
+
+async def _logged_in(order: LoginOrder, kept: Login | None) -> Login:
+    outcome: Login | LoginFailedError
+    async with listening(order.redirect_port) as redirect:
+        wish = LoginWish(
+            order.url,
+            redirect.url,
+            order.client_id,
+            order.client_secret,
+            order.client_metadata,
+            order.issuer,
+            with_granted(order.scopes, kept),
+        )
+        try:
+            outcome = await log_in(wish, _opened, redirect.come_back, time.time)
+        except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
+            outcome = exc
+    if isinstance(outcome, LoginFailedError):
+        raise outcome
+    return outcome
+
+
+async def _opened(url: str) -> None:
+    _tell(LoginPage(url))
+
+
+def _tell(news: LoginNews) -> None:
+    print(msgspec.json.encode(news).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
