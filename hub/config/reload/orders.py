@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from hub.config.fields import AccessAt, Part
 from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.tokens import NamedToken
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -62,6 +64,21 @@ def _fewer(why: str) -> Order:
         return tuple(one for one in new if one in old)
 
     return Order(tighter, why)
+
+
+def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
+    """Return the tokens that are in both lists, each with the earlier of its two ends."""
+    made: list[NamedToken] = []
+    for one in new:
+        for was in old:
+            if was.model_copy(update={"expires": one.expires}) == one:
+                end = _earlier(was.expires, one.expires)
+                made.append(one if end == one.expires else was)
+    return tuple(made)
+
+
+def _earlier(old: datetime | None, new: datetime | None) -> datetime | None:
+    return min((one for one in (old, new) if one is not None), default=None)
 
 
 def _restrictions(
@@ -186,7 +203,7 @@ _LISTEN: Final = {
     "port": _kept(_CLIENTS),
     "path": _kept(_CLIENTS),
     "token": _kept(_CLIENTS),
-    "tokens": _fewer(_CLIENTS),  # the last one stays: see `tightening`
+    "tokens": Order(_tokens, _CLIENTS),  # the last one stays: see `tightening`
     "keys": _kept(_CLIENTS),
     "replica": _kept(_CLIENTS),
     "adopt": _fewer(_CLIENTS),

@@ -148,6 +148,7 @@ class HttpServer:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 tasks.start_soon(self._gatekeeper.keep_fresh)
+                tasks.start_soon(self._gatekeeper.end_in_time)
                 task_status.started()
                 await self._expire()
         finally:

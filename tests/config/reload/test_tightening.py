@@ -405,6 +405,55 @@ def test_a_token_that_is_taken_out_tightens_but_the_last_one_waits(
     assert summary(found)[1] == waiting
 
 
+def ending(expires: str | None) -> dict[str, Any]:
+    """Return a config with the token of `a` that ends, and that of `b`."""
+    return {"listen": {"tokens": [A if expires is None else {**A, "expires": expires}, B]}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "waits"),
+    [
+        (None, "2027-01-31", False),
+        (None, "2001-01-31", False),
+        ("2027-01-31", "2027-01-30", False),
+        ("2027-01-31", "2027-02-01T01:00:00+02:00", False),
+        ("2027-01-31", "2027-02-01T01:00:00+01:00", False),
+        ("2027-01-31", None, True),
+        ("2027-01-31", "2027-02-01", True),
+        ("2027-01-31", "2027-02-01T00:00:01Z", True),
+        ("2001-01-31", None, True),
+    ],
+)
+def test_a_token_that_ends_earlier_tightens_and_more_time_waits(
+    old: str | None, new: str | None, *, waits: bool
+) -> None:
+    found = change(ending(old), ending(new))
+    assert found.config == made(ending(old if waits else new))
+    assert summary(found)[1] == (["listen.tokens"] if waits else [])
+    assert change(ending(old), ending(new), only_tightens=False).config == made(ending(new))
+
+
+def test_a_token_is_not_given_more_time_by_another_change_beside_it() -> None:
+    new = {"listen": {"tokens": [{**B, "expires": "2027-01-31"}, {**A, "expires": "2029-01-31"}]}}
+    found = change(ending("2028-01-31"), new)
+    tokens = {one.name: one.expires for one in found.config.listen.tokens}
+    wanted = made({"listen": {"tokens": [{**B, "expires": "2027-01-31"}]}}).listen.tokens[0]
+    assert tokens == {
+        "a": made(ending("2028-01-31")).listen.tokens[0].expires,
+        "b": wanted.expires,
+    }
+    assert summary(found) == (["listen.tokens"], ["listen.tokens"])
+    again = config_change(found.config, made(new), only_tightens=True, locate=located)
+    assert summary(again) == ([], ["listen.tokens"])
+
+
+def test_another_token_under_the_name_of_one_that_ends_waits() -> None:
+    new = {"listen": {"tokens": [{**OTHER, "expires": "2001-01-31"}, B]}}
+    found = change(ending("2027-01-31"), new)
+    assert found.config.listen == made({"listen": {"tokens": [B]}}).listen
+    assert summary(found)[1] == ["listen.tokens"]
+
+
 @pytest.mark.parametrize("only_tightens", [True, False])
 @pytest.mark.parametrize("guarded", [{"tokens": [A]}, {"token": "t"}])
 def test_nobody_is_let_in_while_what_replaces_the_tokens_waits_for_a_restart(
