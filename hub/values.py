@@ -45,6 +45,12 @@ def principal_in(identity: str) -> str:
     return principal if principal and "/" not in profile else identity
 
 
+def profile_in(identity: str) -> str | None:
+    """Return the profile of a key that `identity_of` has made; None if it has none."""
+    principal = principal_in(identity)
+    return None if principal == identity else identity.removesuffix(f"\n{principal}")
+
+
 def is_this_user(identity: str) -> bool:
     """Return whether what has this identity belongs to this machine's user."""
     return principal_in(identity) in THIS_USER

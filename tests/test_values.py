@@ -11,6 +11,7 @@ from hub.values import (
     is_this_user,
     object_or_empty,
     principal_in,
+    profile_in,
 )
 
 
@@ -52,6 +53,7 @@ def test_a_key_of_what_belongs_to_a_principal_says_whose_it_is(
     principal: str, profile: str | None
 ) -> None:
     assert principal_in(identity_of(principal, profile)) == principal
+    assert profile_in(identity_of(principal, profile)) == profile
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ BUILTINS: tuple[JsonObject, ...] = (
                 "config": {"type": ["object", "null"], "additionalProperties": True},
                 "limits": {"type": ["object", "null"], "additionalProperties": True},
                 "profile": {"type": ["string", "null"]},
+                "profileLimits": {"type": ["object", "null"], "additionalProperties": True},
             },
             "required": ["supportsRoots", "rootsListChanged", "rootsCount", "roots", "filePaths"],
         },
@@ -104,8 +105,18 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
         "recentRefusals": list[Json](session.refusals.recent),
         "whyNoRoots": session.why_no_roots(effective) or None,
         "config": session.services.config_file.state.shown(),
-        "limits": session.services.usage.shown(session.principal),
-        "profile": session.services.profile,
+        **_limits(session),
+    }
+
+
+def _limits(session: Session) -> JsonObject:
+    """Return the limits that hold for a client and what is used of them, and its profile."""
+    usage, profile = session.services.usage, session.services.profile
+    within = None if profile is None else usage.shown(session.principal, profile)
+    return {
+        "limits": usage.shown(session.principal),
+        "profile": profile,
+        "profileLimits": within,
     }
 
 

@@ -123,7 +123,8 @@ class Relay:
         Raises: ChildError if the principal has as many under way as it may.
         """
         session = request.session
-        usage = session.services.usage.of(session.principal)
+        services = session.services
+        usage = services.usage.of(session.principal, services.profile)
         if usage is None:
             return nullcontext()
         over = usage.in_flight_objection()

@@ -34,7 +34,7 @@ from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
 from hub.sessions.session import Session
 from hub.usage.limits import OverLimit
-from hub.usage.principals import PrincipalUsage
+from hub.usage.principals import ClientUsage
 from hub.values import Call
 
 log = structlog.stdlib.get_logger(__name__)
@@ -155,7 +155,8 @@ class CallDispatcher:
 
     def _register_of(self, owner: Session) -> InFlightRegistry | OverLimit:
         """Return the registry for a call of `owner`, or why its principal has too many."""
-        usage = owner.services.usage.of(owner.principal)
+        services = owner.services
+        usage = services.usage.of(owner.principal, services.profile)
         if usage is None:
             return self.register
         return usage.in_flight_objection() or _CountedRegister(self.register, usage)
@@ -182,7 +183,7 @@ class _CountedRegister:
 
     __slots__ = ("_register", "_usage")
 
-    def __init__(self, register: InFlightRegistry, usage: PrincipalUsage) -> None:
+    def __init__(self, register: InFlightRegistry, usage: ClientUsage) -> None:
         self._register = register
         self._usage = usage
 

@@ -94,7 +94,8 @@ class ModernCalls:
         """
         if retry.state.parked is not None:
             # It is counted, but not refused: its call is under way already.
-            usage = session.services.usage.of(session.principal)
+            services = session.services
+            usage = services.usage.of(session.principal, services.profile)
             with nullcontext() if usage is None else usage.underway():
                 return await self._resumed(session, asked, retry)
         make = partial(AskableCall, calls=self, known_as=session.party)

@@ -39,7 +39,14 @@ from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.usage.limits import UsageLimits
 from hub.usage.principals import UsageByPrincipal
-from hub.values import JsonObject, ServerName, SessionKey, is_this_user, principal_in
+from hub.values import (
+    JsonObject,
+    ServerName,
+    SessionKey,
+    is_this_user,
+    principal_in,
+    profile_in,
+)
 
 MAX_LISTENERS: Final = 1024
 """The number of notification streams that may be open at the same time."""
@@ -105,26 +112,27 @@ class ChildLimits(Struct, frozen=True):
     per_session: int
 
     def made_for(
-        self, slot: ChildSlot, running: Iterable[ChildSlot], limits: UsageLimits | None = None
+        self, slot: ChildSlot, running: Iterable[ChildSlot], limits: Iterable[UsageLimits] = ()
     ) -> list[ChildSlot]:
         """Return the children in `running` that must end before the child of `slot` starts.
 
-        `limits` are those of the principal that it is for; an idle child of that principal makes
-        room. Then each session that waits for it must be below its limit: a child that no other
-        session uses makes room. Then the total must be below its limit: an unused child makes room,
-        else the one that was used least recently. Only idle children are returned.
+        `limits` are those of the principal that it is for, in its profile and in all; for each of
+        them an idle child of that principal, there or anywhere, makes room. Then each session that
+        waits for it must be below its limit: a child that no other session uses makes room. Then
+        the total must be below its limit: an unused child makes room, else the one that was used
+        least recently. Only idle children are returned.
 
         Raises: ChildError if every child that could make room is busy; then none needs to end.
         """
         name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
-        if limits is not None and limits.children is not None:
-            principal = principal_in(slot.key.principal)
-            its = [other for other in left if principal_in(other.key.principal) == principal]
-            if len(its) >= limits.children:
+        principal = principal_in(slot.key.principal)
+        for one in limits:
+            its = [other for other in left if other.is_of(principal, one.profile)]
+            if one.children is not None and len(its) >= one.children:
                 spare = _least_missed(its) or _full(
                     name,
                     f"{principal} uses {len(its)} children",
-                    f"{limits.key}.children: {limits.children}; call it again when one has ended",
+                    f"{one.key}.children: {one.children}; call it again when one has ended",
                 )
                 left.remove(spare)
                 ended.append(spare)
@@ -369,9 +377,9 @@ class ChildPool:
         """Return the slots whose child is ready or starting."""
         return [slot for slot in self._slots.values() if slot.is_running]
 
-    def count_of(self, principal: str) -> int:
-        """Return how many children of a principal are ready or starting."""
-        return sum(principal_in(slot.key.principal) == principal for slot in self.running_slots())
+    def count_of(self, principal: str, profile: str | None = None) -> int:
+        """Return how many children of a principal, in all or in one profile, run or start."""
+        return sum(slot.is_of(principal, profile) for slot in self.running_slots())
 
     def running_of(self, spec: ServerSpec, principal: str, party: SessionKey) -> list[Child]:
         """Return the running or starting children of a server that this client may use."""
@@ -474,10 +482,12 @@ class ChildPool:
             else:
                 self._end(spare)
 
-    def _limits_of(self, slot: ChildSlot) -> UsageLimits | None:
-        """Return the limits of the principal whose child it is; None for one that all share."""
-        whose = principal_in(slot.key.principal)
-        return self.usage.limits_of(whose) if self.usage is not None and whose else None
+    def _limits_of(self, slot: ChildSlot) -> list[UsageLimits]:
+        """Return the limits of the principal whose child it is; none for one that all share."""
+        whose = slot.key.principal
+        if self.usage is None or not whose:
+            return []
+        return self.usage.limits_of(principal_in(whose), profile_in(whose))
 
     def _answers(self, slot: ChildSlot) -> ChildCallbacks:
         return ChildCallbacks(

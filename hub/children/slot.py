@@ -18,7 +18,7 @@ from hub.launch.plan import LaunchPlan, LaunchTemplate, mentions_roots
 from hub.paths.resolve import Flavour, parts_of
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
-from hub.values import JsonObject, ServerName, SessionKey
+from hub.values import JsonObject, ServerName, SessionKey, identity_of, principal_in
 
 
 class ChildKey(Struct, frozen=True):
@@ -65,6 +65,13 @@ class ChildSlot(Struct, eq=False):
     unlisted: str | None = None
     is_late: bool = False
     known: KnownCatalog | None = None
+
+    def is_of(self, principal: str, profile: str | None) -> bool:
+        """Return whether the child belongs to a principal, in this profile (None: in any)."""
+        whose = self.key.principal
+        if profile is None:
+            return principal_in(whose) == principal
+        return whose == identity_of(principal, profile)
 
     def follow(self, spec: ServerSpec) -> None:
         """Apply the limits of `spec`: a changed config may have others for the running child."""

@@ -302,7 +302,9 @@ def _gatekeeper(host: str, config: HubConfig) -> AccessCheck:
 def _tokens(config: HubConfig) -> BearerTokens:
     own = config.listen.token
     unnamed = os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
-    return BearerTokens(unnamed, {one.name: one.hash for one in config.listen.tokens})
+    named = config.listen.tokens
+    ends = {one.name: one.expires.timestamp() for one in named if one.expires is not None}
+    return BearerTokens(unnamed, {one.name: one.hash for one in named}, ends)
 
 
 def _issuers(listen: Listen) -> Issuers | None:

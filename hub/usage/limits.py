@@ -10,12 +10,14 @@ from msgspec import Struct
 class UsageLimits(Struct, frozen=True):
     """How much a principal may use; None: as much as it likes. `key` is where the config says so.
 
+    They hold for what it does in `profile` alone; None: for all that it does.
     `calls_per_second` is an average: `burst` calls may come at once. `calls_per_minute` counts for
     any minute. `in_flight` are calls under way. `bytes_per_minute` are those of requests and
     responses together.
     """
 
     key: str = "listen.limits"
+    profile: str | None = None
     calls_per_second: float | None = None
     calls_per_minute: int | None = None
     burst: int | None = None
@@ -38,3 +40,17 @@ class OverLimit(Struct, frozen=True):
 
     why: str
     seconds: int
+
+
+@final
+class RefusedCall(Struct, frozen=True):
+    """A call that was refused before it reached a session: what it names, whose it is, and why.
+
+    `session` is the key of the session that it was sent in; empty without one.
+    """
+
+    principal: str
+    profile: str | None
+    session: str
+    name: str
+    why: str

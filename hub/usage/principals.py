@@ -6,18 +6,17 @@ import math
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 from hub.usage.counters import MINUTE, LastMinute, LeakyBucket
-from hub.usage.limits import OverLimit, UsageLimits
+from hub.usage.limits import OverLimit, RefusedCall, UsageLimits
 from hub.values import JsonObject
 
-LimitsOf: TypeAlias = Callable[[str], UsageLimits | None]
-"""Returns the limits of a principal; None if it has none."""
-CountOf: TypeAlias = Callable[[str], int]
-"""Returns how many of something a principal has."""
-NoteRefusal: TypeAlias = Callable[[str, str, str, str], None]
-"""Records a refused call: its principal, its session's key, the name that it calls, and why."""
+LimitsOf: TypeAlias = Callable[[str, str | None], UsageLimits | None]
+"""Returns the limits of a principal within a profile, or (None) in all; None if it has none."""
+CountOf: TypeAlias = Callable[[str, str | None], int]
+"""Returns how many of something a principal has within a profile, or (None) in all."""
+NoteRefusal: TypeAlias = Callable[[RefusedCall], None]
 
 KEPT: Final = 1024
 """From this number of principals on, those that use nothing are forgotten."""
@@ -26,15 +25,21 @@ SOON: Final = 5
 
 
 class PrincipalUsage:
-    """What one principal uses; `limits` are its limits now."""
+    """What one principal uses, in all or in one profile; `limits` are its limits there now."""
 
     def __init__(self, principal: str, limits: UsageLimits, clock: Callable[[], float]) -> None:
         self.principal = principal
+        self.profile = limits.profile
         self.limits = limits
         self._clock = clock
         self._second, self._minute, self._bytes = LeakyBucket(), LastMinute(), LeakyBucket()
         self._in_flight = 0
         self._last = clock()
+
+    @property
+    def parts(self) -> tuple[PrincipalUsage, ...]:
+        """All that counts what the principal does: this alone."""
+        return (self,)
 
     @property
     def is_idle(self) -> bool:
@@ -169,16 +174,71 @@ KEYS: Final = (
 """The limits that something is counted for."""
 
 
-def _none(_principal: str) -> None:
+@final
+class JointUsage:
+    """What a principal uses in one profile: each of `parts` counts it, and all their limits hold.
+
+    The profile's part comes first, then that of all that the principal does.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: PrincipalUsage) -> None:
+        self.parts = parts
+
+    def objection(self, *, is_call: bool) -> OverLimit | None:
+        """Return why a request has to wait, the longest wait of all; None if it may be served."""
+        found = (part.objection(is_call=is_call) for part in self.parts)
+        return max(filter(None, found), key=lambda over: over.seconds, default=None)
+
+    def called(self) -> None:
+        """Count a call."""
+        for part in self.parts:
+            part.called()
+
+    def carried(self, size: int) -> None:
+        """Count `size` bytes of a request or a response."""
+        for part in self.parts:
+            part.carried(size)
+
+    def in_flight_objection(self) -> OverLimit | None:
+        """Return why no further call may be under way, or None."""
+        return next(filter(None, (part.in_flight_objection() for part in self.parts)), None)
+
+    def begin(self) -> None:
+        """Count a call as under way; `end` must follow."""
+        for part in self.parts:
+            part.begin()
+
+    def end(self) -> None:
+        """Forget a call that is over."""
+        for part in self.parts:
+            part.end()
+
+    @contextmanager
+    def underway(self) -> Generator[None]:
+        """Count a call as under way while the context lasts."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
+
+
+ClientUsage: TypeAlias = PrincipalUsage | JointUsage
+"""What counts the requests of one client."""
+
+
+def _none(_principal: str, _profile: str | None) -> None:
     return None
 
 
-def _unrecorded(_principal: str, _session: str, _name: str, _why: str) -> None:
+def _unrecorded(_call: RefusedCall) -> None:
     """Record nothing."""
 
 
 class UsageByPrincipal:
-    """What all principals use; `is_limited`: some may have limits.
+    """What all principals use, in all and in each profile; `is_limited`: some may have limits.
 
     `counts` tells how many a principal has of what others count, such as sessions. `refused`
     records a call that was refused before it reached a session.
@@ -186,7 +246,7 @@ class UsageByPrincipal:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._of: dict[str, PrincipalUsage] = {}
+        self._of: dict[tuple[str, str | None], PrincipalUsage] = {}
         self._limits_of: LimitsOf = _none
         self._sweep_at = KEPT
         self.is_limited = False
@@ -201,35 +261,52 @@ class UsageByPrincipal:
         self._limits_of = limits_of or _none
         self.is_limited = limits_of is not None
 
-    def of(self, principal: str) -> PrincipalUsage | None:
-        """Return what a principal with limits uses; None if it has none."""
-        limits = self._limits_of(principal) if self.is_limited else None
+    def of(self, principal: str, profile: str | None = None) -> ClientUsage | None:
+        """Return what counts the requests of a principal in its profile; None without limits."""
+        if not self.is_limited:
+            return None
+        whole = self._part(principal, None)
+        within = None if profile is None else self._part(principal, profile)
+        if whole is None or within is None:
+            return whole or within
+        return JointUsage(within, whole)
+
+    def _part(self, principal: str, profile: str | None) -> PrincipalUsage | None:
+        """Return what a principal uses in one profile, or in all; None if nothing is limited."""
+        limits = self._limits_of(principal, profile)
         if limits is None:
             return None
-        found = self._of.get(principal)
+        found = self._of.get((principal, profile))
         if found is None:
             self._make_room()
-            found = self._of[principal] = PrincipalUsage(principal, limits, self._now)
+            found = PrincipalUsage(principal, limits, self._now)
+            self._of[principal, profile] = found
         else:
             found.limits = limits
         return found
 
-    def limits_of(self, principal: str) -> UsageLimits | None:
-        """Return the limits of a principal; None if it has none."""
-        return self._limits_of(principal)
+    def limits_of(self, principal: str, profile: str | None = None) -> list[UsageLimits]:
+        """Return the limits that hold for a principal in a profile, those of the profile first."""
+        within = None if profile is None else self._limits_of(principal, profile)
+        return [one for one in (within, self._limits_of(principal, None)) if one is not None]
 
     def _make_room(self) -> None:
         if len(self._of) >= self._sweep_at:
-            self._of = {name: one for name, one in self._of.items() if not one.is_idle}
+            self._of = {key: one for key, one in self._of.items() if not one.is_idle}
             self._sweep_at = max(KEPT, 2 * len(self._of))
 
-    def shown(self, principal: str) -> JsonObject | None:
-        """Return the limits of a principal and what it uses; None if it has none."""
-        usage = self.of(principal)
+    def shown(self, principal: str, profile: str | None = None) -> JsonObject | None:
+        """Return a principal's limits in one profile, or in all, and what it uses of them."""
+        usage = self._part(principal, profile)
         if usage is None:
             return None
-        return usage.shown({key: count(principal) for key, count in self.counts.items()})
+        return usage.shown({key: count(principal, profile) for key, count in self.counts.items()})
 
     def all_shown(self) -> list[JsonObject]:
-        """Return what each principal uses that has done something lately."""
-        return [{"principal": name, "limits": self.shown(name)} for name in list(self._of)]
+        """Return what each principal uses that has done something lately, and where."""
+        found: list[JsonObject] = []
+        for principal, profile in list(self._of):
+            limits = self.shown(principal, profile)
+            if limits is not None:
+                found.append({"principal": principal, "profile": profile, "limits": limits})
+        return found

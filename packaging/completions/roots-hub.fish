@@ -51,7 +51,7 @@ function _shtab_roots_hub_using
 end
 
 set -g _shtab_roots_hub_commands run attach wrap init import install uninstall doctor check plan schema explain tools call roots 'roots detect' 'roots list' 'roots contains' 'roots add' 'roots remove' 'roots rename' token 'token new' login logout status reload stop
-set -g _shtab_roots_hub_opts_with_value --arguments --as --batch --config --confine --folder --from --http --log-file --log-format --log-level --name --output --root --schema --server
+set -g _shtab_roots_hub_opts_with_value --arguments --as --batch --config --confine --days --folder --from --http --log-file --log-format --log-level --name --output --root --schema --server
 
 complete -c roots-hub -e
 complete -c roots-hub -f
@@ -255,6 +255,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using token new' -s h -l help -d 'sho
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-format -xka "text json" -d 'format of the log'
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
+complete -c roots-hub -n '_shtab_roots_hub_using token new' -l days -x -d 'it lasts N days, to the end of the last one in UTC; default: for ever'
 complete -c roots-hub -n '_shtab_roots_hub_using token new' -l json -d 'print JSON'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a login -d 'Log in at a server that has `auth` in the config, in a browser. A running hub uses the login at the server'"'"'s next start. Without SERVER: show all logins.'
 complete -c roots-hub -n '_shtab_roots_hub_using login' -s h -l help -d 'show this help message and exit'

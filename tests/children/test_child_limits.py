@@ -116,7 +116,7 @@ def test_a_principal_has_no_more_children_than_its_limit_over_all_its_sessions()
         slot.key = replace(slot.key, principal=principal)
         return slot
 
-    room, limits = ChildLimits(9, 9), UsageLimits(children=2)
+    room, limits = ChildLimits(9, 9), [UsageLimits(children=2)]
     idle, busy, other = running("a", used_at=1.0), running("b", uses=1), running("c")
     those = [of(idle, "profile\nanna"), of(busy, "anna"), of(other, "ben")]
     wanted = of(slot("d"), "anna")
@@ -130,3 +130,28 @@ def test_a_principal_has_no_more_children_than_its_limit_over_all_its_sessions()
         "server 'files' is not started: anna uses 2 children already, and all of them serve calls "
         "(listen.limits.children: 2; call it again when one has ended)"
     )
+
+
+def test_a_principal_has_no_more_children_in_a_profile_than_the_profile_allows() -> None:
+    def of(slot: ChildSlot, identity: str) -> ChildSlot:
+        slot.key = replace(slot.key, principal=identity)
+        return slot
+
+    within = UsageLimits(key="profiles.few.limits", profile="few", children=1)
+    room, limits = ChildLimits(9, 9), [within, UsageLimits(children=3)]
+    elsewhere, another = running("a", used_at=1.0), running("b", used_at=3.0)
+    own, bens = running("c", used_at=2.0), running("d")
+    those = [
+        of(elsewhere, "many\nanna"),
+        of(another, "many\nanna"),
+        of(own, "few\nanna"),
+        of(bens, "few\nben"),
+    ]
+    # The one that makes room in the profile makes room in all.
+    assert room.made_for(of(slot("e"), "few\nanna"), those, limits) == [own]
+    own.uses = 1
+    with pytest.raises(ChildError) as caught:
+        room.made_for(of(slot("e"), "few\nanna"), those, limits)
+    assert "anna uses 1 children already" in str(caught.value)
+    assert "(profiles.few.limits.children: 1; call it again" in str(caught.value)
+    assert room.made_for(of(slot("e"), "many\nanna"), those, limits[1:]) == [elsewhere]

@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import pytest
 
 from tests.kit.trees import plant
 from tests.live.programs import SOON, config_file, http_hub
@@ -11,6 +12,7 @@ from tests.live.test_http_endpoint import HEADERS, INITIALIZE
 from tests.live.test_named_tokens import SERVERS, TOKENS, named
 
 LIMIT, SESSIONS, EACH = 100, 12, 20
+RATE = {"calls_per_minute": LIMIT}
 CALL: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 3,
@@ -58,11 +60,17 @@ class Caller:
                 self.answers.append(await posted)
 
 
-async def test_new_sessions_and_connections_bring_no_more_calls(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("of_all", "profiles"),
+    [(RATE, {}), ({}, {"few": {"limits": RATE}}), (RATE, {"few": {"limits": RATE}})],
+)
+async def test_new_sessions_and_connections_bring_no_more_calls(
+    tmp_path: Path, of_all: dict[str, int], profiles: dict[str, Any]
+) -> None:
     top = plant(tmp_path, "a/f")
-    listen = {**named(**TOKENS), "limits": {"calls_per_minute": LIMIT}}
+    listen = {**named(**TOKENS), "limits": of_all}
     roots = {"fallback": [str(top / "a")]}
-    config = config_file(tmp_path, SERVERS, listen=listen, roots=roots)
+    config = config_file(tmp_path, SERVERS, listen=listen, roots=roots, profiles=profiles)
     with http_hub("--config", config, cwd=tmp_path) as url:
         anna, ben = (Caller(url, token) for token in TOKENS.values())
         async with anyio.create_task_group() as tasks:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from hub.protocol.bearer import token_hash
 from tests.kit.trees import plant
 from tests.live.attaching import hubs, run, until
 from tests.live.programs import ROOTS_HUB, SOON, Shared, call, config_file, environment, http_hub
-from tests.live.test_http_endpoint import INITIALIZE, PING, post
+from tests.live.test_http_endpoint import HEADERS, INITIALIZE, PING, post
 
 TOKENS = {"anna": "rh_of-anna-0123456789", "ben": "rh_of-ben-0123456789"}
 SERVERS = {
@@ -28,6 +29,13 @@ SERVERS = {
         "args": [str(Path(__file__).parent / "keeping_child.py")],
         "share": "roots",
     }
+}
+
+CALL: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 7,
+    "method": "tools/call",
+    "params": {"name": "get-roots", "arguments": {}},
 }
 
 
@@ -81,6 +89,39 @@ def test_a_token_that_is_taken_out_lets_nobody_in_any_more(tmp_path: Path) -> No
         assert "listen.tokens" in run("reload", "--config", str(config), cwd=tmp_path).stdout
         assert post(url, PING, **anna, mcp_session_id=keys[0]).status_code == 401
         assert post(url, PING, **ben, mcp_session_id=keys[1]).status_code == 200
+
+
+def test_a_token_that_has_ended_lets_nobody_in_any_more(tmp_path: Path) -> None:
+    listen = named(**TOKENS)
+    config = Path(config_file(tmp_path, SERVERS, listen=listen))
+
+    def change(end: str) -> None:
+        listen["tokens"][0]["expires"] = end
+        whole = {"version": 1, "servers": SERVERS, "listen": listen}
+        config.write_text(json.dumps(whole))
+        assert "listen.tokens" in run("reload", "--config", str(config), cwd=tmp_path).stdout
+
+    with http_hub("--config", str(config), cwd=tmp_path) as url:
+        anna, ben = ({"authorization": f"Bearer {token}"} for token in TOKENS.values())
+        keys = [post(url, INITIALIZE, **sent).headers["mcp-session-id"] for sent in (anna, ben)]
+        until(lambda: hubs(str(config), tmp_path))
+        # The same headers come again and again: what was found of them is remembered.
+        with httpx2.Client() as client:
+            sent = {**HEADERS, **anna, "mcp-session-id": keys[0]}
+
+            def status() -> int:
+                return client.post(url, content=json.dumps(CALL), headers=sent).status_code
+
+            answered = {status()}
+            end = datetime.now(UTC) + timedelta(seconds=3)
+            change(end.isoformat())
+            until(lambda: answered.add(status()) or 401 in answered)
+        assert datetime.now(UTC) >= end
+        assert answered == {200, 401}
+        assert post(url, PING, **ben, mcp_session_id=keys[1]).status_code == 200
+        change("2999-12-31")
+        assert post(url, PING, **anna, mcp_session_id=keys[0]).status_code == 404
+        assert post(url, INITIALIZE, **anna).status_code == 200
 
 
 def test_a_new_token_lets_in(tmp_path: Path) -> None:

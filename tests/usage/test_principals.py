@@ -1,5 +1,7 @@
+from typing import Final
+
 from hub.usage.limits import UsageLimits
-from hub.usage.principals import KEPT, SOON, PrincipalUsage, UsageByPrincipal
+from hub.usage.principals import KEPT, SOON, ClientUsage, PrincipalUsage, UsageByPrincipal
 from tests.kit.fakes import FakeClock
 
 
@@ -8,7 +10,7 @@ def usage_of(limits: UsageLimits) -> tuple[PrincipalUsage, FakeClock]:
     return PrincipalUsage("anna", limits, clock), clock
 
 
-def admitted(usage: PrincipalUsage) -> bool:
+def admitted(usage: ClientUsage) -> bool:
     if usage.objection(is_call=True) is not None:
         return False
     usage.called()
@@ -60,7 +62,7 @@ def test_calls_under_way_leave_room_when_they_end() -> None:
 def test_who_has_no_limits_is_not_counted() -> None:
     usage = UsageByPrincipal(FakeClock())
     assert usage.of("anna") is None
-    usage.follow(lambda name: UsageLimits(in_flight=1) if name == "anna" else None)
+    usage.follow(lambda name, _: UsageLimits(in_flight=1) if name == "anna" else None)
     assert usage.of("ben") is None
     assert usage.of("anna") is usage.of("anna")
     assert [one["principal"] for one in usage.all_shown()] == ["anna"]
@@ -70,7 +72,7 @@ def test_principals_that_use_nothing_are_forgotten() -> None:
     clock = FakeClock()
     usage = UsageByPrincipal(clock)
     limits = UsageLimits(calls_per_minute=1, in_flight=1)
-    usage.follow(lambda _: limits)
+    usage.follow(lambda _name, _profile: limits)
     busy = usage.of("busy")
     assert busy is not None
     busy.begin()
@@ -87,7 +89,7 @@ def test_who_just_used_up_its_limit_is_not_forgotten_with_it() -> None:
     clock = FakeClock()
     usage = UsageByPrincipal(clock)
     limits = UsageLimits(calls_per_minute=1)
-    usage.follow(lambda _: limits)
+    usage.follow(lambda _name, _profile: limits)
     for number in range(3 * KEPT):
         one = usage.of(str(number))
         assert one is not None
@@ -95,3 +97,105 @@ def test_who_just_used_up_its_limit_is_not_forgotten_with_it() -> None:
     first = usage.of("0")
     assert first is not None
     assert not admitted(first)
+
+
+# Limits within a profile
+
+
+def usages_of(
+    whole: UsageLimits | None, **within: UsageLimits
+) -> tuple[UsageByPrincipal, FakeClock]:
+    """Return what principals use who have these limits, in all and in each profile."""
+    clock = FakeClock()
+    usage = UsageByPrincipal(clock)
+    usage.follow(lambda _, profile: whole if profile is None else within.get(profile))
+    return usage, clock
+
+
+def of(usage: UsageByPrincipal, principal: str, profile: str | None) -> ClientUsage:
+    found = usage.of(principal, profile)
+    assert found is not None
+    return found
+
+
+FEW: Final = UsageLimits(key="profiles.few.limits", profile="few", calls_per_minute=2)
+
+
+def test_a_call_in_a_profile_counts_there_and_in_all() -> None:
+    usage, _ = usages_of(UsageLimits(calls_per_minute=3), few=FEW)
+    calls = [admitted(of(usage, "anna", "few")) for _ in range(3)]
+    assert calls == [True, True, False]
+    over = of(usage, "anna", "few").objection(is_call=True)
+    assert over is not None
+    assert "profiles.few.limits.calls_per_minute: 2 of anna" in over.why
+    assert [admitted(of(usage, "anna", "many")) for _ in range(2)] == [True, False]
+    over = of(usage, "anna", None).objection(is_call=True)
+    assert over is not None
+    assert "listen.limits.calls_per_minute: 3 of anna" in over.why
+    assert [admitted(of(usage, "ben", "few")) for _ in range(3)] == [True, True, False]
+
+
+def test_of_the_waits_of_both_limits_the_longer_one_is_told() -> None:
+    second = UsageLimits(key="profiles.few.limits", profile="few", calls_per_second=1)
+    usage, clock = usages_of(UsageLimits(calls_per_minute=1), few=second)
+    assert admitted(of(usage, "anna", "few"))
+    over = of(usage, "anna", "few").objection(is_call=True)
+    assert over is not None
+    assert (over.seconds, "listen.limits.calls_per_minute" in over.why) == (61, True)
+    clock.advance(61)
+    assert admitted(of(usage, "anna", "few"))
+
+
+def test_bytes_and_calls_under_way_count_for_both() -> None:
+    within = UsageLimits(key="x", profile="few", in_flight=1, bytes_per_minute=600)
+    usage, _ = usages_of(UsageLimits(in_flight=2, bytes_per_minute=6000), few=within)
+    with of(usage, "anna", "few").underway():
+        over = of(usage, "anna", "few").in_flight_objection()
+        assert over is not None
+        assert "x.in_flight: 1 of anna" in over.why
+        with of(usage, "anna", "many").underway():
+            over = of(usage, "anna", "other").in_flight_objection()
+            assert over is not None
+            assert "listen.limits.in_flight: 2 of anna" in over.why
+    assert of(usage, "anna", "few").in_flight_objection() is None
+    of(usage, "anna", "few").carried(1200)
+    assert of(usage, "anna", "few").objection(is_call=False) is not None
+    assert of(usage, "anna", None).objection(is_call=False) is None
+    shown = usage.shown("anna", "few"), usage.shown("anna")
+    assert shown == (
+        {
+            "in_flight": {"limit": 1, "used": 0},
+            "bytes_per_minute": {"limit": 600, "used": 1200},
+        },
+        {
+            "in_flight": {"limit": 2, "used": 0},
+            "bytes_per_minute": {"limit": 6000, "used": 1200},
+        },
+    )
+
+
+def test_a_call_that_began_before_limits_changed_ends_after_it_all_the_same() -> None:
+    usage, _ = usages_of(UsageLimits(in_flight=1), few=FEW)
+    with of(usage, "anna", "few").underway():
+        usage.follow(None)
+    usage.follow(lambda _name, _profile: UsageLimits(in_flight=1))
+    assert of(usage, "anna", None).in_flight_objection() is None
+
+
+def test_where_one_limit_holds_nothing_else_is_counted() -> None:
+    usage, _ = usages_of(None, few=FEW)
+    assert usage.of("anna", "many") is None
+    assert usage.of("anna", None) is None
+    assert of(usage, "anna", "few").parts == (usage.of("anna", "few"),)
+    assert [(one["principal"], one["profile"]) for one in usage.all_shown()] == [("anna", "few")]
+    usage.follow(None)
+    assert usage.of("anna", "few") is None
+    assert usage.all_shown() == []
+
+
+def test_without_limits_nobodys_limits_are_looked_up() -> None:
+    class Unasked(UsageByPrincipal):
+        def _part(self, principal: str, profile: str | None) -> PrincipalUsage | None:
+            raise AssertionError("nothing is limited")
+
+    assert Unasked(FakeClock()).of("anna", "few") is None

@@ -6,6 +6,7 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -201,7 +202,13 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
     secrets = secret_findings(specs)
     return Found(
         left_out=left_out,
-        warnings=(*warnings, *_missed(specs), *secrets.warnings, *moved_names),
+        warnings=(
+            *warnings,
+            *_missed(specs),
+            *secrets.warnings,
+            *moved_names,
+            *_ending_tokens(config),
+        ),
         hints=tuple(_hints(config)),
         problems=(*_problems(config, servers), *secrets.problems),
         servers=tuple(spec.name for spec in specs),
@@ -226,6 +233,16 @@ def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:
     """Yield a warning for each variable that a server's config names and its process lacks."""
     for spec in specs:
         yield from missed(spec, os.environ)
+
+
+def _ending_tokens(config: HubConfig) -> Iterator[str]:
+    """Yield a warning for each token of clients that has ended, or ends soon."""
+    now = datetime.now(UTC)
+    for at, one in enumerate(config.listen.tokens):
+        what = one.near_end(now)
+        if what is not None:
+            fix = f"`roots-hub token new {one.name} --days 90` prints another one"
+            yield f"listen.tokens[{at}].expires: {what}. {fix}."
 
 
 def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:

@@ -56,6 +56,7 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     settings.audit_file,
     settings.port,
     tokens.own_token,
+    tokens.ending,
     tokens.expired,
     clients.clients,
 )

@@ -1,4 +1,4 @@
-"""Tokens: the hub's own that is weak, and those of servers that have expired. None is shown."""
+"""Tokens: the hub's own that are weak or end, and servers' that have expired. None is shown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from hub.cli.doctor.config_files import raw_servers
@@ -51,6 +52,18 @@ def _weak(where: str, value: str, fix: str) -> Iterator[Finding]:
     elif len(value) < _LEAST or len({*value}) < _LEAST // 2:
         what = f"is easy to guess: take {_LEAST} random characters or more"
         yield Finding("warning", "token", where, what, fix)
+
+
+def ending(scene: Scene) -> Iterator[Finding]:
+    """Yield which of the hub's tokens have ended, or end soon."""
+    now = datetime.now(UTC)
+    for config in scene.configs:
+        for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
+            what = one.near_end(now)
+            if what is not None:
+                fix = f"roots-hub token new {one.name} --days 90 prints another one, and its line "
+                fix += f"for {config.name}."
+                yield Finding("warning", "token", f"listen.tokens[{at}].expires", what, fix)
 
 
 def expired(scene: Scene) -> Iterator[Finding]:

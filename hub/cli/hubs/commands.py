@@ -172,7 +172,8 @@ def lines_of(said: JsonObject) -> list[str]:
         lines += _table([head, *(_child(one) for one in children)])
     limited = _rows(said.get("principals"))
     if limited:
-        lines.append(f"  principals with limits: {len(limited)}")
+        principals = {str(one.get("principal")) for one in limited}
+        lines.append(f"  principals with limits: {len(principals)}")
         lines += _table([("PRINCIPAL", "USED"), *map(_principal, limited)])
     return lines
 
@@ -186,7 +187,8 @@ def _principal(one: JsonObject) -> tuple[str, ...]:
     shown = (
         f"{key} {_number(of.get('used'))} of {_number(of.get('limit'))}" for key, of in uses.items()
     )
-    return str(one.get("principal")), ", ".join(shown)
+    within = f" in {one['profile']}" if one.get("profile") else ""
+    return f"{one.get('principal')}{within}", ", ".join(shown)
 
 
 def _of_config(said: JsonObject) -> Iterable[str]:

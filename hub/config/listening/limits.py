@@ -1,4 +1,4 @@
-"""The keys of `limits`: how much each principal may use of the hub over HTTP."""
+"""The keys of `limits`: how much each principal may use over HTTP, in all or in a profile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class PrincipalLimits(Part):
             raise FieldError(what, "Set calls_per_second, or take burst out.")
         return self
 
-    def values(self, key: str = "listen.limits") -> UsageLimits | None:
-        """Return them as they are used; None if none is set. `key` is where they stand."""
+    def values(self, profile: str | None = None) -> UsageLimits | None:
+        """Return them as they are used, those of a profile or of `listen`; None if none is set."""
         said = self.model_dump(exclude_none=True)
-        return UsageLimits(key=key, **said) if said else None
+        key = "listen.limits" if profile is None else f"profiles.{profile}.limits"
+        return UsageLimits(key=key, profile=profile, **said) if said else None

@@ -1,67 +1,30 @@
-"""The keys of `listen`, but for `auth`; what others may reach needs a token."""
+"""The keys of `listen`; some have files of their own. What others may reach needs a token."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, SecretStr, StringConstraints, model_validator
+from pydantic import AfterValidator, SecretStr, StringConstraints
 
 from hub.config.fields import (
-    FieldError,
     HostName,
     Network,
     Origin,
     Part,
     Port,
-    PrincipalName,
     ReplicaName,
     ResultBytes,
     SealingKey,
     SecondsOrZero,
     Secret,
-    Sha256,
     is_unread,
 )
 from hub.config.listening.auth import Auth
 from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.tokens import NamedToken, distinct
 from hub.errors import ConfigError
-from hub.protocol.bearer import token_hash
 from hub.protocol.host_names import is_loopback
-
-
-class NamedToken(Part):
-    """A bearer token of one user or program: itself, or its hash."""
-
-    name: PrincipalName
-    token: Secret | None = None
-    sha256: Sha256 | None = None
-
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
-        if (self.token is None) == (self.sha256 is None):
-            what = "needs exactly one of token and sha256"
-            raise FieldError(what, "Write what `roots-hub token new NAME` prints.")
-        return self
-
-    @property
-    def hash(self) -> str:
-        """The token's SHA-256, in hex."""
-        return self.sha256 or token_hash(
-            "" if self.token is None else self.token.get_secret_value()
-        )
-
-
-def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
-    names: dict[str, str] = {}
-    for one in tokens:
-        if one.name in names.values():
-            raise FieldError(f"the name {one.name} stands twice", "Take one of the two out.")
-        same = names.setdefault(one.hash, one.name)
-        if same != one.name:
-            fix = f"Make another one for {one.name}: roots-hub token new {one.name}"
-            raise FieldError(f"{same} and {one.name} have the same token", fix)
-    return tokens
 
 
 class Listen(Part):
@@ -71,7 +34,7 @@ class Listen(Part):
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
-    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
+    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(distinct)] = ()
     keys: tuple[SealingKey, ...] = ()
     replica: ReplicaName | None = None
     adopt: tuple[ReplicaName, ...] = ()

@@ -18,6 +18,7 @@ from hub.config.fields import (
     mode_alone,
 )
 from hub.config.listening.auth import ClaimValues, SafeAddress
+from hub.config.listening.limits import PrincipalLimits
 from hub.guard.policy import DenyPatterns
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -147,3 +148,4 @@ class Profile(Part):
     tools: ProfileTools = ProfileTools()
     roots: ProfileRoots = ProfileRoots()
     guard: ProfileGuardKey = ProfileGuard()
+    limits: PrincipalLimits = PrincipalLimits()

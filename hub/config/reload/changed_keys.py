@@ -6,32 +6,39 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, cast
 
 from hub.config.fields import Part
+from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.profile import Profile
 from hub.config.models import Guard, HubConfig, Roots, ToolOverride
 from hub.config.source.excerpts import shown_key
 from hub.config.source.places import Path, spelled
 from hub.specs import LeftOut
 
 ANY: Final = "*"
-"""Stands for the name of any server or tool in a pattern."""
+"""Stands for the name of any server, tool or profile in a pattern."""
 _NO_OVERRIDE: Final = ToolOverride()
+_NO_LIMITS: Final = PrincipalLimits()
 
 
 def changed_keys(old: HubConfig, new: HubConfig) -> Iterator[Path]:
     """Yield the keys that differ; a key that is not set is its default.
 
     A server that only one config has, or that is left out of one, is a key as a whole. So is a
-    mapping such as `env`.
+    mapping such as `env`, and so are the profiles but for their limits.
     """
     for name in type(old).model_fields:
         if name == "servers":
             yield from _servers(old, new)
+        elif name == "profiles":
+            yield from _profiles(old, new)
         else:
             yield from _differing(_value(old, name), _value(new, name), (name,))
 
 
 def pattern_of(path: Path) -> str:
-    """Return a key with `*` for the names of servers and tools: `servers.*.command`."""
+    """Return a key with `*` for names of servers, tools and profiles: `servers.*.command`."""
     names = [*map(str, path)]
+    if names[0] == "profiles" and len(names) > 1:
+        names[1] = ANY
     if names[0] == "servers" and len(names) > 1:
         names[1] = ANY
         if names[2:4] == ["tools", "overrides"] and len(names) > 4:  # noqa: PLR2004 - the tool
@@ -59,6 +66,22 @@ def _servers(old: HubConfig, new: HubConfig) -> Iterator[Path]:
             yield from _differing(was, is_now, ("servers", name))
         elif was != is_now:
             yield "servers", name
+
+
+def _profiles(old: HubConfig, new: HubConfig) -> Iterator[Path]:
+    if _without_limits(old) != _without_limits(new):
+        yield ("profiles",)
+    for name, was in old.profiles.items():
+        is_now = new.profiles.get(name, was)
+        yield from _differing(was.limits, is_now.limits, ("profiles", name, "limits"))
+
+
+def _without_limits(config: HubConfig) -> list[tuple[str, Profile]]:
+    """Return the profiles in their order: of several that fit the first one counts."""
+    return [
+        (name, one.model_copy(update={"limits": _NO_LIMITS}))
+        for name, one in config.profiles.items()
+    ]
 
 
 def _in_both(names: Iterable[str], others: Container[str]) -> list[str]:
@@ -98,8 +121,6 @@ def _value(part: Part, name: str) -> object:
     value = getattr(part, name)
     if isinstance(part, Roots) and name == "fallback":
         return "fallback" in part.model_fields_set, value  # an empty list grants nothing
-    if isinstance(part, HubConfig) and name == "profiles":
-        return tuple(part.profiles.items())  # of several that fit the first one counts
     if isinstance(part, ToolOverride) and name == "arguments":
         return tuple(part.arguments.items())  # of two pointers to one argument the later one counts
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -10,6 +11,8 @@ from msgspec import Struct
 
 from hub.config.fields import AccessAt, Part
 from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.profile import Profile
+from hub.config.listening.tokens import NamedToken
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -64,6 +67,21 @@ def _fewer(why: str) -> Order:
     return Order(tighter, why)
 
 
+def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
+    """Return the tokens that are in both lists, each with the earlier of its two ends."""
+    made: list[NamedToken] = []
+    for one in new:
+        for was in old:
+            if was.model_copy(update={"expires": one.expires}) == one:
+                end = _earlier(was.expires, one.expires)
+                made.append(one if end == one.expires else was)
+    return tuple(made)
+
+
+def _earlier(old: datetime | None, new: datetime | None) -> datetime | None:
+    return min((one for one in (old, new) if one is not None), default=None)
+
+
 def _restrictions(
     old: tuple[Any, ...], new: tuple[Any, ...], is_exception: Callable[[Any], bool]
 ) -> tuple[Any, ...]:
@@ -90,6 +108,16 @@ def _access(old: tuple[AccessAt, ...], new: tuple[AccessAt, ...]) -> tuple[Acces
 def _burst(old: int | None, new: int | None) -> int | None:
     # Without it the rate says how many may come at once: that is no limit to compare with.
     return old if old is None or new is None else min(old, new)
+
+
+def _profiles(old: dict[str, Profile], new: dict[str, Profile]) -> dict[str, Profile]:
+    """Return the old profiles with lower limits where the new ones have them."""
+    return {name: _limited(one, new.get(name, one)) for name, one in old.items()}
+
+
+def _limited(old: Profile, new: Profile) -> Profile:
+    limits = tighter_by_key(old.limits, new.limits, "profiles.*.limits")
+    return old if limits == old.limits else old.model_copy(update={"limits": limits})
 
 
 def _share(old: str, new: str) -> str:
@@ -181,12 +209,16 @@ _ROOTS: Final = {
     "allow_unsafe": _ranked(True, False, why=_LOOSER),
     "access": Order(_access, _LOOSER),
 }
+_LIMITS: Final = {
+    **{key: _at_most(_HIGHER) for key in PrincipalLimits.model_fields},
+    "burst": Order(_burst, _HIGHER),
+}
 _LISTEN: Final = {
     "host": _kept(_CLIENTS),
     "port": _kept(_CLIENTS),
     "path": _kept(_CLIENTS),
     "token": _kept(_CLIENTS),
-    "tokens": _fewer(_CLIENTS),  # the last one stays: see `tightening`
+    "tokens": Order(_tokens, _CLIENTS),  # the last one stays: see `tightening`
     "keys": _kept(_CLIENTS),
     "replica": _kept(_CLIENTS),
     "adopt": _fewer(_CLIENTS),
@@ -195,8 +227,7 @@ _LISTEN: Final = {
     "origins": _fewer(_CLIENTS),
     "trusted_proxies": _fewer(_CLIENTS),
     "max_result": _at_most(_HIGHER),
-    **{f"limits.{key}": _at_most(_HIGHER) for key in PrincipalLimits.model_fields},
-    "limits.burst": Order(_burst, _HIGHER),
+    **{f"limits.{key}": order for key, order in _LIMITS.items()},
     **dict.fromkeys(("auth", "auth.resource", "auth.issuers", "auth.scopes"), _kept(_CLIENTS)),
 }
 _OVERRIDE: Final = {
@@ -259,8 +290,10 @@ ORDERS: Final[dict[str, Order]] = {
     "max_children_per_session": _at_most(_HIGHER),
     "drain": _at_most(_HIGHER),
     **dict.fromkeys(("audit", "audit.file"), _kept("calls would be recorded elsewhere, or not")),
+    # One key, but for the limits: those may be lower while the rest of a change waits.
+    "profiles": Order(_profiles, "clients may get more"),
+    **{f"profiles.*.limits.{key}": order for key, order in _LIMITS.items()},
     # Their order counts in listings only.
-    "profiles": _kept("clients may get more"),
     "servers": Order(lambda _old, new: new, ""),
     "servers.*": _kept("it would be started or reached for the first time"),
     **{f"servers.*.{key}": order for key, order in _SERVER.items()},

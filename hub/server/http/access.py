@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import anyio
+import structlog
 from msgspec import Struct, field
 from starlette.types import Receive, Scope, Send
 
@@ -28,6 +29,10 @@ BLANKS = b" \t"
 """Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
 _SHOWN = 200
 SERVICE_UNAVAILABLE = 503
+LOOK_EVERY: Final = 60.0
+"""Seconds between two looks at tokens that will end: the clock may be set, the machine sleep."""
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class RequestHeaders:
@@ -144,6 +149,7 @@ class AccessCheck:
         self.profiles = ProfileRules()
         self.ended: AccessEnded = lambda _principals: None
         self.profiles_changed: Callable[[], None] = lambda: None
+        self._followed: anyio.Event | None = None
         self.follow(credentials.tokens, origins, names, profiles)
 
     def follow(
@@ -175,6 +181,27 @@ class AccessCheck:
             self.ended(ended)
         if before != self.profiles:
             self.profiles_changed()
+        self.end_lapsed()
+        if self._followed is not None:
+            self._followed.set()
+
+    def end_lapsed(self) -> None:
+        """End what depends on tokens of the config that have ended by now; each is logged once."""
+        lapsed = self._credentials.lapsed()
+        if not lapsed:
+            return
+        for name in sorted(lapsed):
+            log.warning("token has ended", name=name, fix=f"roots-hub token new {name} --days 90")
+        self.ended(lapsed)
+
+    async def end_in_time(self) -> None:
+        """End what depends on a token of the config when the token ends, until cancelled."""
+        while True:
+            followed = self._followed = anyio.Event()
+            wait = self._credentials.until_next_end()
+            with anyio.move_on_after(None if wait is None else min(wait, LOOK_EVERY)):
+                await followed.wait()
+            self.end_lapsed()
 
     @property
     def needs_token(self) -> bool:

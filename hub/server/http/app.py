@@ -62,8 +62,8 @@ from hub.server.http.responses import (
     respond,
 )
 from hub.server.http.welcome_page import PAGE_HEADERS, is_browser, page
-from hub.usage.limits import OverLimit
-from hub.usage.principals import PrincipalUsage, UsageByPrincipal
+from hub.usage.limits import OverLimit, RefusedCall
+from hub.usage.principals import ClientUsage, UsageByPrincipal
 from hub.values import JsonObject
 
 MAX_SESSIONS = 10_000
@@ -148,6 +148,7 @@ class HttpServer:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 tasks.start_soon(self._gatekeeper.keep_fresh)
+                tasks.start_soon(self._gatekeeper.end_in_time)
                 task_status.started()
                 await self._expire()
         finally:
@@ -358,7 +359,7 @@ class HttpServer:
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
     ) -> None:
         """Serve a request that is no POST."""
-        usage = self._usage.of(sender.principal)
+        usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
             send = counted(send, usage)
         method = scope["method"]
@@ -383,7 +384,7 @@ class HttpServer:
         except WireError as exc:
             await respond(send, 400, to_bytes(messages.failure_of(exc)))
             return
-        usage = self._usage.of(sender.principal)
+        usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
             over = self._over_limit(usage, message, headers, sender)
             if over is not None:
@@ -397,7 +398,7 @@ class HttpServer:
             await self._modern(message, checked, headers, receive, send)
 
     def _over_limit(
-        self, usage: PrincipalUsage, message: Message, headers: RequestHeaders, sender: Sender
+        self, usage: ClientUsage, message: Message, headers: RequestHeaders, sender: Sender
     ) -> OverLimit | None:
         """Count a message if it is a call; return why its principal has to wait with it, or None.
 
@@ -411,9 +412,12 @@ class HttpServer:
             return None
         self.log.note("request refused: 429", sender.address, over.why)
         if isinstance(message, Request) and is_call:
-            session = self._sessions.find(headers.get("mcp-session-id"), sender.principal)
+            admission, named = sender.admission, _called_name(message)
+            session = self._sessions.find(headers.get("mcp-session-id"), admission.identity)
             key = "" if session is None else session.connection.session.key
-            self._usage.refused(sender.principal, key, _called_name(message), over.why)
+            self._usage.refused(
+                RefusedCall(admission.principal, admission.profile, key, named, over.why)
+            )
         return over
 
     async def _refuse_for_now(self, over: OverLimit, message: Message | None, send: Send) -> None:

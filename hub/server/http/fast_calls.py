@@ -24,7 +24,7 @@ from hub.protocol.constants import CALLS
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, counted, until_disconnected
-from hub.usage.principals import PrincipalUsage, UsageByPrincipal
+from hub.usage.principals import ClientUsage, UsageByPrincipal
 
 PATIENCE: Final = 0.05
 """Seconds after which a task waits for a call's answer, and keeps its client's connection alive."""
@@ -92,7 +92,7 @@ class CountedLine:
 
     __slots__ = ("_line", "_usage")
 
-    def __init__(self, line: Line, usage: PrincipalUsage) -> None:
+    def __init__(self, line: Line, usage: ClientUsage) -> None:
         self._line = line
         self._usage = usage
 
@@ -331,14 +331,15 @@ class FastCallAcceptor:
         if post is None:
             return None
         if self._usage.is_limited:
-            usage = self._usage.of(head.checked.admission.principal)
+            admission = head.checked.admission
+            usage = self._usage.of(admission.principal, admission.profile)
             if usage is not None:
                 return self._within(usage, post, len(body), line)
         call = PlainCall(post, self._patience, line)
         return call if call.begin() else None
 
     def _within(
-        self, usage: PrincipalUsage, post: PostedRequest, size: int, line: Line
+        self, usage: ClientUsage, post: PostedRequest, size: int, line: Line
     ) -> PlainCall | None:
         """Start a call if it is within the limits of its principal: else a task refuses it."""
         if usage.objection(is_call=True) is not None:

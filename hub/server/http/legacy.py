@@ -57,6 +57,11 @@ class HttpSession(Struct, eq=False):
         """The key of what belongs to its client: nobody else may use the session."""
         return self.connection.session.identity
 
+    def is_of(self, principal: str, profile: str | None) -> bool:
+        """Return whether a principal opened it, in this profile (None: in any)."""
+        session = self.connection.session
+        return session.principal == principal and profile in {None, session.services.profile}
+
     def speaks(self, version: str) -> None:
         """Apply the agreed protocol revision to the session's streams."""
         self.streams.primed = version >= PRIMED_SINCE

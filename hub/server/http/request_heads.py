@@ -108,6 +108,7 @@ class HeaderChecks:
             later = self.failed_logins.refusal(address)
             admitted = later or await self._gatekeeper.verified(admitted)
         if isinstance(admitted, Refusal) and _is_wrong_token(admitted, headers):
+            self._gatekeeper.end_lapsed()
             later = self.failed_logins.refusal(address)
             if later is None:
                 self.failed_logins.note(address)

@@ -20,7 +20,7 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
-from hub.usage.principals import PrincipalUsage
+from hub.usage.principals import ClientUsage
 from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
@@ -52,7 +52,7 @@ async def respond(
     await send({"type": "http.response.body", "body": content})
 
 
-def counted(send: Send, usage: PrincipalUsage) -> Send:
+def counted(send: Send, usage: ClientUsage) -> Send:
     """Return a `send` whose bodies count for the limits of a principal."""
 
     async def counting(message: AsgiMessage) -> None:

@@ -60,16 +60,19 @@ class Sessions:
                 return f"{len(self._sessions)} sessions are open"
         return None
 
-    def count_of(self, principal: str) -> int:
-        """Return how many sessions a principal has."""
-        return sum(one.principal == principal for one in self._sessions.values())
+    def count_of(self, principal: str, profile: str | None = None) -> int:
+        """Return how many sessions a principal has, in all or in one profile."""
+        return sum(one.is_of(principal, profile) for one in self._sessions.values())
 
-    def make_room_of(self, principal: str) -> bool:
-        """End a session of a principal that never made a call; return whether there was one."""
+    def make_room_of(self, principal: str, profile: str | None = None) -> bool:
+        """End a session of a principal, or of it in one profile, that never made a call.
+
+        Returns whether there was one.
+        """
         unused = (
             key
             for key, one in self._sessions.items()
-            if one.principal == principal and not one.has_called and not one.in_flight
+            if one.is_of(principal, profile) and not one.has_called and not one.in_flight
         )
         key = next(unused, None)
         if key is not None:

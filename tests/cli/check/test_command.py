@@ -5,6 +5,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,24 @@ def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch)
     configure(monkeypatch, {"a": {"command": "x"}})
     with pytest.raises(StartError, match="--root gone"):
         run("check", "--root", "gone")
+
+
+def test_tokens_that_have_ended_or_end_soon_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    today = datetime.now(UTC).date()
+    ends = {"old": today - timedelta(9), "soon": today + timedelta(3), "new": today + timedelta(30)}
+    tokens = [
+        {"name": name, "sha256": f"{at:064}", "expires": str(end)}
+        for at, (name, end) in enumerate(ends.items())
+    ]
+    configure(monkeypatch, {"s": {"command": sys.executable}}, listen={"tokens": tokens})
+    assert run("check") == 0
+    old, soon, fine, _ = capsys.readouterr().out.splitlines()
+    assert old.startswith("warning: listen.tokens[0].expires: the token of old has ended (")
+    assert soon.startswith("warning: listen.tokens[1].expires: the token of soon ends within 7 ")
+    assert soon.endswith(". `roots-hub token new soon --days 90` prints another one.")
+    assert fine == "1 server: s. The config is fine."
 
 
 def test_warnings_are_shown(

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from threading import Thread
 
 import pytest
@@ -30,6 +31,22 @@ def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient:
     assert found["where"] == "listen.tokens[1].token"
     assert found["fix"].startswith("roots-hub token new anna prints one")
     assert "hunter2" not in patient.run().stdout
+
+
+def test_tokens_that_have_ended_or_end_soon_are_named(patient: Patient) -> None:
+    today = datetime.now(UTC).date()
+    ends = {"old": today - timedelta(9), "soon": today + timedelta(3), "new": today + timedelta(30)}
+    tokens = (
+        f'{{name: {name}, sha256: "{at:064}", expires: {end}}}'
+        for at, (name, end) in enumerate(ends.items())
+    )
+    patient.change("listen: {", f"listen: {{tokens: [{', '.join(tokens)}], ")
+    old, soon = (one for one in patient.found() if one["where"].startswith("listen.tokens"))
+    assert (old["level"], old["where"]) == ("warning", "listen.tokens[0].expires")
+    assert old["what"].startswith("the token of old has ended (")
+    assert (soon["level"], soon["where"]) == ("warning", "listen.tokens[1].expires")
+    assert soon["what"].startswith("the token of soon ends within 7 days (")
+    assert soon["fix"].startswith("roots-hub token new soon --days 90 prints another one")
 
 
 def test_a_server_that_does_not_start_is_named_with_the_end_of_its_stderr(

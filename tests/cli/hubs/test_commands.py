@@ -1,7 +1,7 @@
 """What `status` shows."""
 
 from hub.cli.hubs.commands import lines_of
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 
 HUB: JsonObject = {
     "serves": "/home/u/hub.yaml",
@@ -56,4 +56,17 @@ def test_the_limits_of_principals_are_shown_with_what_is_used() -> None:
         "  principals with limits: 1",
         "    PRINCIPAL  USED",
         "    anna       calls_per_minute 12 of 600, calls_per_second 0 of 5",
+    ]
+
+
+def test_the_limits_of_a_profile_are_shown_with_its_name() -> None:
+    limits: JsonObject = {"in_flight": {"limit": 4, "used": 1}}
+    rows: list[Json] = [
+        {"principal": "anna", "profile": profile, "limits": limits} for profile in (None, "few")
+    ]
+    assert lines_of({"serves": "x", "principals": rows})[5:] == [
+        "  principals with limits: 1",
+        "    PRINCIPAL    USED",
+        "    anna         in_flight 1 of 4",
+        "    anna in few  in_flight 1 of 4",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def keys(**values: SearchStrategy[Any]) -> SearchStrategy[dict[str, Any]]:
 
 
 LIMIT = st.integers(1, 3)
+LIMITS = ("calls_per_minute", "in_flight", "sessions", "children", "bytes_per_minute")
 GUARD = keys(
     mode=st.sampled_from(("enforce", "enforce", "report", "off")),
     on_refused=st.sampled_from(("ask", "refuse")),
@@ -141,6 +143,11 @@ PARTS: dict[str, SearchStrategy[dict[str, Any]]] = {
     "s": STDIO,
     "tools": TOOLS,
     "t": REMOTE,
+    "profiles": keys(limits=keys(**dict.fromkeys(LIMITS, LIMIT)), servers=some(("s", "t"), 1)),
+    "tokens": keys(
+        a=st.sampled_from(("2027-01-31", "2027-02-01", "2027-01-31T23:00:00-02:00")),
+        b=st.sampled_from(("2026-01-31", "2028-01-31")),
+    ),
     "": keys(
         max_children=LIMIT,
         max_children_per_session=LIMIT,
@@ -174,7 +181,13 @@ def whole(parts: Parts, without: str = "") -> Parts:
     """Return the config with these parts, without one of its servers."""
     found = {"s": {**parts["s"], "tools": parts["tools"]}, "t": parts["t"]}
     servers = {name: kinds(one) for name, one in found.items() if name != without}
-    rest = {name: parts[name] for name in ("roots", "guard", "listen")}
+    rest = {name: parts[name] for name in ("roots", "guard")}
+    tokens = [
+        {"name": name, "sha256": name * 64, **({"expires": end} if end else {})}
+        for name, end in (("a", parts["tokens"].get("a")), ("b", parts["tokens"].get("b")))
+    ]
+    rest["listen"] = {**parts["listen"], "tokens": tokens}
+    rest["profiles"] = {"few": {**parts["profiles"]}}
     return {**parts[""], **rest, "servers": servers}
 
 
@@ -286,6 +299,10 @@ def is_no_longer(old: float | None, new: float | None) -> bool:
     return old is None or (new is not None and new <= old)
 
 
+def is_no_later(old: datetime | None, new: datetime | None) -> bool:
+    return old is None or (new is not None and new <= old)
+
+
 def is_launched_as_before(old: StdioServer | RemoteServer, new: StdioServer | RemoteServer) -> bool:
     if isinstance(old, StdioServer) and isinstance(new, StdioServer):
         same = all(getattr(old, key) == getattr(new, key) for key in ("command", "args", "env"))
@@ -348,6 +365,14 @@ def test_nothing_else_is_looser(change: tuple[Parts, Parts]) -> None:
         assert is_no_longer(before.concurrency, server.concurrency)
         texts = {tool: one.title for tool, one in before.tools.overrides.items() if one.title}
         assert {t: one.title for t, one in server.tools.overrides.items() if one.title} == texts
+    for key in LIMITS:
+        was, is_now = (getattr(one.profiles["few"].limits, key) for one in (old, made))
+        assert is_no_longer(was, is_now)
+    assert made.profiles["few"].servers == old.profiles["few"].servers
+    ends = {one.name: one.expires for one in old.listen.tokens}
+    assert {one.name for one in made.listen.tokens} <= ends.keys()
+    for one in made.listen.tokens:
+        assert is_no_later(ends[one.name], one.expires)
     assert is_no_longer(old.max_children, made.max_children)
     assert is_no_longer(old.max_children_per_session, made.max_children_per_session)
     assert is_no_longer(old.listen.max_result, made.listen.max_result)

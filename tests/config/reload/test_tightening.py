@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from hub.config.fields import LoadContext, Part
+from hub.config.listening.limits import PrincipalLimits
 from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART, ORDERS
 from hub.config.reload.tightening import ConfigChange, config_change
@@ -63,7 +64,8 @@ def patterns(model: type[BaseModel], at: str = "") -> Iterator[str]:
     """Yield all keys of a config. A list is one key, a mapping of models one for each name."""
     for name, field in model.model_fields.items():
         if model is HubConfig and name == "profiles":
-            yield name  # it is one key: no change of it is known to tighten
+            yield name  # it is one key, but for the limits
+            yield from patterns(PrincipalLimits, "profiles.*.limits.")
             continue
         annotation: Any = field.annotation
         inner, here = [*models_in(annotation)], f"{at}{name}"
@@ -403,6 +405,124 @@ def test_a_token_that_is_taken_out_tightens_but_the_last_one_waits(
     found = change({"listen": {"tokens": [A, B]}}, {"listen": {"tokens": new}})
     assert found.config.listen == made({"listen": {"tokens": counts}}).listen
     assert summary(found)[1] == waiting
+
+
+def ending(expires: str | None) -> dict[str, Any]:
+    """Return a config with the token of `a` that ends, and that of `b`."""
+    return {"listen": {"tokens": [A if expires is None else {**A, "expires": expires}, B]}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "waits"),
+    [
+        (None, "2027-01-31", False),
+        (None, "2001-01-31", False),
+        ("2027-01-31", "2027-01-30", False),
+        ("2027-01-31", "2027-02-01T01:00:00+02:00", False),
+        ("2027-01-31", "2027-02-01T01:00:00+01:00", False),
+        ("2027-01-31", None, True),
+        ("2027-01-31", "2027-02-01", True),
+        ("2027-01-31", "2027-02-01T00:00:01Z", True),
+        ("2001-01-31", None, True),
+    ],
+)
+def test_a_token_that_ends_earlier_tightens_and_more_time_waits(
+    old: str | None, new: str | None, *, waits: bool
+) -> None:
+    found = change(ending(old), ending(new))
+    assert found.config == made(ending(old if waits else new))
+    assert summary(found)[1] == (["listen.tokens"] if waits else [])
+    assert change(ending(old), ending(new), only_tightens=False).config == made(ending(new))
+
+
+def test_a_token_is_not_given_more_time_by_another_change_beside_it() -> None:
+    new = {"listen": {"tokens": [{**B, "expires": "2027-01-31"}, {**A, "expires": "2029-01-31"}]}}
+    found = change(ending("2028-01-31"), new)
+    tokens = {one.name: one.expires for one in found.config.listen.tokens}
+    wanted = made({"listen": {"tokens": [{**B, "expires": "2027-01-31"}]}}).listen.tokens[0]
+    assert tokens == {
+        "a": made(ending("2028-01-31")).listen.tokens[0].expires,
+        "b": wanted.expires,
+    }
+    assert summary(found) == (["listen.tokens"], ["listen.tokens"])
+    again = config_change(found.config, made(new), only_tightens=True, locate=located)
+    assert summary(again) == ([], ["listen.tokens"])
+
+
+def test_another_token_under_the_name_of_one_that_ends_waits() -> None:
+    new = {"listen": {"tokens": [{**OTHER, "expires": "2001-01-31"}, B]}}
+    found = change(ending("2027-01-31"), new)
+    assert found.config.listen == made({"listen": {"tokens": [B]}}).listen
+    assert summary(found)[1] == ["listen.tokens"]
+
+
+def limited(**limits: Any) -> dict[str, Any]:
+    """Return a config with a profile that has these limits, and one without."""
+    return {"profiles": {"few": {"limits": limits}, "all": {}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "taken", "waiting"),
+    [
+        ({}, {"in_flight": 2}, ["in_flight"], []),
+        ({"in_flight": 2}, {"in_flight": 1, "sessions": 3}, ["in_flight", "sessions"], []),
+        ({"in_flight": 2}, {"in_flight": 3}, [], ["in_flight"]),
+        ({"in_flight": 2}, {}, [], ["in_flight"]),
+        (
+            {"calls_per_second": 9, "burst": 20, "children": 2},
+            {"calls_per_second": 3, "burst": 30, "children": 3},
+            ["calls_per_second"],
+            ["burst", "children"],
+        ),
+        (
+            {"calls_per_minute": 9, "bytes_per_minute": 9},
+            {"bytes_per_minute": 8},
+            ["bytes_per_minute"],
+            ["calls_per_minute"],
+        ),
+    ],
+)
+def test_lower_limits_of_a_profile_tighten_and_higher_ones_wait(
+    old: dict[str, Any], new: dict[str, Any], taken: list[str], waiting: list[str]
+) -> None:
+    found = change(limited(**old), limited(**new))
+    at = "profiles.few.limits"
+    assert summary(found) == (
+        [f"{at}.{key}" for key in taken],
+        [f"{at}.{key}" for key in waiting],
+    )
+    assert all(one.why == "a higher limit" for one in found.waiting)
+    again = config_change(found.config, made(limited(**new)), only_tightens=True, locate=located)
+    assert summary(again) == ([], [f"{at}.{key}" for key in waiting])
+    confirmed = change(limited(**old), limited(**new), only_tightens=False)
+    assert {*confirmed.taken} == {f"{at}.{key}" for key in (*taken, *waiting)}
+    assert confirmed.config == made(limited(**new))
+
+
+def test_limits_of_a_profile_are_lowered_while_its_other_changes_wait() -> None:
+    old = limited(in_flight=4, sessions=1)
+    new = {
+        "profiles": {
+            "new": {"limits": {"in_flight": 1}},
+            "few": {"servers": ["s"], "limits": {"in_flight": 2, "sessions": 2}},
+        }
+    }
+    found = change(old, new)
+    assert summary(found) == (
+        ["profiles.few.limits.in_flight"],
+        ["profiles", "profiles.few.limits.sessions"],
+    )
+    assert found.config == made(limited(in_flight=2, sessions=1))
+    assert [*found.config.profiles] == ["few", "all"]
+
+
+def test_profiles_as_a_whole_wait() -> None:
+    for old, new in (({}, limited(in_flight=1)), (limited(in_flight=1), {})):
+        found = change(old, new)
+        assert summary(found) == ([], ["profiles"])
+        assert found.config == made(old)
+    turned = {"profiles": dict(reversed(limited(in_flight=1)["profiles"].items()))}
+    assert summary(change(limited(in_flight=1), turned)) == ([], ["profiles"])
 
 
 @pytest.mark.parametrize("only_tightens", [True, False])

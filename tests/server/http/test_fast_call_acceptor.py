@@ -10,10 +10,13 @@ from hub.jsonrpc.outgoing import Cancellable
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.profile_rules import ProfileRules
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse
+from hub.usage.limits import UsageLimits
+from hub.usage.principals import ClientUsage, UsageByPrincipal
 from tests.kit.asgi import scope_of
 
 JSON_FIRST, STREAM_FIRST = "application/json, text/event-stream", "text/event-stream, */*"
@@ -24,9 +27,10 @@ class Unplain:
     """A request that does not go by express."""
 
     def __init__(self) -> None:
-        self.in_flight = 0
+        self.in_flight = self.begun = 0
 
     def begin(self) -> None:
+        self.begun += 1
         self.in_flight += 1
 
     def end(self) -> None:
@@ -69,13 +73,20 @@ async def unserved(scope: Scope, receive: Receive, send: Send) -> None:
 class Seen:
     """A desk, and the requests that it asked about."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage: UsageByPrincipal | None = None) -> None:
         self.requests: list[Request] = []
         self.unplain = Unplain()
-        self.keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
+        self.keeper = AccessCheck(
+            "127.0.0.1", Credentials(BearerTokens()), profiles=ProfileRules({"few": None})
+        )
         heads = HeaderChecks(self.keeper, "/mcp")
         self.acceptor = FastCallAcceptor(
-            heads, self._find, Deadlines(PATIENCE), bodies=BodyLimit(), no_room=unserved
+            heads,
+            self._find,
+            Deadlines(PATIENCE),
+            bodies=BodyLimit(),
+            no_room=unserved,
+            usage=usage,
         )
 
     def _find(self, request: Request, head: RequestHead) -> Unplain | None:
@@ -129,3 +140,33 @@ def test_a_call_whose_body_comes_after_the_tokens_have_changed_is_left_alone() -
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
     assert seen.acceptor.take(head, body, Unused()) is None
     assert seen.requests == []
+
+
+PLAIN = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
+
+
+@pytest.mark.parametrize("profile", [None, "few"])
+def test_a_call_over_a_limit_of_its_profile_or_of_all_is_left_to_a_task(
+    profile: str | None,
+) -> None:
+    limits = UsageLimits(calls_per_minute=1)
+    usage = UsageByPrincipal()
+    usage.follow(lambda _name, asked: limits if asked == profile else None)
+    seen = Seen(usage)
+    assert not seen.accepts(PLAIN)
+    assert seen.unplain.begun == 1, "it is within the limit"
+    counting = usage.of("local", "few")
+    assert counting is not None
+    counting.called()
+    assert not seen.accepts(PLAIN)
+    assert seen.unplain.begun == 1
+
+
+def test_without_limits_nobodys_usage_is_looked_up() -> None:
+    class Unasked(UsageByPrincipal):
+        def of(self, principal: str, profile: str | None = None) -> ClientUsage | None:
+            raise AssertionError("nothing is limited")
+
+    seen = Seen(Unasked())
+    assert not seen.accepts(PLAIN)
+    assert seen.unplain.begun == 1

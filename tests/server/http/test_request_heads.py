@@ -4,6 +4,7 @@ import pytest
 from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
+from hub.protocol.bearer import token_hash
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck, RequestHeaders
 from hub.server.http.auth.bearer_tokens import BearerTokens
@@ -12,6 +13,7 @@ from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, CheckedHeaders, HeaderChecks
 from hub.values import JsonObject
 from tests.kit.asgi import scope_of
+from tests.kit.fakes import FakeClock
 
 TOKEN = "s3cret"  # noqa: S105 - it opens nothing
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
@@ -118,6 +120,22 @@ def test_a_head_counts_no_more_once_what_lets_clients_in_has_changed() -> None:
     assert heads.still_counts(head)
     keeper.follow(BearerTokens("other"), (), ())
     assert not heads.still_counts(head)
+
+
+def test_a_head_counts_no_more_once_its_token_has_ended() -> None:
+    clock = FakeClock(99.0)
+    tokens = BearerTokens(None, {"anna": token_hash(TOKEN)}, {"anna": 100.0})
+    keeper = AccessCheck("127.0.0.1", Credentials(tokens, clock=clock))
+    heads, sent = HeaderChecks(keeper, "/mcp", clock=clock), post(authorization=f"Bearer {TOKEN}")
+    head = heads.of(sent)
+    assert head is not None
+    assert heads.still_counts(head)
+    again = heads.of(sent)
+    assert again is not None
+    assert again.checked is head.checked, "it is cached until then"
+    clock.advance(1)
+    assert not heads.still_counts(head)
+    assert heads.of(sent) is None
 
 
 def test_who_is_turned_away_is_looked_at_every_time() -> None:

@@ -118,11 +118,11 @@ class LegacySessions:
 
     def _refusal(self, sender: Sender) -> NoRoomForSession | None:
         """Return why a sender gets no further session, or None; may end one to make room."""
-        usage = self._usage.of(sender.principal)
-        if usage is not None:
-            own = self._open.count_of(sender.principal)
-            over = usage.session_objection(own)
-            if over is not None and not self._open.make_room_of(sender.principal):
+        usage = self._usage.of(sender.principal, sender.admission.profile)
+        for part in () if usage is None else usage.parts:
+            whose = part.principal, part.profile
+            over = part.session_objection(self._open.count_of(*whose))
+            if over is not None and not self._open.make_room_of(*whose):
                 return NoRoomForSession(over.why, over)
         full = self._open.full(sender.address)
         return None if full is None else NoRoomForSession(full)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from hub.protocol.bearer import bearer_in
@@ -10,6 +12,7 @@ from hub.server.http.auth.admission import (
     Admission,
     TokenRejection,
     Unverified,
+    invalid,
 )
 from hub.server.http.auth.bearer_tokens import BearerTokens
 
@@ -20,17 +23,27 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 """The principal of all clients where none needs a token."""
+TOKEN_ENDED: Final = invalid("it has ended")
 
 
 class Credentials:
     """Tokens of the config, which `follow` changes, and maybe a verifier of issuers' tokens.
 
-    Without either all clients are let in, as the principal `local`.
+    Without either all clients are let in, as the principal `local`. `clock` gives seconds since
+    1970.
     """
 
-    def __init__(self, tokens: BearerTokens, verifier: TokenVerifier | None = None) -> None:
+    def __init__(
+        self,
+        tokens: BearerTokens,
+        verifier: TokenVerifier | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.tokens = tokens
         self._verifier = verifier
+        self._clock = clock
+        self._over: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.tokens) or self._verifier is not None
@@ -46,9 +59,20 @@ class Credentials:
         ended, self.tokens = self.tokens.ended_by(tokens), tokens
         return frozenset({LOCAL}) if was_open and self else ended
 
+    def lapsed(self) -> frozenset[str]:
+        """Return the principals whose token of the config has ended since the last question."""
+        before, self._over = self._over, self.tokens.over_at(self._clock())
+        return self._over - before
+
+    def until_next_end(self) -> float | None:
+        """Return the seconds until a token of the config ends; None if no further one does."""
+        now = self._clock()
+        end = self.tokens.next_end(now)
+        return None if end is None else end - now
+
     def know(self, principal: str) -> bool:
         """Return whether some request can be of a principal with a token of the config, or none."""
-        return self.tokens.has(principal) or (principal == LOCAL and not self)
+        return self.tokens.let_in(principal, self._clock()) or (principal == LOCAL and not self)
 
     def look_at(self, authorization: str | None) -> Admission | TokenRejection | Unverified:
         """Return who sends a request with this Authorization header, as far as is known now."""
@@ -59,10 +83,17 @@ class Credentials:
             return NO_TOKEN_SENT
         principal = self.tokens.principal_of(token)
         if principal is not None:
-            return Admission(principal)
+            return self._named(principal)
         if self._verifier is None:
             return NO_TOKEN_SENT
         return self._verifier.known(token) or Unverified(token)
+
+    def _named(self, principal: str) -> Admission | TokenRejection:
+        end = self.tokens.end_of(principal)
+        if end is None:
+            return Admission(principal)
+        # Whoever sends the token may know why it is refused: guesses do not get here.
+        return TOKEN_ENDED if end <= self._clock() else Admission(principal, end, end)
 
     async def verified(self, unverified: Unverified) -> Admission | TokenRejection:
         """Return who sends a request with an issuer's token, or why it is refused."""

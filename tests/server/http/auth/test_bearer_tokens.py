@@ -45,7 +45,17 @@ def test_a_token_ends_when_it_is_taken_out_or_replaced(
 
 
 def test_a_principal_is_known_while_it_has_a_token() -> None:
-    assert all(map(NAMED.has, ("anna", "ci", "token")))
-    assert not NAMED.has("local")
-    assert not BearerTokens().has("local")
-    assert not BearerTokens().has("anna")
+    assert all(NAMED.let_in(one, 0) for one in ("anna", "ci", "token"))
+    assert not NAMED.let_in("local", 0)
+    assert not BearerTokens().let_in("local", 0)
+    assert not BearerTokens().let_in("anna", 0)
+
+
+def test_a_token_that_ends_is_a_token_until_and_after() -> None:
+    tokens = BearerTokens(None, {"anna": ANNA, "ci": CI}, {"anna": 100.0, "ci": 200.0})
+    assert [tokens.next_end(now) for now in (0, 99.9, 100, 200)] == [100, 100, 200, None]
+    assert [tokens.let_in("anna", now) for now in (99.9, 100)] == [True, False]
+    assert [tokens.over_at(now) for now in (99, 100, 200)] == [set(), {"anna"}, {"anna", "ci"}]
+    # It is compared as before: the time that takes tells nobody that it has ended.
+    assert tokens.principal_of(b"of anna") == "anna"
+    assert tokens

@@ -3,7 +3,8 @@ import pytest
 from hub.protocol.bearer import token_hash
 from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission
 from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import TOKEN_ENDED, Credentials
+from tests.kit.fakes import FakeClock
 
 ANNA = BearerTokens(None, {"anna": token_hash("of anna")})
 
@@ -28,6 +29,29 @@ def test_who_has_one_is_let_in_until_it_ends() -> None:
     assert credentials.follow(BearerTokens("other")) == {"anna"}
     assert credentials.look_at("Bearer of anna") == NO_TOKEN_SENT
     assert not credentials.know("anna")
+
+
+def test_a_token_lets_in_until_it_ends_and_then_tells_why_it_does_not() -> None:
+    clock = FakeClock(99.0)
+    ending = BearerTokens(None, {"anna": token_hash("of anna")}, {"anna": 100.0})
+    credentials = Credentials(ending, clock=clock)
+    assert credentials.look_at("Bearer of anna") == Admission("anna", recheck=100, expires=100)
+    assert (credentials.until_next_end(), credentials.lapsed()) == (1, set())
+    clock.advance(1)
+    assert credentials.look_at("Bearer of anna") == TOKEN_ENDED
+    assert credentials.look_at("Bearer of ann") == NO_TOKEN_SENT
+    assert (credentials.until_next_end(), credentials.lapsed()) == (None, {"anna"})
+    assert credentials.lapsed() == set()
+    assert not credentials.know("anna")
+
+
+def test_when_all_tokens_have_ended_nobody_is_let_in_without_one() -> None:
+    ended = BearerTokens(None, {"anna": token_hash("of anna")}, {"anna": 1.0})
+    credentials = Credentials(ended)
+    assert credentials
+    assert credentials.look_at(None) == NO_TOKEN_SENT
+    assert not credentials.know("local")
+    assert Credentials(BearerTokens()).follow(ended) == {"local"}
 
 
 def test_the_first_token_ends_what_everybody_could_do() -> None:
