@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -20,6 +21,10 @@ _NO_APP: Final = frozenset(
     | {"view-source", "ws", "wss"}
 )
 """Schemes that no app has for its own (RFC 8252, 7.1): browsers and systems use them."""
+_CHARACTERS: Final = re.compile(r"[!#-&(-;=?-\[\]_a-z~]+")
+"""What a URI is made of (RFC 3986, 2), but for `'`. Browsers take `\\` for `/`."""
+_AUTHORITY: Final = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
+"""A host that everybody reads alike: `urlsplit` finds one in texts where browsers find another."""
 
 
 class RegisteredClient(Struct, frozen=True):
@@ -34,9 +39,10 @@ class RegisteredClient(Struct, frozen=True):
 
         Of a loopback address the port may be another one (RFC 8252, 7.3).
         """
-        return uri in self.redirect_uris or _without_port(uri) in {
-            _without_port(one) for one in self.redirect_uris
-        } - {None}
+        if _objection(uri):
+            return False  # a port must not hide what nobody could have registered
+        registered = {_without_port(one) for one in self.redirect_uris} - {None}
+        return uri in self.redirect_uris or _without_port(uri) in registered
 
 
 def client_in(body: Mapping[str, Any], now: float) -> RegisteredClient:
@@ -56,16 +62,16 @@ def client_in(body: Mapping[str, Any], now: float) -> RegisteredClient:
 
 
 def _check_redirect_uri(uri: object) -> None:
-    why = "is no redirect URI"
-    if isinstance(uri, str) and 0 < len(uri) <= MOST_CHARACTERS and uri.isascii():
-        why = _objection(uri)
+    why = _objection(uri) if isinstance(uri, str) else "is no redirect URI"
     if why:
         raise OAuthError("invalid_redirect_uri", f"{str(uri)[:100]!r} {why}")
 
 
 def _objection(uri: str) -> str:
     """Return why users may not be sent to a URI; empty if they may."""
-    if not uri.isprintable() or any(one in uri for one in " \"'<>\\^`{|}"):
+    if not 0 < len(uri) <= MOST_CHARACTERS:
+        return f"has more than {MOST_CHARACTERS} characters, or none"
+    if not _CHARACTERS.fullmatch(uri):
         return "has characters that no URI has"
     try:
         parts = urlsplit(uri)
@@ -76,8 +82,9 @@ def _objection(uri: str) -> str:
     if "#" in uri or "@" in parts.netloc:
         return "has a fragment or a user"
     if parts.scheme in {"http", "https"}:
-        is_safe = bool(host) and (parts.scheme == "https" or is_loopback(host))
-        return "" if is_safe else "must begin with https://"
+        is_host = bool(_AUTHORITY.fullmatch(parts.netloc))
+        is_safe = is_host and (parts.scheme == "https" or is_loopback(host))
+        return "" if is_safe else "must begin with https:// and a host"
     return "" if parts.scheme and parts.scheme not in _NO_APP else "has no scheme of an app"
 
 

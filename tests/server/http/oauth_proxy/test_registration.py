@@ -51,6 +51,12 @@ def test_a_client_is_sent_back_to_what_it_registered(uri: str) -> None:
         "https://app.example\\@evil.example/",
         "https://[evil/",
         "https://app.example:port/",
+        "http://evil.example\\[::1]/",
+        "http://evil.example[::1]/",
+        "http://[::1].evil.example/",
+        "https://app.example[::1]/",
+        "https://app.example%2f.evil.example/",
+        "http://[::1%25lo]/",
         "https://äpp.example/",
         "javascript:alert(1)",
         "JavaScript:alert(1)",
@@ -103,6 +109,27 @@ def test_it_is_taken_letter_by_letter_but_for_the_port_of_this_machine() -> None
         "",
     ):
         assert not client.takes(other), other
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://evil.example\\[::1]/cb",
+        "http://evil.example[::1]/cb",
+        "http://[::1].evil.example/cb",
+        "http://[::1]:7\\@evil.example/cb",
+        "http://[::1]:port/cb",
+        "http://[::1]:7\r\nset-cookie: a/cb",
+        "http://[::1]:7/\tcb",
+        " http://[::1]:7/cb",
+        "\0http://[::1]:7/cb",
+        "http://[::1]:7/cb#",
+        "http://[::1]:ä/cb",
+    ],
+)
+def test_a_port_cannot_hide_another_place(uri: str) -> None:
+    """Browsers read some addresses in another way than Python's urlsplit."""
+    assert not of("http://[::1]/cb").takes(uri)
 
 
 def test_its_name_can_be_shown() -> None:
