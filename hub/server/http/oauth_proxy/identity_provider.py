@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import anyio
@@ -19,6 +19,7 @@ from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,
     IssuerUnavailableError,
     OpenClient,
+    json_object,
     metadata_of,
     open_client,
 )
@@ -26,6 +27,8 @@ from hub.server.http.oauth_proxy.errors import OAuthError
 
 _OK: Final = 200
 _REFUSED: Final = frozenset({400, 401, 403})
+_ADDRESS: Final = re.compile(r"[!-\"$-~]+")
+"""What can be sent in a header, without a fragment."""
 _BASIC: Final = "client_secret_basic"
 log = structlog.stdlib.get_logger(__name__)
 
@@ -187,7 +190,9 @@ class IdentityProvider:
         try:
             with _in_time(found.token):
                 status, said = await self._posted(found.token, form, auth)
-        except (httpx2.HTTPError, OSError, ValueError) as exc:
+        except IssuerUnavailableError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - no answer may be an error of the hub
             why = f"{found.token}: {type(exc).__name__}: {exc}"
             raise IssuerUnavailableError(why) from None
         if status == _OK:
@@ -200,7 +205,7 @@ class IdentityProvider:
     async def _posted(
         self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None
     ) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON object of an answer; ValueError if it has none."""
+        """Return the status and the JSON object of an answer; an error if it has none."""
         headers = {"accept": "application/json"}
         content = bytearray()
         http = self._connected
@@ -209,10 +214,7 @@ class IdentityProvider:
                 content += chunk
                 if len(content) > MOST_BYTES:
                     raise ValueError("the answer is too long")
-        said: object = json.loads(bytes(content))
-        if not isinstance(said, dict):
-            raise ValueError("the answer is no JSON object")  # noqa: TRY004 - of the data
-        return response.status_code, cast("dict[str, Any]", said)
+        return response.status_code, json_object(bytes(content), url)
 
 
 @contextmanager
@@ -227,7 +229,7 @@ def _in_time(url: str) -> Generator[None]:
 def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
     urls = [told.get("authorization_endpoint"), told.get("token_endpoint")]
     for url in urls:
-        if not isinstance(url, str) or not is_private(url):
+        if not isinstance(url, str) or not is_private(url) or not _ADDRESS.fullmatch(url):
             raise IssuerUnavailableError(f"{issuer}: names no endpoints with https")
     methods = told.get("token_endpoint_auth_methods_supported", [_BASIC])
     uses_basic = not isinstance(methods, list) or _BASIC in methods

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -59,6 +60,9 @@ class GoTo(Struct, frozen=True):
     """Where the browser is sent."""
 
     url: str
+
+    def __repr__(self) -> str:
+        return "GoTo()"  # a code can be in it
 
 
 class OAuthProxy:
@@ -129,7 +133,7 @@ class OAuthProxy:
         if query.get("response_type") != "code":
             raise OAuthError("unsupported_response_type", "response_type must be code")
         challenge = query.get("code_challenge", "")
-        if query.get("code_challenge_method") != "S256" or len(challenge) != _CHALLENGE:
+        if query.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
             raise OAuthError("invalid_request", "PKCE with S256 is needed")
         self._check_resource(query)
         return challenge
@@ -250,8 +254,8 @@ class OAuthProxy:
         return answer
 
 
-_CHALLENGE: Final = 43
-"""Characters of a SHA-256 in base64url."""
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+"""A SHA-256 in base64url."""
 
 
 def challenge_of(verifier: str) -> str:

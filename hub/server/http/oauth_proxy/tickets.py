@@ -9,11 +9,17 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.registration import RegisteredClient
 from hub.system.sealing import Sealer, SealingSecrets
 
 
-class LoginRequest(Struct, frozen=True):
+class _Ticket(Struct, frozen=True):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # what is sealed is secret
+
+
+class LoginRequest(_Ticket, frozen=True):
     """What a client asks for, while its user is asked for consent.
 
     `client` and `browser` are hashes: of the client's id, and of a cookie of the browser. `until`
@@ -28,7 +34,7 @@ class LoginRequest(Struct, frozen=True):
     until: float
 
 
-class PendingLogin(Struct, frozen=True):
+class PendingLogin(_Ticket, frozen=True):
     """A login that goes on at the identity provider, with its PKCE verifier and nonce there."""
 
     request: LoginRequest
@@ -37,7 +43,7 @@ class PendingLogin(Struct, frozen=True):
     until: float
 
 
-class LoginCode(Struct, frozen=True):
+class LoginCode(_Ticket, frozen=True):
     """A login that has come back: what the provider's code is redeemed with, once."""
 
     code: str
@@ -45,7 +51,7 @@ class LoginCode(Struct, frozen=True):
     until: float
 
 
-class RefreshTicket(Struct, frozen=True):
+class RefreshTicket(_Ticket, frozen=True):
     """What a client gets new tokens with: the provider's own refresh token, and the claims."""
 
     token: str
@@ -54,7 +60,7 @@ class RefreshTicket(Struct, frozen=True):
     until: float
 
 
-class AccessTicket(Struct, frozen=True):
+class AccessTicket(_Ticket, frozen=True):
     """What a client's calls are let in by: the claims of the provider's ID token."""
 
     claims: Mapping[str, Any]
@@ -62,6 +68,7 @@ class AccessTicket(Struct, frozen=True):
 
 
 TicketT = TypeVar("TicketT", LoginRequest, PendingLogin, LoginCode, RefreshTicket, AccessTicket)
+StructT = TypeVar("StructT", bound=Struct)
 _PURPOSES: Final[dict[type[Struct], str]] = {
     LoginRequest: "oauth login request",
     PendingLogin: "oauth pending login",
@@ -84,17 +91,21 @@ class Tickets:
         self._clients = Sealer(sealed_with, _CLIENT)
 
     def seal(self, ticket: TicketT) -> str:
-        """Return a ticket as a text."""
-        plain = msgspec.json.encode(ticket)
+        """Return a ticket as a text.
+
+        Raises: OAuthError if the provider has said what is no text.
+        """
+        try:
+            plain = msgspec.json.encode(ticket)
+        except (ValueError, OverflowError, RecursionError):
+            text = "what the identity provider says of the person cannot be kept"
+            raise OAuthError("server_error", text) from None
         return self._sealers[type(ticket)].seal(plain, self._resource)
 
     def open(self, text: str, kind: type[TicketT]) -> TicketT | None:
         """Return the ticket in a text; None if it is none of this kind, or has ended."""
-        plain = self._sealers[kind].open(text, self._resource)
-        if plain is None:
-            return None
-        ticket = msgspec.json.decode(plain, type=kind)
-        return ticket if self._clock() < ticket.until else None
+        ticket = _decoded(self._sealers[kind].open(text, self._resource), kind)
+        return ticket if ticket is not None and self._clock() < ticket.until else None
 
     def id_of(self, client: RegisteredClient) -> str:
         """Return the id of a client, which says all of it."""
@@ -102,8 +113,15 @@ class Tickets:
 
     def client(self, id_: str) -> RegisteredClient | None:
         """Return the client with this id; None if the hub has not given it."""
-        plain = self._clients.open(id_, self._resource)
-        return None if plain is None else msgspec.json.decode(plain, type=RegisteredClient)
+        return _decoded(self._clients.open(id_, self._resource), RegisteredClient)
+
+
+def _decoded(plain: bytes | None, kind: type[StructT]) -> StructT | None:
+    """Return what was sealed; None too if another version of the hub has sealed something else."""
+    try:
+        return None if plain is None else msgspec.json.decode(plain, type=kind)
+    except (msgspec.DecodeError, ValueError):
+        return None
 
 
 def hash_of(text: str) -> str:

@@ -42,6 +42,7 @@ class Provider:
         self.forms: list[dict[str, str]] = []
         self.authorization: str | None = None
         self.status = 200
+        self.content: bytes | None = None
         self.is_down = False
 
     async def __call__(self, request: httpx2.Request) -> httpx2.Response:
@@ -49,6 +50,8 @@ class Provider:
             raise httpx2.ConnectError("nobody is there")
         if request.method == "GET":
             return httpx2.Response(200, json=self.metadata)
+        if self.content is not None:
+            return httpx2.Response(self.status, content=self.content)
         form = dict(parse_qsl(request.content.decode()))
         self.forms.append(form)
         self.authorization = request.headers.get("authorization")

@@ -153,6 +153,8 @@ async def test_without_a_refresh_token_of_the_provider_there_is_none() -> None:
         ({"code_challenge": None}, "invalid_request"),
         ({"code_challenge": ""}, "invalid_request"),
         ({"code_challenge": VERIFIER[:-1]}, "invalid_request"),
+        ({"code_challenge": "ä" * 43}, "invalid_request"),
+        ({"code_challenge": "=" * 43}, "invalid_request"),
         ({"code_challenge_method": "plain"}, "invalid_request"),
         ({"code_challenge_method": None}, "invalid_request"),
         ({"resource": "https://other.example/mcp"}, "invalid_target"),
@@ -396,6 +398,12 @@ async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
             own.verified(sent)
 
 
+async def test_claims_that_are_no_text_are_an_error() -> None:
+    bench = Bench()
+    bench.at.claims["name"] = "\ud800"
+    assert "cannot be kept" in await refused(bench.logged_in(), "server_error")
+
+
 async def test_claims_that_no_request_could_carry_are_an_error() -> None:
     bench = Bench()
     bench.at.claims["groups"] = ["x" * 100] * 200
@@ -421,6 +429,43 @@ async def test_a_provider_that_cannot_be_asked_is_said_and_asked_again(how: str)
         bench.at.is_down = False
     form = bench.redeeming(client_id, await bench.code(client_id))
     bench.at.status = 503
+    await refused(bench.proxy.tokens(form), "temporarily_unavailable")
+
+
+@pytest.mark.parametrize(
+    ("field", "url"),
+    [
+        ("authorization_endpoint", f"{NAME}/\r\nset-cookie: a=b"),
+        ("authorization_endpoint", f"{NAME}/\u2603"),
+        ("authorization_endpoint", f"{NAME}/#fragment"),
+        ("authorization_endpoint", ["https://issuer.example/"]),
+        ("token_endpoint", f"{NAME}/ token"),
+        ("token_endpoint", 7),
+    ],
+)
+async def test_endpoints_that_nobody_can_be_sent_to_are_none(field: str, url: Any) -> None:
+    bench = Bench()
+    bench.at.metadata[field] = url
+    await refused(bench.at_provider(bench.registered()), "temporarily_unavailable")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"7", b"\xff", b"[" * 100_000, b'{"id_token": "\\ud800"}', b"not JSON"]
+)
+async def test_an_answer_that_cannot_be_read_is_none(content: bytes) -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    bench.at.content = content
+    with pytest.raises(OAuthError):
+        await bench.proxy.tokens(form)
+
+
+async def test_a_token_endpoint_that_cannot_be_reached_is_said() -> None:
+    bench = Bench()
+    bench.at.metadata |= {"token_endpoint": "https://[::1]x/token"}
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
     await refused(bench.proxy.tokens(form), "temporarily_unavailable")
 
 
