@@ -116,9 +116,9 @@ class LoginEndpoints(Protocol):
         ...
 
     async def __call__(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+        self, scope: Scope, headers: RequestHeaders, address: str, receive: Receive, send: Send
     ) -> None:
-        """Serve such a request."""
+        """Serve such a request of a client at this address."""
         ...
 
 

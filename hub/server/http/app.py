@@ -262,10 +262,11 @@ class HttpServer:
     ) -> None:
         """Serve a step of a login that goes through the hub."""
         refusal = self._header_checks.place_refusal(scope, headers)
+        address = self._client(scope, headers)
         if refusal is not None:
-            await self._refuse(self._client(scope, headers), refusal, send)
+            await self._refuse(address, refusal, send)
         else:
-            await logins(scope, headers, receive, send)
+            await logins(scope, headers, address, receive, send)
 
     async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Answer a CORS preflight, which carries no token; the request after it does."""

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.access import RequestHeaders
+from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, error_page
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.proxy import GoTo, OAuthProxy
@@ -29,10 +30,13 @@ class OAuthEndpoints:
     """Serves what clients and browsers ask of the proxy, at the endpoint `path` of the hub.
 
     A proxy in front of the hub may have changed the path: that of the public URL counts as well.
+    Codes and refresh tokens are asked about at the provider, with the hub's own secret: so an
+    address from which too many were refused has to wait.
     """
 
     def __init__(self, proxy: OAuthProxy, path: str) -> None:
         self._proxy = proxy
+        self._refused_grants = FailedLogins()
         url = urlsplit(proxy.resource.url)
         self._paths = tuple(dict.fromkeys((url.path.rstrip("/"), path.rstrip("/"))))
         is_safe = url.scheme == "https"
@@ -58,7 +62,7 @@ class OAuthEndpoints:
         return None
 
     async def __call__(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+        self, scope: Scope, headers: RequestHeaders, address: str, receive: Receive, send: Send
     ) -> None:
         """Serve a request for one of the proxy's paths."""
         step = self._step_at(scope["path"]) or ""
@@ -67,11 +71,18 @@ class OAuthEndpoints:
             await respond(send, 405, {"error": "Method not allowed"}, allowed)
             return
         answer = _Answer(send, is_page=step in {"authorize", "callback"})
+        later = self._refused_grants.refusal(address) if step == "token" else None
+        if later is not None:
+            said = {"error": "temporarily_unavailable", "error_description": later.text}
+            await answer.told(later.status, said, later.headers)
+            return
         try:
             await self._served(step, scope, headers, receive, answer)
         except GoneError:
             return
         except OAuthError as exc:
+            if step == "token":
+                self._refused_grants.note(address)
             await answer.refusal(exc)
 
     async def _served(
@@ -133,8 +144,10 @@ class _Answer:
         self._send = send
         self._is_page = is_page
 
-    async def told(self, status: int, said: dict[str, Any]) -> None:
-        await respond(self._send, status, said, _NO_STORE)
+    async def told(
+        self, status: int, said: dict[str, Any], more: Mapping[str, str] | None = None
+    ) -> None:
+        await respond(self._send, status, said, {**_NO_STORE, **(more or {})})
 
     async def page(self, status: int, content: bytes, more: Mapping[str, str]) -> None:
         await respond(self._send, status, content, {**HEADERS, **more})

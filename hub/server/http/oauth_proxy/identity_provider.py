@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode, urlsplit
@@ -25,6 +26,10 @@ from hub.server.http.auth.issuer_metadata import (
 )
 from hub.server.http.oauth_proxy.errors import OAuthError
 
+AT_ONCE: Final = 16
+"""How many codes and refresh tokens it is asked about at once; others wait."""
+APART: Final = 5.0
+"""Seconds after which it is looked for again, if it could not be found."""
 _OK: Final = 200
 _REFUSED: Final = frozenset({400, 401, 403})
 _ADDRESS: Final = re.compile(r"[!-\"$-~]+")
@@ -64,7 +69,11 @@ class _Endpoints(Struct, frozen=True):
 
 
 class IdentityProvider:
-    """The provider `issuer`; people come back from it to `redirect_uri`."""
+    """The provider `issuer`; people come back from it to `redirect_uri`.
+
+    Anybody can make the hub ask it: at most `AT_ONCE` questions are under way, and where it is, is
+    asked by one for all. `clock` gives seconds, from any start.
+    """
 
     def __init__(
         self,
@@ -72,6 +81,8 @@ class IdentityProvider:
         client: ProviderClient,
         redirect_uri: str,
         http: OpenClient = open_client,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.issuer = issuer
         self.client_id = client.id
@@ -80,6 +91,11 @@ class IdentityProvider:
         self._open_client = http
         self._http: httpx2.AsyncClient | None = None
         self._endpoints: _Endpoints | None = None
+        self._clock = clock
+        self._not_found: tuple[float, IssuerUnavailableError] | None = None
+        self._turn = anyio.Lock()
+        self._room = anyio.CapacityLimiter(AT_ONCE)
+        self._is_down = False
 
     async def login_url(self, *, state: str, challenge: str, nonce: str) -> str:
         """Return where a person logs in.
@@ -157,15 +173,25 @@ class IdentityProvider:
 
     @contextmanager
     def _asking(self) -> Generator[None]:
-        """Say to the client that the provider cannot be asked, and to the log why."""
+        """Say to the client that the provider cannot be asked, and to the log, once, why."""
         try:
             yield
         except IssuerUnavailableError as exc:
-            log.warning(
-                "the identity provider cannot be asked", issuer=self.issuer, reason=str(exc)
-            )
+            if not self._is_down:
+                log.warning(
+                    "the identity provider cannot be asked",
+                    issuer=self.issuer,
+                    reason=str(exc),
+                    next="nobody can log in through the hub until it answers",
+                )
+            self._is_down = True
             text = "the identity provider cannot be asked now"
             raise OAuthError("temporarily_unavailable", text) from None
+
+    def _note_answer(self) -> None:
+        if self._is_down:
+            log.info("the identity provider answers again", issuer=self.issuer)
+        self._is_down = False
 
     @property
     def _connected(self) -> httpx2.AsyncClient:
@@ -174,10 +200,23 @@ class IdentityProvider:
 
     async def _found(self) -> _Endpoints:
         if self._endpoints is None:
+            async with self._turn:
+                self._endpoints = self._endpoints or await self._looked_up()
+        return self._endpoints
+
+    async def _looked_up(self) -> _Endpoints:
+        since, failure = self._not_found or (0.0, None)
+        if failure is not None and self._clock() - since < APART:
+            raise failure.with_traceback(None)
+        try:
             with _in_time(self.issuer):
                 told = await metadata_of(self.issuer, self._connected)
-            self._endpoints = _endpoints_in(told, self.issuer)
-        return self._endpoints
+            found = _endpoints_in(told, self.issuer)
+        except IssuerUnavailableError as exc:
+            self._not_found = self._clock(), exc
+            raise
+        self._note_answer()
+        return found
 
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
         found = await self._found()
@@ -189,16 +228,19 @@ class IdentityProvider:
             form |= {"client_id": self._client.id, "client_secret": self._client.secret}
         try:
             with _in_time(found.token):
-                status, said = await self._posted(found.token, form, auth)
+                async with self._room:
+                    status, said = await self._posted(found.token, form, auth)
         except IssuerUnavailableError:
             raise
         except Exception as exc:  # noqa: BLE001 - no answer may be an error of the hub
             why = f"{found.token}: {type(exc).__name__}: {exc}"
             raise IssuerUnavailableError(why) from None
-        if status == _OK:
-            return _tokens_in(said)
         error = said.get("error")
+        if status == _OK:
+            self._note_answer()
+            return _tokens_in(said)
         if status in _REFUSED and error == "invalid_grant":
+            self._note_answer()
             raise OAuthError("invalid_grant", "the identity provider does not take it any more")
         raise IssuerUnavailableError(f"{found.token}: HTTP status {status}, {str(error)[:100]!r}")
 

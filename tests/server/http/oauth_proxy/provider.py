@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
+import anyio
 import httpx2
 
 from hub.server.http.auth.key_set import KeySet
@@ -44,8 +45,23 @@ class Provider:
         self.status = 200
         self.content: bytes | None = None
         self.is_down = False
+        self.asked = 0
+        self.under_way = 0
+        self.most = 0
+        self.answers: anyio.Event | None = None
 
     async def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            if self.answers is not None:
+                await self.answers.wait()
+            return self._answer(request)
+        finally:
+            self.under_way -= 1
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if self.is_down:
             raise httpx2.ConnectError("nobody is there")
         if request.method == "GET":
@@ -77,7 +93,9 @@ class Bench:
         self.clock = FakeClock(NOW)
         self.at = Provider()
         client = ProviderClient("hub", "of the hub", ("email",), {"prompt": "consent"})
-        provider = IdentityProvider(NAME, client, f"{RESOURCE}/oauth/callback", self.at.client)
+        provider = IdentityProvider(
+            NAME, client, f"{RESOURCE}/oauth/callback", self.at.client, clock=self.clock
+        )
         keys = KeySet(NAME, Keys("rsa-1"), self.clock)
         id_tokens = SignedTokens([Issuer(NAME, "hub", ALGORITHMS, keys, wanted or {})], self.clock)
         resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",))

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from html import unescape
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -16,6 +17,7 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.signed_tokens import SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
+from hub.server.http.bounds.failed_logins import MOST
 from hub.server.http.oauth_proxy.endpoints import MOST_BYTES, OAuthEndpoints
 from tests.kit.asgi import Connection, request
 from tests.server.http.auth.issuer import RESOURCE
@@ -54,14 +56,15 @@ class Proxied:
 
 
 @asynccontextmanager
-async def proxied() -> AsyncGenerator[Proxied]:
+async def proxied(**more: Any) -> AsyncGenerator[Proxied]:
     bench = Bench()
     bench.clock.now = time.time()
     signed = SignedTokens([], time.time)
     verifier = TokenVerifier(bench.proxy.resource, signed, time.time, own=bench.own)
     credentials = Credentials(BearerTokens(), verifier)
     oauth = OAuthEndpoints(bench.proxy, "/mcp")
-    async with web(credentials=credentials, names=["hub.example.com"], oauth=oauth) as site:
+    names = ["hub.example.com"]
+    async with web(credentials=credentials, names=names, oauth=oauth, **more) as site:
         yield Proxied(site, bench)
 
 
@@ -157,6 +160,24 @@ async def test_the_token_is_let_in_and_the_endpoint_says_errors_as_oauth_does() 
         refused = await hub.site.post(asked("ping"), None, **HOST, **wrong)
         assert refused.status == 401
         assert 'error="invalid_token"' in refused.headers["www-authenticate"]
+
+
+async def test_who_is_refused_too_often_waits_and_others_do_not() -> None:
+    """Each code, even one that no provider has given, is a question to the provider."""
+    async with proxied(proxies=["192.0.2.1"]) as hub:
+        client_id = await hub.registered()
+        form = urlencode(hub.bench.redeeming(client_id, await hub.bench.code(client_id)))
+        hub.bench.at.codes.clear()
+        for _ in range(MOST):
+            assert (await hub.post("/mcp/oauth/token", form)).status == 400
+        asked = hub.bench.at.asked
+        later = await hub.post("/mcp/oauth/token", form)
+        assert (later.status, later.json["error"]) == (429, "temporarily_unavailable")
+        assert 0 < int(later.headers["retry-after"]) <= 61
+        assert hub.bench.at.asked == asked
+        assert (await hub.asked()).status == 200
+        other = await hub.post("/mcp/oauth/token", form, **{"x-forwarded-for": "198.51.100.7"})
+        assert other.status == 400
 
 
 @pytest.mark.parametrize(

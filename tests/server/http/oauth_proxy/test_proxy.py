@@ -6,11 +6,14 @@ import base64
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.server.http.auth.claims import InvalidTokenError
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.hub_tokens import HubTokens
+from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE
 from hub.server.http.oauth_proxy.proxy import (
     ACCESS_LASTS,
     CODE_LASTS,
@@ -427,9 +430,47 @@ async def test_a_provider_that_cannot_be_asked_is_said_and_asked_again(how: str)
         await refused(bench.at_provider(client_id), "temporarily_unavailable")
         bench.at.metadata = {**bench.at.metadata, "issuer": NAME, "token_endpoint": f"{NAME}/token"}
         bench.at.is_down = False
+        bench.clock.now += APART
     form = bench.redeeming(client_id, await bench.code(client_id))
     bench.at.status = 503
     await refused(bench.proxy.tokens(form), "temporarily_unavailable")
+
+
+async def test_however_many_want_to_log_in_a_provider_that_is_down_is_asked_once() -> None:
+    bench = Bench()
+    client_id, bench.at.is_down = bench.registered(), True
+
+    async def wanted() -> None:
+        await refused(bench.at_provider(client_id), "temporarily_unavailable")
+
+    with capture_logs() as logged:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(50):
+                tasks.start_soon(wanted)
+        once, bench.clock.now = bench.at.asked, bench.clock.now + APART - 1
+        await wanted()
+        assert bench.at.asked == once
+        bench.clock.now += 1
+        await wanted()
+        assert bench.at.asked == 2 * once
+    assert [line["event"] for line in logged] == ["the identity provider cannot be asked"]
+    bench.at.is_down, bench.clock.now = False, bench.clock.now + APART
+    await bench.at_provider(client_id)
+
+
+async def test_a_provider_gets_no_more_questions_at_once_than_it_may() -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    bench.at.codes.clear()
+    bench.at.answers = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(AT_ONCE * 3):
+            tasks.start_soon(refused, bench.proxy.tokens(form), "invalid_grant")
+        await anyio.wait_all_tasks_blocked()
+        assert bench.at.under_way == AT_ONCE
+        bench.at.answers.set()
+    assert bench.at.most == AT_ONCE
 
 
 @pytest.mark.parametrize(
