@@ -122,7 +122,7 @@ async def test_a_client_that_the_provider_does_not_know_logs_in_through_the_hub(
         assert renewed.status_code == 200
         again = renewed.json()["access_token"]
         assert post(url, INITIALIZE, authorization=f"Bearer {again}").status_code == 200
-        assert (await _renewed(url, "another client", refresh)).json()["error"] == "invalid_grant"
+        assert (await _renewed(url, "another client", refresh)).json()["error"] == "invalid_client"
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     assert {line["principal"] for line in lines} == {f"{issuer} anna", f"{issuer} ben"}
     kept = audit.read_text() + logged(tmp_path)

@@ -116,9 +116,7 @@ class OAuthProxy:
 
         Anybody can register a client: before consent nobody is sent to where it says.
         """
-        client = self._tickets.client(query.get("client_id", ""))
-        if client is None:
-            raise OAuthError("invalid_client", "This hub does not know the client: register again")
+        client = self._client_of(query)
         uris = client.redirect_uris
         uri = query.get("redirect_uri") or (uris[0] if len(uris) == 1 else "")
         if not client.takes(uri):
@@ -128,6 +126,12 @@ class OAuthProxy:
         client_id, browser = hash_of(query["client_id"]), hash_of(browser)
         request = LoginRequest(client_id, uri, challenge, query.get("state"), browser, until)
         return ConsentQuestion(client, uri, self._tickets.seal(request))
+
+    def _client_of(self, asked: Mapping[str, str]) -> RegisteredClient:
+        client = self._tickets.client(asked.get("client_id", ""))
+        if client is None:
+            raise OAuthError("invalid_client", "This hub does not know the client: register again")
+        return client
 
     def _challenge_in(self, query: Mapping[str, str]) -> str:
         if query.get("response_type") != "code":
@@ -181,7 +185,11 @@ class OAuthProxy:
     async def tokens(self, form: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer of the token endpoint (RFC 6749, 5.1)."""
         self._check_resource(form)
-        match form.get("grant_type"):
+        grant = form.get("grant_type")
+        if grant in {"authorization_code", "refresh_token"}:
+            # Where the hub has another key by now, this is what tells clients to register again.
+            self._client_of(form)
+        match grant:
             case "authorization_code":
                 return await self._for_code(form)
             case "refresh_token":

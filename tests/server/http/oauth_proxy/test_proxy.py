@@ -257,8 +257,6 @@ async def test_a_login_that_the_provider_refuses_is_told_to_the_client(
 @pytest.mark.parametrize(
     "change",
     [
-        {"client_id": "another"},
-        {"client_id": ""},
         {"code_verifier": "w" * 43},
         {"code_verifier": ""},
         {"code_verifier": challenge_of(VERIFIER)},
@@ -274,6 +272,28 @@ async def test_a_code_is_of_use_to_its_client_alone(change: dict[str, str]) -> N
     await refused(bench.proxy.tokens({**form, **change}), "invalid_grant")
     assert bench.at.forms == []
     assert "access_token" in await bench.proxy.tokens(form)
+
+
+async def test_a_code_is_not_for_another_client() -> None:
+    bench = Bench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    await refused(bench.proxy.tokens({**form, "client_id": bench.registered()}), "invalid_grant")
+    assert bench.at.forms == []
+
+
+@pytest.mark.parametrize("client_id", ["", "another", "A" * 200])
+async def test_an_unknown_client_is_told_to_register_again(client_id: str) -> None:
+    """Clients of a hub that has got another key go on with the id that they have, else."""
+    bench = Bench()
+    own, given = await bench.logged_in()
+    grants = (
+        {"grant_type": "refresh_token", "refresh_token": given["refresh_token"]},
+        bench.redeeming(own, await bench.code(own)),
+    )
+    for form in grants:
+        asked = {**form, "client_id": client_id}
+        assert "register again" in await refused(bench.proxy.tokens(asked), "invalid_client")
 
 
 async def test_a_code_counts_once_and_not_for_long() -> None:
@@ -321,8 +341,8 @@ async def test_a_refresh_token_is_of_use_to_its_client_and_for_its_person() -> N
     bench = Bench()
     client_id, given = await bench.logged_in()
     form = {"grant_type": "refresh_token", "refresh_token": given["refresh_token"]}
-    for other in ("", bench.registered()):
-        await refused(bench.proxy.tokens({**form, "client_id": other}), "invalid_grant")
+    other = bench.registered()
+    await refused(bench.proxy.tokens({**form, "client_id": other}), "invalid_grant")
     bench.at.claims["sub"] = "ben"
     await refused(bench.proxy.tokens({**form, "client_id": client_id}), "invalid_grant")
     bench.at.claims["sub"] = "anna"
