@@ -104,7 +104,7 @@ class TokenVerifier:
             raise InvalidTokenError(f"it has over {MOST_CHARACTERS} characters")
         text = token.decode("latin-1")
         if self._own is not None and self._own.has_form(text):
-            return _Kept(self._admission(self._own.verified(text), counts=RECHECK))
+            return _Kept(self._admission(self._own.verified(text), counts=RECHECK, skew=0))
         if self._opaque is not None and not has_signed_form(text):
             claims = await self._opaque.verified(text)
             return _Kept(self._admission(claims, counts=COUNTS, streams_end=STREAMS_END))
@@ -112,10 +112,15 @@ class TokenVerifier:
         return _Kept(self._admission(found.claims, counts=RECHECK), found.keys, found.changes)
 
     def _admission(
-        self, claims: Mapping[str, Any], *, counts: float, streams_end: float = float("inf")
+        self,
+        claims: Mapping[str, Any],
+        *,
+        counts: float,
+        streams_end: float = float("inf"),
+        skew: float = SKEW,
     ) -> Admission:
         now = self._clock()
-        ends = float(claims.get("exp", float("inf"))) + SKEW
+        ends = float(claims.get("exp", float("inf"))) + skew
         principal = f"{claims['iss']} {claims['sub']}"
         return Admission(principal, min(ends, now + counts), min(ends, now + streams_end), claims)
 
