@@ -53,7 +53,7 @@ def issuers_of(auth: Auth, machine: Machine, keys: Sequence[str]) -> Issuers:
     for one in auth.issuers:
         if one.proxy is not None:
             sealed_with = sealing_secrets(machine, keys, "oauth")
-            tickets = Tickets(sealed_with, auth.resource, time.time)
+            tickets = Tickets(sealed_with, auth.resource, one.issuer, time.time)
             own = HubTokens(tickets, one.issuer, one.wanted_claims)
             # ID tokens are for the client that asked for the login, which is the hub's own.
             issuer = replace(trusted[one.issuer], audience=one.proxy.client_id)

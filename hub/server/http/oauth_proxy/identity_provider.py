@@ -34,6 +34,7 @@ _OK: Final = 200
 _REFUSED: Final = frozenset({400, 401, 403})
 _ADDRESS: Final = re.compile(r"[!-\"$-~]+")
 """What can be sent in a header, without a fragment."""
+_DIGITS: Final = re.compile(r"[0-9]{1,10}")
 _BASIC: Final = "client_secret_basic"
 log = structlog.stdlib.get_logger(__name__)
 
@@ -280,14 +281,20 @@ def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
 
 
 def _tokens_in(said: Mapping[str, Any]) -> ProviderTokens:
-    lasts = said.get("expires_in")
-    if isinstance(lasts, bool) or not isinstance(lasts, int | float) or lasts <= 0:
-        lasts = None
     return ProviderTokens(
         id_token=_text(said.get("id_token")),
         refresh_token=_text(said.get("refresh_token")),
-        expires_in=lasts,
+        expires_in=_seconds(said.get("expires_in")),
     )
+
+
+def _seconds(value: object) -> float | None:
+    """Return how long a token lasts; some providers say it as a text. None: it is not said."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if value >= 1 else None
 
 
 def _text(value: object) -> str | None:

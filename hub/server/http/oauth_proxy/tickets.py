@@ -80,12 +80,21 @@ _CLIENT: Final = "oauth client"
 
 
 class Tickets:
-    """Seals tickets for the hub at `resource`, and opens what has not ended."""
+    """Seals tickets for the hub at `resource`, and opens what has not ended.
+
+    All but the ids of clients are about people of the provider `issuer`: with another one they do
+    not open, so that it gets no codes and tokens of this one.
+    """
 
     def __init__(
-        self, sealed_with: SealingSecrets, resource: str, clock: Callable[[], float]
+        self,
+        sealed_with: SealingSecrets,
+        resource: str,
+        issuer: str,
+        clock: Callable[[], float],
     ) -> None:
         self._resource = resource
+        self._place = f"{resource}\n{issuer}"
         self._clock = clock
         self._sealers = {kind: Sealer(sealed_with, about) for kind, about in _PURPOSES.items()}
         self._clients = Sealer(sealed_with, _CLIENT)
@@ -100,11 +109,11 @@ class Tickets:
         except (ValueError, OverflowError, RecursionError):
             text = "what the identity provider says of the person cannot be kept"
             raise OAuthError("server_error", text) from None
-        return self._sealers[type(ticket)].seal(plain, self._resource)
+        return self._sealers[type(ticket)].seal(plain, self._place)
 
     def open(self, text: str, kind: type[TicketT]) -> TicketT | None:
         """Return the ticket in a text; None if it is none of this kind, or has ended."""
-        ticket = _decoded(self._sealers[kind].open(text, self._resource), kind)
+        ticket = _decoded(self._sealers[kind].open(text, self._place), kind)
         return ticket if ticket is not None and self._clock() < ticket.until else None
 
     def id_of(self, client: RegisteredClient) -> str:

@@ -89,17 +89,22 @@ class Provider:
 class Bench:
     """A proxy with its provider and clock, and what a client has to do."""
 
-    def __init__(self, *, wanted: dict[str, tuple[str, ...]] | None = None) -> None:
+    def __init__(
+        self, *, wanted: dict[str, tuple[str, ...]] | None = None, issuer: str = NAME
+    ) -> None:
         self.clock = FakeClock(NOW)
         self.at = Provider()
+        self.at.metadata["issuer"] = issuer
         client = ProviderClient("hub", "of the hub", ("email",), {"prompt": "consent"})
         provider = IdentityProvider(
-            NAME, client, f"{RESOURCE}/oauth/callback", self.at.client, clock=self.clock
+            issuer, client, f"{RESOURCE}/oauth/callback", self.at.client, clock=self.clock
         )
-        keys = KeySet(NAME, Keys("rsa-1"), self.clock)
-        id_tokens = SignedTokens([Issuer(NAME, "hub", ALGORITHMS, keys, wanted or {})], self.clock)
+        keys = KeySet(issuer, Keys("rsa-1"), self.clock)
+        id_tokens = SignedTokens(
+            [Issuer(issuer, "hub", ALGORITHMS, keys, wanted or {})], self.clock
+        )
         resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",))
-        self.tickets = Tickets(SECRETS, RESOURCE, self.clock)
+        self.tickets = Tickets(SECRETS, RESOURCE, issuer, self.clock)
         self.own = HubTokens(self.tickets, NAME, wanted or {})
         self.proxy = OAuthProxy(resource, provider, id_tokens, self.tickets, self.clock)
 

@@ -182,7 +182,7 @@ def test_the_only_redirect_uri_need_not_be_named() -> None:
 
 def test_a_client_of_another_hub_is_none() -> None:
     bench = Bench()
-    other = Tickets(SECRETS, f"{RESOURCE}/other", bench.clock)
+    other = Tickets(SECRETS, f"{RESOURCE}/other", NAME, bench.clock)
     client_id = other.id_of(RegisteredClient((CALLBACK,), "test", NOW))
     assert turned_away(bench, bench.asking(client_id)) == "invalid_client"
 
@@ -350,6 +350,39 @@ async def test_a_refresh_token_is_of_use_to_its_client_and_for_its_person() -> N
     await refused(bench.proxy.tokens({**form, "client_id": client_id}), "invalid_grant")
 
 
+async def test_what_one_provider_gave_is_not_shown_to_another() -> None:
+    bench = Bench()
+    client_id, given = await bench.logged_in()
+    code, asked = await bench.code(client_id), await bench.at_provider(client_id)
+    other = Bench(issuer="https://other.example")
+    form = {"grant_type": "refresh_token", "client_id": client_id}
+    sent = {**form, "refresh_token": given["refresh_token"]}
+    await refused(other.proxy.tokens(sent), "invalid_grant")
+    await refused(other.proxy.tokens(other.redeeming(client_id, code)), "invalid_grant")
+    answer = {**bench.provider_answer(asked), "iss": "https://other.example"}
+    await refused(other.proxy.came_back(answer, BROWSER), "invalid_request")
+    assert other.at.forms == []
+
+
+@pytest.mark.parametrize(
+    ("said", "lasts"),
+    [
+        (600, 600),
+        ("600", 600),
+        *(
+            (one, 3600)
+            for one in (None, 0, -1, 10**400, True, "", "-1", "soon", "1" * 5000, "\u00b2")
+        ),
+    ],
+)
+async def test_a_token_lasts_no_longer_than_the_providers(said: Any, lasts: int) -> None:
+    bench = Bench()
+    bench.at.given["expires_in"] = said
+    _, given = await bench.logged_in()
+    assert given["expires_in"] == lasts
+    assert bench.own.verified(given["access_token"])["exp"] == NOW + lasts
+
+
 @pytest.mark.parametrize("grant", [None, "", "client_credentials", "password"])
 async def test_there_are_no_other_grants(grant: str | None) -> None:
     form = {} if grant is None else {"grant_type": grant}
@@ -411,7 +444,7 @@ async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
     bench = Bench()
     _, given = await bench.logged_in()
     sent = given["access_token"]
-    other = Tickets(SealingSecrets((b"o" * 32,)), RESOURCE, bench.clock)
+    other = Tickets(SealingSecrets((b"o" * 32,)), RESOURCE, NAME, bench.clock)
     for own, why in (
         (HubTokens(other, NAME, {}), "none of the hub's"),
         (HubTokens(bench.tickets, "https://other.example", {}), "issuer"),

@@ -18,7 +18,7 @@ from hub.server.http.oauth_proxy.tickets import (
 )
 from hub.system.sealing import Sealer
 from tests.kit.fakes import FakeClock
-from tests.server.http.auth.issuer import NOW, RESOURCE
+from tests.server.http.auth.issuer import NAME, NOW, RESOURCE
 from tests.server.http.oauth_proxy.provider import SECRETS
 
 REQUEST = LoginRequest("client", "https://app.example/", "c" * 43, "state", "browser", NOW + 60)
@@ -34,15 +34,19 @@ KINDS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("purpose", "ticket"), KINDS)
 def test_a_ticket_of_another_version_of_the_hub_is_none(purpose: str, ticket: Any) -> None:
-    tickets = Tickets(SECRETS, RESOURCE, FakeClock(NOW))
+    tickets = Tickets(SECRETS, RESOURCE, NAME, FakeClock(NOW))
     sealer, kind = Sealer(SECRETS, purpose), cast("type[AccessTicket]", type(ticket))
-    assert tickets.open(sealer.seal(msgspec.json.encode(ticket), RESOURCE), kind) == ticket
+    place = f"{RESOURCE}\n{NAME}"
+    assert tickets.open(sealer.seal(msgspec.json.encode(ticket), place), kind) == ticket
     for plain in (b"{}", b'{"until": 9e12}', b"[]", b"null", b"", b"{", b"\xff"):
-        assert tickets.open(sealer.seal(plain, RESOURCE), kind) is None
+        assert tickets.open(sealer.seal(plain, place), kind) is None
 
 
 def test_so_is_a_client() -> None:
-    tickets, sealer = Tickets(SECRETS, RESOURCE, FakeClock(NOW)), Sealer(SECRETS, "oauth client")
+    tickets, sealer = (
+        Tickets(SECRETS, RESOURCE, NAME, FakeClock(NOW)),
+        Sealer(SECRETS, "oauth client"),
+    )
     client = RegisteredClient(("https://app.example/",), "test", NOW)
     assert tickets.client(tickets.id_of(client)) == client
     for plain in (b"{}", b"[]", b"{"):
