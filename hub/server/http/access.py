@@ -127,9 +127,10 @@ class AccessCheck:
 
     The hub answers to loopback names, to its bound address and to `names`; without `names`, to any
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
-    pages of the hub's own origin. `changes` counts how often something else was to be checked;
-    `ended` is called when a token ends, `profiles_changed` when clients
-    may have other `profiles`. `logins` serves the logins that go through the hub, if any do.
+    pages of its own origin: of the Host header, or of the public URL where issuers make tokens for
+    it. `changes` counts how often something else was to be checked; `ended` is called when a token
+    ends, `profiles_changed` when clients may have other `profiles`. `logins` serves the logins that
+    go through the hub, if any do.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
     """
@@ -265,13 +266,18 @@ class AccessCheck:
         origin = None if said is None else origin_in(said)
         if said is None or origin in self._origins:
             return None
-        if origin and is_own(origin, proxied.host or host, proxied.scheme):
+        if origin and self._is_own(origin, host, proxied):
             return None
         return Refusal(
             403,
             f"Invalid Origin header: pages of {said[:_SHOWN]} may not use this hub, "
             "unless its operator lists that origin in listen.origins",
         )
+
+    def _is_own(self, origin: str, host: str, proxied: ProxiedTo) -> bool:
+        # A proxy may send a Host header of its own, and people answer on a page of the hub.
+        public = None if self.resource is None else self.resource.origin
+        return origin == public or is_own(origin, proxied.host or host, proxied.scheme)
 
     def _name_refusal(self, header: str, host: str) -> Refusal | None:
         name = name_in(host)

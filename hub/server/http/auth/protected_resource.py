@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from hub.protocol.origins import origin_in
 from hub.server.http.auth.admission import TokenRejection
 from hub.values import Json, JsonObject
 
@@ -24,6 +25,12 @@ class ProtectedResource(Struct, frozen=True):
     url: str
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] = ()
+
+    @property
+    def origin(self) -> str | None:
+        """The origin of the hub's own pages, as browsers see it."""
+        parts = urlsplit(self.url)
+        return origin_in(f"{parts.scheme}://{parts.netloc}")
 
     @property
     def metadata_url(self) -> str:

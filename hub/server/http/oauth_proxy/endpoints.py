@@ -57,7 +57,7 @@ class OAuthEndpoints:
             return "metadata"
         for one in self._paths:
             step = path.removeprefix(f"{one}/oauth/")
-            if step != path and step in _METHODS:
+            if step != path and step in _METHODS and step != "metadata":
                 return step
         return None
 

@@ -142,6 +142,42 @@ async def test_another_page_cannot_answer_for_a_person() -> None:
         assert (await hub.post("/mcp/oauth/authorize", form)).status == 400
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:8765", "hub.example.com:80", "localhost"])
+async def test_a_person_can_answer_behind_a_proxy_that_sends_another_host(host: str) -> None:
+    async with proxied() as hub:
+        query = urlencode(hub.bench.asking(await hub.registered()))
+        own = {"cookie": COOKIE, "host": host}
+        page = await hub.get("/mcp/oauth/authorize", query, **own)
+        form = urlencode({"ticket": ticket_in(page), "answer": "allow"})
+        for origin, status in (
+            ("https://hub.example.com", 303),
+            ("http://hub.example.com:81", 403),
+            ("https://hub.example.com:444", 403),
+            ("https://evil.example", 403),
+        ):
+            answer = await hub.post("/mcp/oauth/authorize", form, **own, origin=origin)
+            assert answer.status == status, origin
+
+
+async def test_pages_that_the_operator_lists_may_register_and_get_tokens() -> None:
+    async with proxied(origins=["https://app.example"]) as hub:
+        for path in ("/mcp/oauth/register", "/mcp/oauth/token"):
+            for origin, status in (("https://app.example", 204), ("https://evil.example", 403)):
+                asks = {"origin": origin, "access-control-request-method": "POST"}
+                told = await request(hub.site.app, "OPTIONS", HOST | asks, path=path)
+                assert told.status == status
+                answer = await hub.post(path, b"", origin=origin)
+                assert answer.status == (400 if status == 204 else 403)
+                shared = answer.headers.get("access-control-allow-origin")
+                assert shared == (origin if status == 204 else None)
+
+
+async def test_nothing_else_below_the_endpoint_is_open() -> None:
+    async with proxied() as hub:
+        for path in ("metadata", "", "token/", "../oauth/token", "other"):
+            assert (await hub.get(f"/mcp/oauth/{path}")).status == 401
+
+
 async def test_the_token_is_let_in_and_the_endpoint_says_errors_as_oauth_does() -> None:
     async with proxied() as hub:
         client_id = await hub.registered()
