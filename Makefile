@@ -17,7 +17,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NPM := $(shell command -v npm 2>/dev/null)
 UV_VERSION := 0.13.8
-COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+# With extras: else pip takes the newest `coverage[toml]` that there is, for which there is no hash.
+COMPILE = $(BIN)/uv pip compile --quiet --no-strip-extras --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command 'make lock'
 
 CONFINED := .confinement
