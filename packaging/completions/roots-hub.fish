@@ -265,7 +265,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using login' -l config -xka "(__fish_
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l no-browser -d 'only print the address to open'
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l paste -d 'for a browser elsewhere: paste the last address here'
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l json -d 'print JSON (without SERVER)'
-complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a logout -d 'forget the login at a remote server'
+complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a logout -d 'Have the authorization server revoke the login, and forget it here. It is forgotten here even if the server cannot be told.'
 complete -c roots-hub -n '_shtab_roots_hub_using logout' -s h -l help -d 'show this help message and exit'
 complete -c roots-hub -n '_shtab_roots_hub_using logout' -l log-format -xka "text json" -d 'format of the log'
 complete -c roots-hub -n '_shtab_roots_hub_using logout' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'

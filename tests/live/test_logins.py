@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from hub.logins.login_files import LoginFiles
+from hub.logins.renewal import LoginEndedError, renewed
 from tests.kit.trees import plant
 from tests.live.programs import (
     ROOTS_HUB,
@@ -99,10 +102,10 @@ def browse(url: str, name: str) -> str:
     return place
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - ours
         [ROOTS_HUB, *arguments],
-        env=environment(),
+        env=environment(**more),
         capture_output=True,
         text=True,
         timeout=SOON,
@@ -154,6 +157,25 @@ async def test_clients_with_tokens_of_their_own_do_not_get_the_users_login(
     with http_hub("--config", shared, cwd=tmp_path) as hub:
         async with client_of(hub, tokens[0]["token"], tmp_path, "legacy") as client:
             assert json.loads(await call(client, "remember", text="1")) == ["1"]
+
+
+async def test_a_logout_ends_the_login_at_the_issuer_too(
+    tmp_path: Path, remote: str, issuer: str
+) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, env=state) as (_, url):
+        httpx2.get(browse(url, "anna"))
+    login = LoginFiles(tmp_path / "state/roots-hub").read(remote)
+    assert login is not None
+    assert login.refresh_token is not None
+    login = await renewed(login, time.time())
+    LoginFiles(tmp_path / "state/roots-hub").write(remote, login)
+    ended = run("logout", "far", "--config", config, **state)
+    assert ended.returncode == 0
+    assert f"is forgotten here, and also at {issuer}." in ended.stderr
+    with pytest.raises(LoginEndedError, match="invalid_grant"):
+        await renewed(login, time.time())
 
 
 def test_no_token_is_in_what_the_hub_writes(tmp_path: Path, remote: str) -> None:

@@ -6,5 +6,5 @@ of it is kept by `hub.logins`, where a running hub finds it at the server's next
 Main types: `ServerLogin` (the flow, with what the SDK's client does not refuse by itself),
 `Redirect` (where the browser comes back to).
 
-Read in this order: `flow`, `redirect`, `logging_in`, `kept`, `command`.
+Read in this order: `flow`, `redirect`, `logging_in`, `logging_out`, `kept`, `command`.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from argparse import Namespace
 from datetime import UTC, datetime
@@ -34,7 +33,12 @@ def register(subparsers: Subparsers) -> None:
     )
     login.add_argument("--json", action="store_true", help="print JSON (without SERVER)")
     login.set_defaults(perform=_login)
-    logout = subparsers.add_parser("logout", help="forget the login at a remote server")
+    logout = subparsers.add_parser(
+        "logout",
+        help="end the login at a remote server",
+        description="Have the authorization server revoke the login, and forget it here. It is "
+        "forgotten here even if the server cannot be told.",
+    )
     logout.add_argument("server", metavar="SERVER", help="its name in the config")
     add_config_option(logout)
     logout.set_defaults(perform=_logout)
@@ -88,11 +92,9 @@ def _moment(at: float) -> str:
 def _logout(options: Namespace) -> int:
     config, _ = required_config(options)
     server = _with_login(config, options.server)
-    if login_files(this_machine(os.environ)).remove(server.url):
-        print(f"The login at {options.server} is forgotten here.", file=sys.stderr)
-    else:
-        print(f"Nobody was logged in at {options.server}.", file=sys.stderr)
-    return 0
+    from hub.cli.logins.logging_out import perform  # noqa: PLC0415 - loads the HTTP client
+
+    return perform(options.server, server.url, login_files(this_machine(os.environ)))
 
 
 def _servers(config: HubConfig) -> dict[str, RemoteServer]:

@@ -143,11 +143,11 @@ class ServerLogin(OAuthClientProvider):
         tokens, context = self._kept.tokens, self.context
         if tokens is None or context.client_info is None or context.oauth_metadata is None:
             return None
-        client = context.client_info
-        secret = client.client_secret
+        client, found = context.client_info, context.oauth_metadata
+        revocation = found.revocation_endpoint
         return Login(
-            issuer=str(context.oauth_metadata.issuer),
-            token_endpoint=str(context.oauth_metadata.token_endpoint),
+            issuer=str(found.issuer),
+            token_endpoint=str(found.token_endpoint),
             client_id=client.client_id,
             access_token=tokens.access_token,
             issued=now,
@@ -155,8 +155,9 @@ class ServerLogin(OAuthClientProvider):
             refresh_token=tokens.refresh_token,
             scope=tokens.scope,
             resource=context.get_resource_url(),
-            client_secret=secret,
+            client_secret=client.client_secret,
             auth_method=_METHODS.get(client.token_endpoint_auth_method, "none"),
+            revocation_endpoint=None if revocation is None else str(revocation),
         )
 
 
