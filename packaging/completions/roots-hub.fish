@@ -264,6 +264,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using login' -l log-file -xka "(__fis
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l no-browser -d 'only print the address to open'
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l paste -d 'for a browser elsewhere: paste the last address here'
+complete -c roots-hub -n '_shtab_roots_hub_using login' -l device -d 'for a browser elsewhere: enter a code there, where the authorization server has that'
 complete -c roots-hub -n '_shtab_roots_hub_using login' -l json -d 'print JSON (without SERVER)'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a logout -d 'Have the authorization server revoke the login, and forget it here. It is forgotten here even if the server cannot be told.'
 complete -c roots-hub -n '_shtab_roots_hub_using logout' -s h -l help -d 'show this help message and exit'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import time
@@ -66,10 +67,10 @@ def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
 
 @contextmanager
 def logging_in(
-    config: str, env: dict[str, str] | None = None
+    config: str, *options: str, env: dict[str, str] | None = None
 ) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """Run `roots-hub login far`, and yield it with the address that it wants to be opened."""
-    command = [ROOTS_HUB, "login", "far", "--config", config, "--no-browser"]
+    """Run `roots-hub login far`, and yield it with the first address that it shows."""
+    command = [ROOTS_HUB, "login", "far", "--config", config, *(options or ["--no-browser"])]
     with subprocess.Popen(  # noqa: S603 - ours
         command,
         env=environment(**(env or {})),
@@ -100,6 +101,19 @@ def browse(url: str, name: str) -> str:
             assert response.next_request is not None
             place = str(response.next_request.url)
     return place
+
+
+def enter(url: str, *, abort: bool = False) -> None:
+    """Open the address of a device login, send the forms there, and log in."""
+    with httpx2.Client(follow_redirects=True) as http:
+        page = http.get(url)
+        while fields := dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text)):
+            is_last = "confirm" in fields
+            more = {"abort": "yes"} if is_last and abort else {}
+            page = http.post(url.partition("?")[0], data={**fields, **more})
+            if is_last:
+                break
+    assert abort != ("you can now close this page" in page.text), page.text
 
 
 def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -157,6 +171,35 @@ async def test_clients_with_tokens_of_their_own_do_not_get_the_users_login(
     with http_hub("--config", shared, cwd=tmp_path) as hub:
         async with client_of(hub, tokens[0]["token"], tmp_path, "legacy") as client:
             assert json.loads(await call(client, "remember", text="1")) == ["1"]
+
+
+async def test_a_person_logs_in_on_another_device(tmp_path: Path, remote: str, issuer: str) -> None:
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, "--device") as (running, address):
+        assert running.stderr is not None
+        lines = [running.stderr.readline().strip() for _ in range(4)]
+        code, whole = lines[1], lines[3]
+        assert whole == f"{address}?user_code={code}"
+        enter(whole)
+        assert running.stderr.read() == f"Logged in at far, by {issuer}.\n"
+    assert running.returncode == 0
+    command = [ROOTS_HUB, "run", "--config", config]
+    async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
+        assert json.loads(await call(client, "remember", text="1")) == ["1"]
+    assert f"and also at {issuer}." in run("logout", "far", "--config", config).stderr
+
+
+def test_a_person_refuses_a_login_on_another_device(tmp_path: Path, remote: str) -> None:
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, "--device") as (running, _):
+        assert running.stderr is not None
+        lines = [running.stderr.readline().strip() for _ in range(4)]
+        enter(lines[3], abort=True)
+        said = running.stderr.read()
+    assert running.returncode == 1
+    assert said == (
+        "roots-hub: servers.far: no login: it was refused there\nTry again: roots-hub login far\n"
+    )
 
 
 async def test_a_logout_ends_the_login_at_the_issuer_too(

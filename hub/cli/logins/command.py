@@ -28,8 +28,14 @@ def register(subparsers: Subparsers) -> None:
     login.add_argument("server", metavar="SERVER", nargs="?", help="its name in the config")
     add_config_option(login)
     login.add_argument("--no-browser", action="store_true", help="only print the address to open")
-    login.add_argument(
+    elsewhere = login.add_mutually_exclusive_group()
+    elsewhere.add_argument(
         "--paste", action="store_true", help="for a browser elsewhere: paste the last address here"
+    )
+    elsewhere.add_argument(
+        "--device",
+        action="store_true",
+        help="for a browser elsewhere: enter a code there, where the authorization server has that",
     )
     login.add_argument("--json", action="store_true", help="print JSON (without SERVER)")
     login.set_defaults(perform=_login)

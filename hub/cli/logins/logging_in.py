@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 import webbrowser
 from argparse import Namespace
 from functools import partial
 
+import anyio
 from anyio import to_thread
 from mcp.client.auth import AuthorizationCodeResult
+from msgspec.structs import replace
 
 from hub.app.machine import place_of
-from hub.cli.logins.flow import LoginFailedError, LoginWish, log_in
+from hub.cli.logins.device_flow import DeviceLogin
+from hub.cli.logins.device_grant import DeviceCode
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening
 from hub.cli.options import run_loop
@@ -32,11 +37,13 @@ def perform(
 
     Raises: StartError if that fails.
     """
+    # The SDK logs each failure with its traceback; what failed is told here.
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     try:
         login = run_loop(partial(_logged_in, options, server, files, config, machine))
         files.write(server.url, login)
     except LoginFailedError as exc:
-        fix = f"Try again: roots-hub login {options.server}"
+        fix = exc.fix or f"Try again: roots-hub login {options.server}"
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
     except OSError as exc:
         raise unkept(exc) from exc
@@ -48,15 +55,20 @@ async def _logged_in(
     options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
 ) -> Login:
     secret = await _secret(options.server, server, config, machine)
+    wish = _wish(server, secret, files.read(server.url))
+    if options.device:
+        return await log_in(
+            DeviceLogin(wish, _show, clock=time.monotonic, sleep=anyio.sleep), time.time
+        )
     port = None if server.auth is None else server.auth.redirect_port
-    kept = files.read(server.url)
     outcome: Login | LoginFailedError
     async with listening(port) as redirect:
-        wish = _wish(server, redirect.url, secret, kept)
         come_back = partial(_pasted, redirect) if options.paste else redirect.come_back
         has_browser = not (options.no_browser or options.paste)
+        there = replace(wish, redirect=redirect.url)
         try:
-            outcome = await log_in(wish, partial(_open, has_browser), come_back, time.time)
+            flow = BrowserLogin(there, partial(_open, has_browser), come_back)
+            outcome = await log_in(flow, time.time)
         except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
             outcome = exc
     if isinstance(outcome, LoginFailedError):
@@ -64,7 +76,7 @@ async def _logged_in(
     return outcome
 
 
-def _wish(server: RemoteServer, redirect: str, secret: str | None, kept: Login | None) -> LoginWish:
+def _wish(server: RemoteServer, secret: str | None, kept: Login | None) -> LoginWish:
     """Return what a login asks for: where the server wants more, all that was granted as well."""
     auth = server.auth
     if auth is None:
@@ -72,12 +84,11 @@ def _wish(server: RemoteServer, redirect: str, secret: str | None, kept: Login |
     granted = f"{kept.scope or ''} {kept.wanted}" if kept is not None and kept.wanted else ""
     return LoginWish(
         server.url,
-        redirect,
-        auth.client_id,
-        secret,
-        auth.client_metadata,
-        auth.issuer,
-        tuple(dict.fromkeys((*auth.scopes, *granted.split()))),
+        client_id=auth.client_id,
+        client_secret=secret,
+        client_metadata=auth.client_metadata,
+        issuer=auth.issuer,
+        scopes=tuple(dict.fromkeys((*auth.scopes, *granted.split()))),
     )
 
 
@@ -99,6 +110,10 @@ async def _open(has_browser: bool, url: str) -> None:
     print(f"Open this address to log in:\n  {url}", file=sys.stderr, flush=True)
     if has_browser:
         await to_thread.run_sync(webbrowser.open, url)
+
+
+def _show(code: DeviceCode) -> None:
+    print(code.shown(), file=sys.stderr, flush=True)
 
 
 async def _pasted(redirect: Redirect) -> AuthorizationCodeResult:
