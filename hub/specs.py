@@ -52,9 +52,13 @@ def shown_url(url: str) -> str:
 
 
 class RemoteLogin(Struct, frozen=True):
-    """That a person logs in at a server; `is_shared`: for all principals, not for itself alone."""
+    """That a person logs in at a server; `is_shared`: for all principals, not for itself alone.
+
+    `in_keyring`: what seals the login is in the user's keyring, not in a file.
+    """
 
     is_shared: bool = False
+    in_keyring: bool = False
 
 
 class RemoteTarget(Struct, frozen=True):

@@ -101,7 +101,8 @@ def _target(name: ServerName, server: Server) -> Target:
         return server.template(name)
     plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
     secrets = {key: text for key, text in server.headers.items() if text.plain is None}
-    login = None if server.auth is None else RemoteLogin(server.auth.shared)
+    auth = server.auth
+    login = None if auth is None else RemoteLogin(auth.shared, auth.keep == "keyring")
     return RemoteTarget(server.url, plain, server.transport, secrets, login)
 
 

@@ -8,6 +8,6 @@ log line has one.
 Main types: `Login` (all that came of a login), `LoginFiles` (where logins are kept, sealed),
 `AccessTokens` (the tokens for the requests to one server).
 
-Read in this order: `login`, `login_files`, `issuer_requests`, `renewal`, `revocation`,
-`access_tokens`.
+Read in this order: `login`, `sealing_keys`, `login_files`, `issuer_requests`, `renewal`,
+`revocation`, `access_tokens`.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from hub.logins.login_files import LoginFiles
 from hub.logins.renewal import LoginEndedError, renewed
+from tests.kit.keyrings import FileKeyring
 from tests.kit.trees import plant
 from tests.live.programs import (
     ROOTS_HUB,
@@ -199,6 +201,37 @@ def test_a_person_refuses_a_login_on_another_device(tmp_path: Path, remote: str)
     assert running.returncode == 1
     assert said == (
         "roots-hub: servers.far: no login: it was refused there\nTry again: roots-hub login far\n"
+    )
+
+
+async def test_a_login_can_be_kept_by_a_key_in_the_keyring(
+    tmp_path: Path, remote: str, issuer: str
+) -> None:
+    keyring = FileKeyring(tmp_path / "keyring")
+    path = os.pathsep.join(filter(None, (str(keyring.directory), os.environ.get("PYTHONPATH"))))
+    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": path}
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": {"keep": "keyring"}}})
+    with logging_in(config, env=env) as (_, url):
+        httpx2.get(browse(url, "anna"))
+    assert list(keyring.passwords) == ["roots-hub/logins"]
+    assert not (tmp_path / "state/roots-hub/login-key").exists()
+    command = [ROOTS_HUB, "run", "--config", config]
+    async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=env) as client:
+        assert json.loads(await call(client, "remember", text="1")) == ["1"]
+    ended = run("logout", "far", "--config", config, **env)
+    assert f"is forgotten here, and also at {issuer}." in ended.stderr
+
+
+def test_without_a_keyring_nobody_is_sent_to_log_in(tmp_path: Path, remote: str) -> None:
+    keyring = FileKeyring(tmp_path / "keyring")
+    keyring.become(is_missing=True)
+    path = os.pathsep.join(filter(None, (str(keyring.directory), os.environ.get("PYTHONPATH"))))
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": {"keep": "keyring"}}})
+    refused = run("login", "far", "--config", config, "--no-browser", PYTHONPATH=path)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "roots-hub: servers.far.auth.keep: the keyring cannot be read (RuntimeError)\n"
+        "Run `keyring diagnose`. Or say `keep: file`.\n"
     )
 
 

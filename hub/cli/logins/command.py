@@ -14,7 +14,8 @@ from hub.cli.options import Subparsers, add_config_option, required_config
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import ConfigError
 from hub.logins.login import Login
-from hub.logins.login_files import LoginFiles
+from hub.secrets.values import SecretError
+from hub.system.machine import Machine
 
 
 def register(subparsers: Subparsers) -> None:
@@ -53,17 +54,17 @@ def register(subparsers: Subparsers) -> None:
 def _login(options: Namespace) -> int:
     config, _ = required_config(options)
     machine = this_machine(os.environ)
-    files = login_files(machine)
     if options.server is None:
-        return _list(config, files, as_json=options.json)
+        return _list(config, machine, as_json=options.json)
     server = _with_login(config, options.server)
+    files = login_files(machine, server)
     from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
 
     return perform(options, server, files, config, machine)
 
 
-def _list(config: HubConfig, files: LoginFiles, *, as_json: bool) -> int:
-    found = {name: _read(files, server.url) for name, server in _servers(config).items()}
+def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
+    found = {name: _read(machine, name, server) for name, server in _servers(config).items()}
     rows = {name: _shown(name, login) for name, login in found.items()}
     if as_json:
         print(json.dumps([{"server": name, **row} for name, row in rows.items()], indent=2))
@@ -100,7 +101,7 @@ def _logout(options: Namespace) -> int:
     server = _with_login(config, options.server)
     from hub.cli.logins.logging_out import perform  # noqa: PLC0415 - loads the HTTP client
 
-    return perform(options.server, server.url, login_files(this_machine(os.environ)))
+    return perform(options.server, server.url, login_files(this_machine(os.environ), server))
 
 
 def _servers(config: HubConfig) -> dict[str, RemoteServer]:
@@ -121,8 +122,8 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     raise ConfigError(f"servers.{name}: there is no such server", f"With `auth`: {known}.")
 
 
-def _read(files: LoginFiles, url: str) -> Login | None:
+def _read(machine: Machine, name: str, server: RemoteServer) -> Login | None:
     try:
-        return files.read(url)
-    except OSError as exc:
-        raise unkept(exc) from exc
+        return login_files(machine, server).read(server.url)
+    except (OSError, SecretError) as exc:
+        raise unkept(name, exc) from exc

@@ -27,6 +27,7 @@ from hub.errors import StartError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reader import SecretReader
+from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 
 
@@ -40,13 +41,14 @@ def perform(
     # The SDK logs each failure with its traceback; what failed is told here.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     try:
+        files.prepare()
         login = run_loop(partial(_logged_in, options, server, files, config, machine))
         files.write(server.url, login)
     except LoginFailedError as exc:
         fix = exc.fix or f"Try again: roots-hub login {options.server}"
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
-    except OSError as exc:
-        raise unkept(exc) from exc
+    except (OSError, SecretError) as exc:
+        raise unkept(options.server, exc) from exc
     print(f"Logged in at {options.server}, by {login.issuer}.", file=sys.stderr)
     return 0
 
@@ -55,7 +57,7 @@ async def _logged_in(
     options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
 ) -> Login:
     secret = await _secret(options.server, server, config, machine)
-    wish = _wish(server, secret, files.read(server.url))
+    wish = _wish(server, secret, await files.find(server.url))
     if options.device:
         return await log_in(
             DeviceLogin(wish, _show, clock=time.monotonic, sleep=anyio.sleep), time.time

@@ -13,6 +13,7 @@ from hub.cli.options import run_loop
 from hub.legible import on_one_line
 from hub.logins.login_files import LoginFiles
 from hub.logins.revocation import NotRevokedError, revoke
+from hub.secrets.values import SecretError
 
 PATIENCE: Final = 25.0
 """Seconds for it all: a hub that renews the login holds it for up to ten, and so does a server."""
@@ -35,7 +36,7 @@ def perform(name: str, url: str, files: LoginFiles) -> int:
     try:
         outcome = run_loop(_logged_out, url, files)
     except OSError as exc:
-        raise unkept(exc) from exc
+        raise unkept(name, exc) from exc
     print(_said(name, outcome), file=sys.stderr)
     return 0
 
@@ -57,7 +58,9 @@ async def _logged_out(url: str, files: LoginFiles) -> _Outcome:
 
 async def _revoked(url: str, files: LoginFiles) -> _Outcome:
     try:
-        login = files.read(url)
+        login = await files.find(url)
+    except SecretError as exc:
+        return _Outcome(why_not=f"the login here cannot be opened: {exc.what}")
     except OSError as exc:
         return _Outcome(why_not=f"the login here cannot be read: {exc.strerror}")
     if login is None:
