@@ -54,10 +54,12 @@ def shown_url(url: str) -> str:
 class RemoteLogin(Struct, frozen=True):
     """That a person logs in at a server, and how; `is_shared`: for all principals.
 
-    The other fields are those of `servers.NAME.auth`.
+    `in_keyring`: what seals the login is in the user's keyring, not in a file. The other fields are
+    those of `servers.NAME.auth`.
     """
 
     is_shared: bool = False
+    in_keyring: bool = False
     client_id: str | None = None
     client_secret: SecretText | None = None
     client_metadata: str | None = None

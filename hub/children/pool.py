@@ -209,7 +209,10 @@ def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = N
         from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
         from hub.logins.login_files import LoginFiles  # noqa: PLC0415 - as above
 
-        logins = None if spec.target.login is None or state is None else LoginFiles(state)
+        login = spec.target.login
+        logins = None
+        if login is not None and state is not None:
+            logins = LoginFiles(state, in_keyring=login.in_keyring)
         return open_remote(
             spec.name,
             spec.target,

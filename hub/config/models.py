@@ -191,6 +191,7 @@ class RemoteAuth(Part):
     scopes: tuple[ScopeName, ...] = ()
     redirect_port: Port | None = None
     shared: Flag = False
+    keep: Literal["file", "keyring"] = "file"
 
     @model_validator(mode="after")
     def _is_bound(self) -> Self:

@@ -109,6 +109,7 @@ def _login(auth: RemoteAuth | None) -> RemoteLogin | None:
         return None
     return RemoteLogin(
         auth.shared,
+        auth.keep == "keyring",
         auth.client_id,
         auth.client_secret,
         auth.client_metadata,

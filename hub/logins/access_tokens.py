@@ -16,6 +16,7 @@ from hub.errors import ChildError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.logins.renewal import LoginEndedError, RenewalFailedError, renewed
+from hub.secrets.values import SecretError
 
 Renew: TypeAlias = Callable[[Login, float], Awaitable[Login]]
 
@@ -74,7 +75,7 @@ class AccessTokens:
     async def lack(self, scope: str) -> None:
         """Keep which scope the server wants: the next login asks for it."""
         async with self._turn, self._files.alone(self._url):
-            login = await to_thread.run_sync(self._read)
+            login = await self._read()
             if login is not None and scope and login.wanted != scope:
                 await to_thread.run_sync(self._write, replace(login, wanted=scope))
 
@@ -95,7 +96,7 @@ class AccessTokens:
 
     async def _from_file_or_renewed(self, refused: str | None) -> Login:
         """Return the login in the file, renewed if need be: another process may have done that."""
-        login = await to_thread.run_sync(self._read)
+        login = await self._read()
         if login is None:
             raise ChildError(f"nobody is logged in: {self.remedy}")
         if self._will_do(login, refused):
@@ -138,12 +139,16 @@ class AccessTokens:
     def _write(self, login: Login) -> None:
         try:
             self._files.write(self._url, login)
-        except OSError as exc:
-            log.warning("a renewed login cannot be kept", server=self._server, error=exc.strerror)
+        except (OSError, SecretError) as exc:
+            why = exc.what if isinstance(exc, SecretError) else exc.strerror
+            log.warning("a renewed login cannot be kept", server=self._server, error=why)
 
-    def _read(self) -> Login | None:
+    async def _read(self) -> Login | None:
         try:
-            return self._files.read(self._url)
+            return await self._files.find(self._url)
+        except SecretError as exc:
+            fix = exc.fix.removesuffix(".")
+            raise ChildError(f"its login cannot be read: {exc.what}. {fix}") from None
         except OSError as exc:
             raise ChildError(f"its login cannot be read ({exc.strerror}): {self.remedy}") from exc
 

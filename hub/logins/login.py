@@ -12,13 +12,25 @@ EARLY: Final = 30.0
 """Seconds before its end that a token is renewed, or a fifth of its time where that is less."""
 
 
+class RegisteredClient(Struct, frozen=True):
+    """Who the hub is to one authorization server."""
+
+    id: str
+    secret: str | None = None
+    method: AuthMethod = "none"
+
+    def __repr__(self) -> str:
+        return "RegisteredClient()"  # it has a secret
+
+
 class Login(Struct, frozen=True):
     """The tokens for one server, and what is needed to renew them.
 
     `issuer` is the authorization server; `resource` is what the tokens are asked for (RFC 8707).
     `scope` is what was granted, `wanted` what the server has asked for since. `issued` and
-    `expires` are in seconds since 1970; `expires` None: it is not known. `is_over`: the
-    authorization server gives no tokens for it any more.
+    `expires` are in seconds since 1970; `expires` None: it is not known. `revocation_endpoint`
+    None: the issuer has none, or the login was kept by a hub that did not look for it. `is_over`:
+    the issuer gives no tokens for it any more.
     """
 
     issuer: str
@@ -33,7 +45,13 @@ class Login(Struct, frozen=True):
     resource: str | None = None
     client_secret: str | None = None
     auth_method: AuthMethod = "none"
+    revocation_endpoint: str | None = None
     is_over: bool = False
+
+    @property
+    def client(self) -> RegisteredClient:
+        """Who the hub is to the issuer."""
+        return RegisteredClient(self.client_id, self.client_secret, self.auth_method)
 
     def __repr__(self) -> str:
         return f"Login(issuer={self.issuer!r})"  # the other fields are secrets

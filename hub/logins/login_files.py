@@ -14,12 +14,13 @@ import msgspec
 from anyio import to_thread
 
 from hub.logins.login import Login
+from hub.logins.sealing_keys import KeyFile, KeyringKey, LoginKey
+from hub.secrets.waiting import ReadingScope
 from hub.system.private_file import (
     append_private,
     private_directory,
     read_private,
     replace_private,
-    secret_in,
 )
 from hub.system.sealing import Sealer, SealingSecrets
 
@@ -37,30 +38,48 @@ AGAIN: Final = 0.02
 class LoginFiles:
     """The logins of this machine's user, by the URL of the server; `directory` is the hub's own.
 
-    Raises in all methods: OSError if a file cannot be read or written, or others may access it.
+    Raises in all methods: OSError if a file cannot be read or written, or others may access it;
+    SecretError if the key cannot be had.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, *, in_keyring: bool = False) -> None:
+        self._directory = directory / _LOGINS
+        self._key: LoginKey = KeyFile(directory / _KEY)
+        if in_keyring:
+            self._key = KeyringKey(self._directory)
 
-    def read(self, url: str) -> Login | None:
+    def prepare(self) -> None:
+        """Make sure that a login could be kept. A keyring may want to be unlocked for that."""
+        private_directory(self._directory)
+        self._key.for_writing()
+
+    async def find(self, url: str) -> Login | None:
+        """Return what `read` returns; meanwhile other tasks run, and a caller may give up."""
+        scope = ReadingScope()
+        try:
+            return await to_thread.run_sync(self.read, url, scope, abandon_on_cancel=True)
+        finally:
+            scope.cancel()
+
+    def read(self, url: str, scope: ReadingScope | None = None) -> Login | None:
         """Return the login to a server; None if there is none that can be opened."""
         try:
             text = read_private(self._path(url), _MOST).decode("ascii", "replace").strip()
         except FileNotFoundError:
             return None
-        plain = self._sealer().open(text, url)
-        if plain is None:
-            return None
-        with suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(plain, type=Login)
+        for key in self._key.candidates(scope or ReadingScope()):
+            plain = _sealer(key).open(text, url)
+            if plain is not None:
+                with suppress(msgspec.MsgspecError):
+                    return msgspec.json.decode(plain, type=Login)
         return None
 
     def write(self, url: str, login: Login) -> None:
         """Keep a login, in place of an older one to that server."""
         path = self._path(url)
         private_directory(path.parent)
-        replace_private(path, self._sealer().seal(msgspec.json.encode(login), url).encode())
+        sealer = _sealer(self._key.for_writing())
+        replace_private(path, sealer.seal(msgspec.json.encode(login), url).encode())
 
     def remove(self, url: str) -> bool:
         """Forget the login to a server; return whether there was one."""
@@ -87,10 +106,11 @@ class LoginFiles:
 
     def _path(self, url: str) -> Path:
         name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        return self._directory / _LOGINS / name
+        return self._directory / name
 
-    def _sealer(self) -> Sealer:
-        return Sealer(SealingSecrets((secret_in(self._directory / _KEY),)), "login")
+
+def _sealer(key: bytes) -> Sealer:
+    return Sealer(SealingSecrets((key,)), "login")
 
 
 if sys.platform != "win32":

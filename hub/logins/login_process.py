@@ -30,6 +30,7 @@ class LoginOrder(Struct, frozen=True):
 
     url: str
     directory: str
+    in_keyring: bool = False
     client_id: str | None = None
     client_secret: str | None = None
     client_metadata: str | None = None

@@ -1,4 +1,5 @@
-// An authorization server for tests: oidc-provider, which logs in whom `login_hint` names.
+// An authorization server for tests: oidc-provider, which logs in whom `login_hint` names, or `anna`.
+// It gives codes for other devices, to be asked about each second.
 // Arguments: the resource whose tokens it makes, their scope, how many seconds they last (60), and
 // their format: `jwt` or `opaque`. The client `hub` may ask about opaque tokens, and people may
 // log in there through the hub.
@@ -27,6 +28,7 @@ server.listen(0, "127.0.0.1", () => {
       registration: { enabled: true },
       introspection: { enabled: true, allowedPolicy: (_, client) => client.clientId === "hub" },
       revocation: { enabled: true },
+      deviceFlow: { enabled: true },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => resource,
@@ -50,6 +52,9 @@ server.listen(0, "127.0.0.1", () => {
   };
   provider.on("grant.success", count("given"));
   provider.on("grant.error", count("refused"));
+  provider.on("device_authorization.success", (_, answer) => {
+    answer.interval = 1;
+  });
   const grants = new Set();
   provider.on("grant.saved", (grant) => grants.add(grant.jti));
   const callback = provider.callback();
@@ -62,7 +67,7 @@ server.listen(0, "127.0.0.1", () => {
     if (!request.url.startsWith("/login/")) return callback(request, response);
     const { prompt, params, session } = await provider.interactionDetails(request, response);
     if (prompt.name === "login") {
-      const login = { accountId: params.login_hint };
+      const login = { accountId: params.login_hint ?? "anna" };
       return provider.interactionFinished(request, response, { login });
     }
     const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });

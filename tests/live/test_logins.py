@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +16,9 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from hub.logins.login_files import LoginFiles
+from hub.logins.renewal import LoginEndedError, renewed
+from tests.kit.keyrings import FileKeyring
 from tests.kit.trees import plant
 from tests.live.programs import (
     ROOTS_HUB,
@@ -63,10 +69,10 @@ def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
 
 @contextmanager
 def logging_in(
-    config: str, env: dict[str, str] | None = None
+    config: str, *options: str, env: dict[str, str] | None = None
 ) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """Run `roots-hub login far`, and yield it with the address that it wants to be opened."""
-    command = [ROOTS_HUB, "login", "far", "--config", config, "--no-browser"]
+    """Run `roots-hub login far`, and yield it with the first address that it shows."""
+    command = [ROOTS_HUB, "login", "far", "--config", config, *(options or ["--no-browser"])]
     with subprocess.Popen(  # noqa: S603 - ours
         command,
         env=environment(**(env or {})),
@@ -99,10 +105,23 @@ def browse(url: str, name: str) -> str:
     return place
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def enter(url: str, *, abort: bool = False) -> None:
+    """Open the address of a device login, send the forms there, and log in."""
+    with httpx2.Client(follow_redirects=True) as http:
+        page = http.get(url)
+        while fields := dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text)):
+            is_last = "confirm" in fields
+            more = {"abort": "yes"} if is_last and abort else {}
+            page = http.post(url.partition("?")[0], data={**fields, **more})
+            if is_last:
+                break
+    assert abort != ("you can now close this page" in page.text), page.text
+
+
+def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - ours
         [ROOTS_HUB, *arguments],
-        env=environment(),
+        env=environment(**more),
         capture_output=True,
         text=True,
         timeout=SOON,
@@ -154,6 +173,85 @@ async def test_clients_with_tokens_of_their_own_do_not_get_the_users_login(
     with http_hub("--config", shared, cwd=tmp_path) as hub:
         async with client_of(hub, tokens[0]["token"], tmp_path, "legacy") as client:
             assert json.loads(await call(client, "remember", text="1")) == ["1"]
+
+
+async def test_a_person_logs_in_on_another_device(tmp_path: Path, remote: str, issuer: str) -> None:
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, "--device") as (running, address):
+        assert running.stderr is not None
+        lines = [running.stderr.readline().strip() for _ in range(4)]
+        code, whole = lines[1], lines[3]
+        assert whole == f"{address}?user_code={code}"
+        enter(whole)
+        assert running.stderr.read() == f"Logged in at far, by {issuer}.\n"
+    assert running.returncode == 0
+    command = [ROOTS_HUB, "run", "--config", config]
+    async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
+        assert json.loads(await call(client, "remember", text="1")) == ["1"]
+    assert f"and also at {issuer}." in run("logout", "far", "--config", config).stderr
+
+
+def test_a_person_refuses_a_login_on_another_device(tmp_path: Path, remote: str) -> None:
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, "--device") as (running, _):
+        assert running.stderr is not None
+        lines = [running.stderr.readline().strip() for _ in range(4)]
+        enter(lines[3], abort=True)
+        said = running.stderr.read()
+    assert running.returncode == 1
+    assert said == (
+        "roots-hub: servers.far: no login: it was refused there\nTry again: roots-hub login far\n"
+    )
+
+
+async def test_a_login_can_be_kept_by_a_key_in_the_keyring(
+    tmp_path: Path, remote: str, issuer: str
+) -> None:
+    keyring = FileKeyring(tmp_path / "keyring")
+    path = os.pathsep.join(filter(None, (str(keyring.directory), os.environ.get("PYTHONPATH"))))
+    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": path}
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": {"keep": "keyring"}}})
+    with logging_in(config, env=env) as (_, url):
+        httpx2.get(browse(url, "anna"))
+    assert list(keyring.passwords) == ["roots-hub/logins"]
+    assert not (tmp_path / "state/roots-hub/login-key").exists()
+    command = [ROOTS_HUB, "run", "--config", config]
+    async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=env) as client:
+        assert json.loads(await call(client, "remember", text="1")) == ["1"]
+    ended = run("logout", "far", "--config", config, **env)
+    assert f"is forgotten here, and also at {issuer}." in ended.stderr
+
+
+def test_without_a_keyring_nobody_is_sent_to_log_in(tmp_path: Path, remote: str) -> None:
+    keyring = FileKeyring(tmp_path / "keyring")
+    keyring.become(is_missing=True)
+    path = os.pathsep.join(filter(None, (str(keyring.directory), os.environ.get("PYTHONPATH"))))
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": {"keep": "keyring"}}})
+    refused = run("login", "far", "--config", config, "--no-browser", PYTHONPATH=path)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "roots-hub: servers.far.auth.keep: the keyring cannot be read (RuntimeError)\n"
+        "Run `keyring diagnose`. Or say `keep: file`.\n"
+    )
+
+
+async def test_a_logout_ends_the_login_at_the_issuer_too(
+    tmp_path: Path, remote: str, issuer: str
+) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, env=state) as (_, url):
+        httpx2.get(browse(url, "anna"))
+    login = LoginFiles(tmp_path / "state/roots-hub").read(remote)
+    assert login is not None
+    assert login.refresh_token is not None
+    login = await renewed(login, time.time())
+    LoginFiles(tmp_path / "state/roots-hub").write(remote, login)
+    ended = run("logout", "far", "--config", config, **state)
+    assert ended.returncode == 0
+    assert f"is forgotten here, and also at {issuer}." in ended.stderr
+    with pytest.raises(LoginEndedError, match="invalid_grant"):
+        await renewed(login, time.time())
 
 
 def test_no_token_is_in_what_the_hub_writes(tmp_path: Path, remote: str) -> None:

@@ -122,7 +122,7 @@ async def test_an_issuer_that_does_not_answer_is_not_waited_for(
         await anyio.sleep_forever()
         raise AssertionError
 
-    monkeypatch.setattr("hub.logins.renewal.TIMEOUT", 0.01)
+    monkeypatch.setattr("hub.logins.issuer_requests.TIMEOUT", 0.01)
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(silent))
     with pytest.raises(RenewalFailedError, match="no answer within"):
         await renewed(LOGIN, 1000.0, http)

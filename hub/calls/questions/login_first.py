@@ -13,7 +13,6 @@ from typing import Final
 
 import anyio
 import structlog
-from anyio import to_thread
 from msgspec import Struct
 
 from hub.children.clients import InputNeededError
@@ -26,6 +25,7 @@ from hub.logins.login_process import LIMIT, LoginOrder, LoginRun, LoginRuns
 from hub.protocol.input_requests import ASKABLE, ELICITATION, ELICITED, LOGIN_KEY, takes_urls
 from hub.protocol.request_state import NO_STATE, RetryInput
 from hub.secrets.reader import SecretReader
+from hub.secrets.values import SecretError
 from hub.sessions.session import Session
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import Json, JsonObject, is_this_user
@@ -49,7 +49,6 @@ class LoginFirst:
 
     def __init__(self, runs: LoginRuns) -> None:
         self._runs = runs
-        self._files = LoginFiles(runs.directory)
         self._secrets = SecretReader()
         self._declined: dict[str, float] = {}
 
@@ -78,10 +77,11 @@ class LoginFirst:
             return None
         if time.monotonic() < self._declined.get(target.url, 0.0):
             return None
+        files = LoginFiles(self._runs.directory, in_keyring=target.login.in_keyring)
         try:
-            login = await to_thread.run_sync(self._files.read, target.url)
-        except OSError:
-            return None  # the server's start says what is wrong with the file
+            login = await files.find(target.url)
+        except (OSError, SecretError):
+            return None  # the server's start says what is wrong with the file or its key
         if login is not None and login.is_of_use(time.time()):
             return None
         return LoginNeed(spec, target.url, target.login)
@@ -132,6 +132,7 @@ class LoginFirst:
             order = LoginOrder(
                 need.url,
                 str(self._runs.directory),
+                login.in_keyring,
                 login.client_id,
                 secret,
                 login.client_metadata,

@@ -54,7 +54,7 @@ from hub.system.cache_files import CacheFiles
 from hub.values import JsonObject, ServerName
 
 if TYPE_CHECKING:
-    from hub.cli.check.issuers import IssuerAnswer
+    from hub.cli.check.issuers import IssuerCheck
 
 
 class Sharing(Struct, frozen=True, rename="camel"):
@@ -179,7 +179,7 @@ def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
     return answers
 
 
-def _issuers(config: HubConfig, options: Namespace) -> list[IssuerAnswer]:
+def _issuers(config: HubConfig, options: Namespace) -> list[IssuerCheck]:
     """Ask the issuers of tokens; print what they say unless JSON is asked for."""
     auth = config.listen.auth
     if auth is None:

@@ -18,7 +18,7 @@ from hub.legible import legible
 from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
 
 
-class IssuerAnswer(Struct, frozen=True):
+class IssuerCheck(Struct, frozen=True):
     """What an issuer has said: how many `keys` it has, and what went wrong, key by key."""
 
     issuer: str
@@ -32,9 +32,9 @@ class IssuerAnswer(Struct, frozen=True):
         return painted("1 key" if self.keys == 1 else f"{self.keys} keys", GOOD)
 
 
-async def issuer_answers(auth: Auth, steps: Steps) -> list[IssuerAnswer]:
+async def issuer_answers(auth: Auth, steps: Steps) -> list[IssuerCheck]:
     """Ask the issuers side by side; return what each said, in the order of the config."""
-    found: dict[str, IssuerAnswer] = {}
+    found: dict[str, IssuerCheck] = {}
     async with anyio.create_task_group() as tasks:
         for at, one in enumerate(auth.issuers):
             steps.begin(one.issuer, "asking")
@@ -43,7 +43,7 @@ async def issuer_answers(auth: Auth, steps: Steps) -> list[IssuerAnswer]:
 
 
 async def _ask(
-    auth: Auth, one: TrustedIssuer, at: str, steps: Steps, found: dict[str, IssuerAnswer]
+    auth: Auth, one: TrustedIssuer, at: str, steps: Steps, found: dict[str, IssuerCheck]
 ) -> None:
     keys, problems = 0, list[str]()
     async with _noting(problems, f"{at}.jwks" if one.jwks else f"{at}.issuer"):
@@ -63,7 +63,7 @@ async def _ask(
         provider = login_provider(auth.resource, one, one.proxy)
         async with _noting(problems, f"{at}.proxy"):
             await provider.try_out()
-    found[one.issuer] = answer = IssuerAnswer(one.issuer, keys, tuple(problems))
+    found[one.issuer] = answer = IssuerCheck(one.issuer, keys, tuple(problems))
     steps.end(one.issuer, answer.text())
 
 

@@ -13,7 +13,7 @@ from hub.secrets.commands import program_path
 from hub.secrets.files import file_value, open_to_others
 from hub.secrets.keyrings import is_installed, not_installed
 from hub.secrets.values import SecretError
-from hub.specs import ServerSpec
+from hub.specs import RemoteTarget, ServerSpec
 
 
 class SecretFindings(Struct, frozen=True):
@@ -31,6 +31,7 @@ def secret_findings(specs: Sequence[ServerSpec]) -> SecretFindings:
         for where, reference in named
         if (error := _problem(reference)) is not None
     ]
+    problems += [_unkept(spec) for spec in specs if _wants_keyring(spec) and not is_installed()]
     open_files = {
         sentence: where
         for where, reference in reversed(named)
@@ -63,6 +64,16 @@ def _problem(reference: SecretReference) -> SecretError | None:
         except SecretError as error:
             return error
     return None
+
+
+def _wants_keyring(spec: ServerSpec) -> bool:
+    login = spec.target.login if isinstance(spec.target, RemoteTarget) else None
+    return login is not None and login.in_keyring
+
+
+def _unkept(spec: ServerSpec) -> str:
+    error = not_installed()
+    return f"servers.{spec.name}.auth.keep: {error.what}. {error.fix}"
 
 
 def _missing_programs(spec: ServerSpec) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from argparse import Namespace
 from datetime import UTC, datetime
@@ -15,7 +14,8 @@ from hub.cli.options import Subparsers, add_config_option, required_config
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import ConfigError
 from hub.logins.login import Login
-from hub.logins.login_files import LoginFiles
+from hub.secrets.values import SecretError
+from hub.system.machine import Machine
 
 
 def register(subparsers: Subparsers) -> None:
@@ -29,12 +29,23 @@ def register(subparsers: Subparsers) -> None:
     login.add_argument("server", metavar="SERVER", nargs="?", help="its name in the config")
     add_config_option(login)
     login.add_argument("--no-browser", action="store_true", help="only print the address to open")
-    login.add_argument(
+    elsewhere = login.add_mutually_exclusive_group()
+    elsewhere.add_argument(
         "--paste", action="store_true", help="for a browser elsewhere: paste the last address here"
+    )
+    elsewhere.add_argument(
+        "--device",
+        action="store_true",
+        help="for a browser elsewhere: enter a code there, where the authorization server has that",
     )
     login.add_argument("--json", action="store_true", help="print JSON (without SERVER)")
     login.set_defaults(perform=_login)
-    logout = subparsers.add_parser("logout", help="forget the login at a remote server")
+    logout = subparsers.add_parser(
+        "logout",
+        help="end the login at a remote server",
+        description="Have the authorization server revoke the login, and forget it here. It is "
+        "forgotten here even if the server cannot be told.",
+    )
     logout.add_argument("server", metavar="SERVER", help="its name in the config")
     add_config_option(logout)
     logout.set_defaults(perform=_logout)
@@ -43,17 +54,17 @@ def register(subparsers: Subparsers) -> None:
 def _login(options: Namespace) -> int:
     config, _ = required_config(options)
     machine = this_machine(os.environ)
-    files = login_files(machine)
     if options.server is None:
-        return _list(config, files, as_json=options.json)
+        return _list(config, machine, as_json=options.json)
     server = _with_login(config, options.server)
+    files = login_files(machine, server)
     from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
 
     return perform(options, server, files, config, machine)
 
 
-def _list(config: HubConfig, files: LoginFiles, *, as_json: bool) -> int:
-    found = {name: _read(files, server.url) for name, server in _servers(config).items()}
+def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
+    found = {name: _read(machine, name, server) for name, server in _servers(config).items()}
     rows = {name: _shown(name, login) for name, login in found.items()}
     if as_json:
         print(json.dumps([{"server": name, **row} for name, row in rows.items()], indent=2))
@@ -90,11 +101,9 @@ def _moment(at: float) -> str:
 def _logout(options: Namespace) -> int:
     config, _ = required_config(options)
     server = _with_login(config, options.server)
-    if login_files(this_machine(os.environ)).remove(server.url):
-        print(f"The login at {options.server} is forgotten here.", file=sys.stderr)
-    else:
-        print(f"Nobody was logged in at {options.server}.", file=sys.stderr)
-    return 0
+    from hub.cli.logins.logging_out import perform  # noqa: PLC0415 - loads the HTTP client
+
+    return perform(options.server, server.url, login_files(this_machine(os.environ), server))
 
 
 def _servers(config: HubConfig) -> dict[str, RemoteServer]:
@@ -115,8 +124,8 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     raise ConfigError(f"servers.{name}: there is no such server", f"With `auth`: {known}.")
 
 
-def _read(files: LoginFiles, url: str) -> Login | None:
+def _read(machine: Machine, name: str, server: RemoteServer) -> Login | None:
     try:
-        return files.read(url)
-    except OSError as exc:
-        raise unkept(exc) from exc
+        return login_files(machine, server).read(server.url)
+    except (OSError, SecretError) as exc:
+        raise unkept(name, exc) from exc

@@ -11,12 +11,17 @@ from typing import Final
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import issuers_match, union_scopes
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+)
 from msgspec import Struct
 
 from hub import __version__
 from hub.errors import HubError
-from hub.logins.login import AuthMethod, Login
+from hub.logins.login import AuthMethod, Login, RegisteredClient
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -39,14 +44,21 @@ ComeBack = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 
 class LoginFailedError(HubError):
-    """The login did not come to its end; the text says why."""
+    """The login did not come to its end; the text says why. `fix`: what to do but to try again."""
+
+    def __init__(self, why: str, fix: str | None = None) -> None:
+        super().__init__(why)
+        self.fix = fix
 
 
 class LoginWish(Struct, frozen=True):
-    """What the config says of a login. `scopes` are asked for beside what the server names."""
+    """What the config says of a login. `scopes` are asked for beside what the server names.
+
+    `redirect` is where the browser comes back to; None for a login without that.
+    """
 
     url: str
-    redirect: str
+    redirect: str | None = None
     client_id: str | None = None
     client_secret: str | None = None
     client_metadata: str | None = None
@@ -78,22 +90,31 @@ class _Kept:
 
 
 class ServerLogin(OAuthClientProvider):
-    """The flow of one login. The wish's issuer gets its credentials, and no other does."""
+    """The flow of one login. The wish's issuer gets its credentials, and no other does.
 
-    def __init__(self, wish: LoginWish, open_page: OpenPage, come_back: ComeBack) -> None:
+    `about` is what a registration says beside who the client is. A subclass has the grant.
+    """
+
+    def __init__(
+        self,
+        wish: LoginWish,
+        about: JsonObject,
+        open_page: OpenPage | None = None,
+        come_back: ComeBack | None = None,
+    ) -> None:
         self._wish = wish
-        self._open_page = open_page
-        about = OAuthClientMetadata.model_validate(
+        self._kept = _Kept(_registered(wish))
+        client = OAuthClientMetadata.model_validate(
             {
                 "client_name": "roots-hub",
                 "software_id": "roots-hub",
                 "software_version": __version__,
-                "redirect_uris": [wish.redirect],
+                "redirect_uris": None if wish.redirect is None else [wish.redirect],
                 "token_endpoint_auth_method": "none",
+                **about,
             }
         )
-        self._kept = _Kept(_registered(wish))
-        super().__init__(wish.url, about, self._kept, self._opened, come_back, wish.client_metadata)
+        super().__init__(wish.url, client, self._kept, open_page, come_back, wish.client_metadata)
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         wanted = self._wish.issuer
@@ -113,51 +134,74 @@ class ServerLogin(OAuthClientProvider):
             raise OAuthFlowError(f"it has another authorization server than auth.issuer: {found}")
         return found
 
-    async def _perform_authorization(self) -> httpx2.Request:
+    def _prepared(self) -> OAuthMetadata:
+        """Add the wish's scopes; return the metadata of an authorization server that will do."""
         asked = self.context.client_metadata
         asked.scope = union_scopes(asked.scope, " ".join(self._wish.scopes))
-        self._check_endpoints()
-        return await super()._perform_authorization()
-
-    def _check_endpoints(self) -> None:
-        """Refuse an authorization server without PKCE, or that is reached unprotected."""
         found = self.context.oauth_metadata
         if found is None:
             raise OAuthFlowError("its authorization server has no metadata (RFC 8414)")
-        if "S256" not in (found.code_challenge_methods_supported or ()):
-            raise OAuthFlowError("its authorization server does not offer PKCE with S256")
-        for url in (found.authorization_endpoint, found.token_endpoint):
-            if not is_private(str(url)):
-                raise OAuthFlowError(f"{url} does not begin with https://")
-
-    async def _opened(self, url: str) -> None:
-        await self._open_page(url)
+        must_be_protected(str(found.token_endpoint))
+        return found
 
     @property
     def has_tokens(self) -> bool:
         """Whether the login came to its end."""
         return self._kept.tokens is not None
 
+    @property
+    def client(self) -> RegisteredClient:
+        """Who the hub is to the authorization server, once that is known."""
+        found = self.context.client_info
+        if found is None:
+            raise OAuthFlowError("the hub has no name at its authorization server")
+        method = _METHODS.get(found.token_endpoint_auth_method, "none")
+        return RegisteredClient(found.client_id, found.client_secret, method)
+
     def result(self, now: float) -> Login | None:
         """Return what came of the flow; None if the server did not ask for a login."""
-        tokens, context = self._kept.tokens, self.context
-        if tokens is None or context.client_info is None or context.oauth_metadata is None:
+        tokens, found = self._kept.tokens, self.context.oauth_metadata
+        if tokens is None or found is None:
             return None
-        client = context.client_info
-        secret = client.client_secret
+        client = self.client
+        revocation = found.revocation_endpoint
         return Login(
-            issuer=str(context.oauth_metadata.issuer),
-            token_endpoint=str(context.oauth_metadata.token_endpoint),
-            client_id=client.client_id,
+            issuer=str(found.issuer),
+            token_endpoint=str(found.token_endpoint),
+            client_id=client.id,
             access_token=tokens.access_token,
             issued=now,
             expires=None if tokens.expires_in is None else now + tokens.expires_in,
             refresh_token=tokens.refresh_token,
             scope=tokens.scope,
-            resource=context.get_resource_url(),
-            client_secret=secret,
-            auth_method=_METHODS.get(client.token_endpoint_auth_method, "none"),
+            resource=self.context.get_resource_url(),
+            client_secret=client.secret,
+            auth_method=client.method,
+            revocation_endpoint=None if revocation is None else str(revocation),
         )
+
+
+class BrowserLogin(ServerLogin):
+    """A login in a browser that comes back with a code, with PKCE."""
+
+    def __init__(self, wish: LoginWish, open_page: OpenPage, come_back: ComeBack) -> None:
+        super().__init__(wish, {}, open_page, come_back)
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        found = self._prepared()
+        if "S256" not in (found.code_challenge_methods_supported or ()):
+            raise OAuthFlowError("its authorization server does not offer PKCE with S256")
+        must_be_protected(str(found.authorization_endpoint))
+        return await super()._perform_authorization()
+
+
+def must_be_protected(url: str) -> None:
+    """Check that what goes to an address is read by nobody on the way.
+
+    Raises: OAuthFlowError.
+    """
+    if not is_private(url):
+        raise OAuthFlowError(f"{url} does not begin with https://")
 
 
 def _registered(wish: LoginWish) -> OAuthClientInformationFull | None:
@@ -170,20 +214,20 @@ def _registered(wish: LoginWish) -> OAuthClientInformationFull | None:
             "client_id": wish.client_id,
             "client_secret": wish.client_secret,
             "token_endpoint_auth_method": method,
-            "redirect_uris": [wish.redirect],
+            "redirect_uris": None if wish.redirect is None else [wish.redirect],
             "issuer": wish.issuer,
         }
     )
 
 
 async def log_in(
-    wish: LoginWish, open_page: OpenPage, come_back: ComeBack, clock: Callable[[], float]
+    flow: ServerLogin, clock: Callable[[], float], way: httpx2.AsyncBaseTransport | None = None
 ) -> Login:
-    """Log in at a server, through the page that `open_page` opens, and return what came of it.
+    """Log in at a server, and return what came of it.
 
     Raises: LoginFailedError.
     """
-    flow, door = ServerLogin(wish, open_page, come_back), _Door()
+    door = _Door(str(flow.context.server_url), way or httpx2.AsyncHTTPTransport())
     try:
         async with httpx2.AsyncClient(auth=flow, timeout=TIMEOUT, transport=door) as http:
             await _knock(http, flow, door)
@@ -196,20 +240,30 @@ async def log_in(
 
 
 class _Door(httpx2.AsyncBaseTransport):
-    """The way to the server; `is_shut`: the next request without a token is refused right here."""
+    """The way to the server, and to nobody else but over https (this machine excepted).
 
-    def __init__(self) -> None:
-        self._way = httpx2.AsyncHTTPTransport()
+    `is_shut`: the next request without a token is refused right here.
+    """
+
+    def __init__(self, server: str, way: httpx2.AsyncBaseTransport) -> None:
+        self._origin = _origin(httpx2.URL(server))
+        self._way = way
         self.is_shut = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if self.is_shut and "authorization" not in request.headers:
             self.is_shut = False
             return httpx2.Response(401, request=request)
+        if _origin(request.url) != self._origin:
+            must_be_protected(str(request.url))
         return await self._way.handle_async_request(request)
 
     async def aclose(self) -> None:
         await self._way.aclose()
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 async def _knock(http: httpx2.AsyncClient, flow: ServerLogin, door: _Door) -> None:

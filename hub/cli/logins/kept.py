@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from hub.config.models import RemoteServer
 from hub.config.own_files import state_directory
 from hub.errors import StartError
 from hub.logins.login_files import LoginFiles
+from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 
 
-def login_files(machine: Machine) -> LoginFiles:
-    """Return the logins of this machine's user.
+def login_files(machine: Machine, server: RemoteServer) -> LoginFiles:
+    """Return the logins of this machine's user, kept as the config says of a server.
 
     Raises: StartError if there can be none.
     """
     directory = state_directory(machine)
     if directory is None:
         raise StartError("logins cannot be kept: there is no state directory", "Set HOME.")
-    return LoginFiles(directory)
+    keep = None if server.auth is None else server.auth.keep
+    return LoginFiles(directory, in_keyring=keep == "keyring")
 
 
-def unkept(exc: OSError) -> StartError:
-    """Return the error of logins that cannot be read or written."""
+def unkept(name: str, exc: OSError | SecretError) -> StartError:
+    """Return the error of the login at the server `name`, which cannot be read or written."""
+    if isinstance(exc, SecretError):
+        fix = f"{exc.fix} Or say `keep: file`."
+        return StartError(f"servers.{name}.auth.keep: {exc.what}", fix)
     fix = "Make that file its owner's alone, or remove it."
     return StartError(f"{exc.filename}: {exc.strerror}", fix)

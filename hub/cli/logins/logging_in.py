@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 import webbrowser
@@ -9,11 +10,15 @@ from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 
+import anyio
 from anyio import to_thread
 from mcp.client.auth import AuthorizationCodeResult
+from msgspec.structs import replace
 
 from hub.app.machine import place_of
-from hub.cli.logins.flow import LoginFailedError, LoginWish, log_in
+from hub.cli.logins.device_flow import DeviceLogin
+from hub.cli.logins.device_grant import DeviceCode
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening
 from hub.cli.options import run_loop
@@ -23,6 +28,7 @@ from hub.errors import StartError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reader import SecretReader
+from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 
 
@@ -33,14 +39,17 @@ def perform(
 
     Raises: StartError if that fails.
     """
+    # The SDK logs each failure with its traceback; what failed is told here.
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     try:
+        files.prepare()
         login = run_loop(partial(_logged_in, options, server, files, config, machine))
         files.write(server.url, login)
     except LoginFailedError as exc:
-        fix = f"Try again: roots-hub login {options.server}"
+        fix = exc.fix or f"Try again: roots-hub login {options.server}"
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
-    except OSError as exc:
-        raise unkept(exc) from exc
+    except (OSError, SecretError) as exc:
+        raise unkept(options.server, exc) from exc
     print(f"Logged in at {options.server}, by {login.issuer}.", file=sys.stderr)
     return 0
 
@@ -49,15 +58,20 @@ async def _logged_in(
     options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
 ) -> Login:
     secret = await _secret(options.server, server, config, machine)
+    wish = _wish(server, secret, await files.find(server.url))
+    if options.device:
+        return await log_in(
+            DeviceLogin(wish, _show, clock=time.monotonic, sleep=anyio.sleep), time.time
+        )
     port = None if server.auth is None else server.auth.redirect_port
-    kept = files.read(server.url)
     outcome: Login | LoginFailedError
     async with listening(port) as redirect:
-        wish = _wish(server, redirect.url, secret, kept)
         come_back = partial(_pasted, redirect) if options.paste else redirect.come_back
         has_browser = not (options.no_browser or options.paste)
+        there = replace(wish, redirect=redirect.url)
         try:
-            outcome = await log_in(wish, partial(_open, has_browser), come_back, time.time)
+            flow = BrowserLogin(there, partial(_open, has_browser), come_back)
+            outcome = await log_in(flow, time.time)
         except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
             outcome = exc
     if isinstance(outcome, LoginFailedError):
@@ -65,18 +79,17 @@ async def _logged_in(
     return outcome
 
 
-def _wish(server: RemoteServer, redirect: str, secret: str | None, kept: Login | None) -> LoginWish:
+def _wish(server: RemoteServer, secret: str | None, kept: Login | None) -> LoginWish:
     auth = server.auth
     if auth is None:
         raise TypeError("the server has no auth")
     return LoginWish(
         server.url,
-        redirect,
-        auth.client_id,
-        secret,
-        auth.client_metadata,
-        auth.issuer,
-        with_granted(auth.scopes, kept),
+        client_id=auth.client_id,
+        client_secret=secret,
+        client_metadata=auth.client_metadata,
+        issuer=auth.issuer,
+        scopes=with_granted(auth.scopes, kept),
     )
 
 
@@ -104,6 +117,10 @@ async def _open(has_browser: bool, url: str) -> None:
     print(f"Open this address to log in:\n  {url}", file=sys.stderr, flush=True)
     if has_browser:
         await to_thread.run_sync(webbrowser.open, url)
+
+
+def _show(code: DeviceCode) -> None:
+    print(code.shown(), file=sys.stderr, flush=True)
 
 
 async def _pasted(redirect: Redirect) -> AuthorizationCodeResult:

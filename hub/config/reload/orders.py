@@ -247,6 +247,7 @@ _REMOTE_AUTH: Final = (
     "scopes",
     "redirect_port",
     "shared",
+    "keep",
 )
 _SERVER: Final = {
     **{f"guard.{key}": order for key, order in _GUARD.items()},

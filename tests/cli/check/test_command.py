@@ -599,7 +599,8 @@ def test_check_tells_which_secrets_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], top: Path
 ) -> None:
     env = {"A": "${file:none}", "B": "${cmd:no-such-command a}", "C": "${keyring:s/u}"}
-    configure(monkeypatch, {"a": {"command": sys.executable, "env": env}})
+    far = {"url": "https://far.example/mcp", "auth": {"keep": "keyring"}}
+    configure(monkeypatch, {"a": {"command": sys.executable, "env": env}, "far": far})
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert run("check", "--json") == 1
     shown = json.loads(capsys.readouterr().out)
@@ -608,7 +609,10 @@ def test_check_tells_which_secrets_cannot_be_read(
         "Write the secret into it, or correct the path.",
         "servers.a.env.C: the package `keyring` is not installed. "
         "Install it: pip install 'roots-hub[keyring]'",
+        "servers.far.auth.keep: the package `keyring` is not installed. "
+        "Install it: pip install 'roots-hub[keyring]'",
     ]
-    assert shown["warnings"] == [
+    assert (
         "servers.a.env.B: there is no program 'no-such-command': install it, or write its path"
-    ]
+        in shown["warnings"]
+    )

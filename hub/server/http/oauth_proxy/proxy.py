@@ -21,7 +21,7 @@ from hub.server.http.auth.signed_tokens import SignedTokens
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.hub_tokens import new_token
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderTokens
-from hub.server.http.oauth_proxy.registration import RegisteredClient, client_in, registered
+from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
     LoginCode,
     LoginRequest,
@@ -51,7 +51,7 @@ log = structlog.stdlib.get_logger(__name__)
 class ConsentQuestion(Struct, frozen=True):
     """What a person is asked: may this client use the hub? `ticket` comes with the answer."""
 
-    client: RegisteredClient
+    client: ProxiedClient
     redirect_uri: str
     ticket: str
 
@@ -127,7 +127,7 @@ class OAuthProxy:
         request = LoginRequest(client_id, uri, challenge, query.get("state"), browser, until)
         return ConsentQuestion(client, uri, self._tickets.seal(request))
 
-    def _client_of(self, asked: Mapping[str, str]) -> RegisteredClient:
+    def _client_of(self, asked: Mapping[str, str]) -> ProxiedClient:
         client = self._tickets.client(asked.get("client_id", ""))
         if client is None:
             raise OAuthError("invalid_client", "This hub does not know the client: register again")

@@ -27,7 +27,7 @@ _AUTHORITY: Final = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", 
 """A host that everybody reads alike: `urlsplit` finds one in texts where browsers find another."""
 
 
-class RegisteredClient(Struct, frozen=True):
+class ProxiedClient(Struct, frozen=True):
     """A client: where its users are sent back to, and what it calls itself."""
 
     redirect_uris: tuple[str, ...]
@@ -45,7 +45,7 @@ class RegisteredClient(Struct, frozen=True):
         return uri in self.redirect_uris or _without_port(uri) in registered
 
 
-def client_in(body: Mapping[str, Any], now: float) -> RegisteredClient:
+def client_in(body: Mapping[str, Any], now: float) -> ProxiedClient:
     """Return the client that a registration request describes.
 
     Raises: OAuthError.
@@ -58,7 +58,7 @@ def client_in(body: Mapping[str, Any], now: float) -> RegisteredClient:
     name = body.get("client_name")
     shown = name if isinstance(name, str) else ""
     plain = "".join(one for one in shown if one.isprintable()).strip()[:_LONGEST_NAME]
-    return RegisteredClient(tuple(cast("list[str]", uris)), plain, now)
+    return ProxiedClient(tuple(cast("list[str]", uris)), plain, now)
 
 
 def _check_redirect_uri(uri: object) -> None:
@@ -100,7 +100,7 @@ def _without_port(uri: str) -> str | None:
     return parts._replace(netloc=host).geturl()
 
 
-def registered(client_id: str, client: RegisteredClient) -> dict[str, Any]:
+def registered(client_id: str, client: ProxiedClient) -> dict[str, Any]:
     """Return the answer to a registration (RFC 7591, 3.2.1)."""
     return {
         "client_id": client_id,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.registration import RegisteredClient
+from hub.server.http.oauth_proxy.registration import ProxiedClient
 from hub.system.sealing import Sealer, SealingSecrets
 
 
@@ -116,13 +116,13 @@ class Tickets:
         ticket = _decoded(self._sealers[kind].open(text, self._place), kind)
         return ticket if ticket is not None and self._clock() < ticket.until else None
 
-    def id_of(self, client: RegisteredClient) -> str:
+    def id_of(self, client: ProxiedClient) -> str:
         """Return the id of a client, which says all of it."""
         return self._clients.seal(msgspec.json.encode(client), self._resource)
 
-    def client(self, id_: str) -> RegisteredClient | None:
+    def client(self, id_: str) -> ProxiedClient | None:
         """Return the client with this id; None if the hub has not given it."""
-        return _decoded(self._clients.open(id_, self._resource), RegisteredClient)
+        return _decoded(self._clients.open(id_, self._resource), ProxiedClient)
 
 
 def _decoded(plain: bytes | None, kind: type[StructT]) -> StructT | None:

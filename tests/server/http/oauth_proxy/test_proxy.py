@@ -21,7 +21,7 @@ from hub.server.http.oauth_proxy.proxy import (
     REFRESH_LASTS,
     challenge_of,
 )
-from hub.server.http.oauth_proxy.registration import RegisteredClient
+from hub.server.http.oauth_proxy.registration import ProxiedClient
 from hub.server.http.oauth_proxy.tickets import Tickets
 from hub.system.sealing import SealingSecrets
 from tests.server.http.auth.issuer import NAME, NOW, RESOURCE, token
@@ -183,7 +183,7 @@ def test_the_only_redirect_uri_need_not_be_named() -> None:
 def test_a_client_of_another_hub_is_none() -> None:
     bench = Bench()
     other = Tickets(SECRETS, f"{RESOURCE}/other", NAME, bench.clock)
-    client_id = other.id_of(RegisteredClient((CALLBACK,), "test", NOW))
+    client_id = other.id_of(ProxiedClient((CALLBACK,), "test", NOW))
     assert turned_away(bench, bench.asking(client_id)) == "invalid_client"
 
 

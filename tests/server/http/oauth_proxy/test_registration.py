@@ -8,13 +8,13 @@ from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.registration import (
     MOST_CHARACTERS,
     MOST_URIS,
-    RegisteredClient,
+    ProxiedClient,
     client_in,
 )
 from tests.server.http.oauth_proxy.provider import Bench
 
 
-def of(*uris: Any, **more: Any) -> RegisteredClient:
+def of(*uris: Any, **more: Any) -> ProxiedClient:
     return client_in({"redirect_uris": list(uris), **more}, 1.5)
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from hub.server.http.oauth_proxy.registration import RegisteredClient
+from hub.server.http.oauth_proxy.registration import ProxiedClient
 from hub.server.http.oauth_proxy.tickets import (
     AccessTicket,
     LoginCode,
@@ -47,7 +47,7 @@ def test_so_is_a_client() -> None:
         Tickets(SECRETS, RESOURCE, NAME, FakeClock(NOW)),
         Sealer(SECRETS, "oauth client"),
     )
-    client = RegisteredClient(("https://app.example/",), "test", NOW)
+    client = ProxiedClient(("https://app.example/",), "test", NOW)
     assert tickets.client(tickets.id_of(client)) == client
     for plain in (b"{}", b"[]", b"{"):
         assert tickets.client(sealer.seal(plain, RESOURCE)) is None
