@@ -61,9 +61,9 @@ class BearerTokens:
         """Return the principals whose token has ended."""
         return frozenset(name for name, end in self._ends.items() if end <= now)
 
-    def next_end(self, now: float) -> float | None:
-        """Return when the next token ends; None if no further one does."""
-        return min((end for end in self._ends.values() if end > now), default=None)
+    def next_end(self, over: frozenset[str]) -> float | None:
+        """Return when the next token ends but for those in `over`; None if no further one does."""
+        return min((end for name, end in self._ends.items() if name not in over), default=None)
 
     def let_in(self, principal: str, now: float) -> bool:
         """Return whether there is a token of this principal that has not ended."""

@@ -65,10 +65,12 @@ class Credentials:
         return self._over - before
 
     def until_next_end(self) -> float | None:
-        """Return the seconds until a token of the config ends; None if no further one does."""
-        now = self._clock()
-        end = self.tokens.next_end(now)
-        return None if end is None else end - now
+        """Return the seconds until `lapsed` has something to say; None if it never will.
+
+        A token that ended just now, and has not been told of, is not passed over.
+        """
+        end = self.tokens.next_end(self._over)
+        return None if end is None else max(0.0, end - self._clock())
 
     def know(self, principal: str) -> bool:
         """Return whether some request can be of a principal with a token of the config, or none."""

@@ -40,7 +40,7 @@ def test_a_token_lets_in_until_it_ends_and_then_tells_why_it_does_not() -> None:
     clock.advance(1)
     assert credentials.look_at("Bearer of anna") == TOKEN_ENDED
     assert credentials.look_at("Bearer of ann") == NO_TOKEN_SENT
-    assert (credentials.until_next_end(), credentials.lapsed()) == (None, {"anna"})
+    assert (credentials.until_next_end(), credentials.lapsed()) == (0, {"anna"})
     assert credentials.lapsed() == set()
     assert not credentials.know("anna")
 
@@ -59,3 +59,15 @@ def test_the_first_token_ends_what_everybody_could_do() -> None:
     assert credentials.follow(BearerTokens()) == set()
     assert credentials.follow(ANNA) == {"local"}
     assert not credentials.know("local")
+
+
+def test_a_token_that_ended_between_two_looks_is_told_of() -> None:
+    clock = FakeClock(1000)
+    tokens = BearerTokens(None, {"anna": token_hash("of anna")}, {"anna": 1010})
+    credentials = Credentials(tokens, clock=clock)
+    assert credentials.lapsed() == frozenset()
+    assert credentials.until_next_end() == 10
+    clock.now = 1011
+    assert credentials.until_next_end() == 0
+    assert credentials.lapsed() == {"anna"}
+    assert credentials.until_next_end() is None
