@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationInfo
 
@@ -31,6 +32,13 @@ def _safe(url: str) -> str:
         raise FieldError("has a user, a query or a fragment", "Write the address without it.")
     if not url.isprintable() or " " in url:
         raise FieldError("has a blank or a character that is not shown", "Take it out.")
+    return url
+
+
+def _as_clients_write_it(url: str) -> str:
+    if url.endswith("/") and urlsplit(url).path != "/":
+        fix = "Take it out: some clients compare the URL with their own, letter by letter."
+        raise FieldError("has a slash at its end", fix)
     return url
 
 
@@ -126,7 +134,7 @@ def _one_of_each(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...
 class Auth(Part):
     """Tokens that authorization servers make for this hub."""
 
-    resource: SafeAddress
+    resource: Annotated[SafeAddress, AfterValidator(_as_clients_write_it)]
     issuers: Annotated[
         tuple[TrustedIssuer, ...],
         AfterValidator(_some),
