@@ -1,7 +1,7 @@
 """Runs a login in a process of its own: what the hub asks it, and what it answers.
 
-The process has the SDK's OAuth client and the port that the browser comes back to. It gets one
-`LoginOrder` on stdin, and prints a line for each of its `LoginNews`.
+The process has the SDK's OAuth client and the port that the browser comes back to. It gets a line
+with a `LoginOrder` on stdin, ends when stdin does, and prints a line for each of its `LoginNews`.
 """
 
 from __future__ import annotations
@@ -135,8 +135,7 @@ class LoginRuns:
         )
         try:
             if process.stdin is not None:
-                await process.stdin.send(msgspec.json.encode(order))
-                await process.stdin.aclose()
+                await process.stdin.send(msgspec.json.encode(order) + b"\n")
             if process.stdout is not None:
                 async with aclosing(_lines(process.stdout)) as lines:
                     async for line in lines:

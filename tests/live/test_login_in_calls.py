@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +17,15 @@ from mcp.types import CallToolResult, ElicitResult
 from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
-from tests.live.programs import ROOTS_HUB, Shared, config_file, connected, text_of
+from tests.live.programs import (
+    ROOTS_HUB,
+    SOON,
+    Shared,
+    config_file,
+    connected,
+    environment,
+    text_of,
+)
 from tests.live.test_logins import browse, issuer, remote, resource, run
 
 __all__ = ["issuer", "remote", "resource"]
@@ -88,6 +98,21 @@ async def test_a_login_that_has_ended_is_asked_for_by_the_next_call(
         result = await client.call_tool("remember", {"text": "3"})
         assert not result.is_error, result
     assert len(person.asked) == 2
+
+
+def test_the_process_of_a_login_ends_with_the_hub(tmp_path: Path, remote: str) -> None:
+    program = [sys.executable, "-P", "-m", "hub.cli.logins.for_hub"]
+    with subprocess.Popen(  # noqa: S603 - ours
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        order = {"url": remote, "directory": str(tmp_path)}
+        running.stdin.write(json.dumps(order).encode() + b"\n")
+        running.stdin.flush()
+        assert json.loads(running.stdout.readline())["type"] == "page"
+        running.stdin.close()
+        assert running.wait(SOON) == 1
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

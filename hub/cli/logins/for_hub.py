@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 
@@ -21,7 +23,8 @@ from hub.secrets.values import SecretError
 
 def main() -> None:
     """Log in as stdin says, and print what comes of it."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=LoginOrder)
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=LoginOrder)
+    Thread(target=_end_with_the_hub, daemon=True).start()
     files = LoginFiles(Path(order.directory), in_keyring=order.in_keyring)
     try:
         files.prepare()
@@ -35,6 +38,12 @@ def main() -> None:
         _tell(LoginRefused(f"{exc.filename}: {exc.strerror}"))
     else:
         _tell(LoginKept())
+
+
+def _end_with_the_hub() -> None:
+    """End this process when the hub does, however that ends."""
+    os.read(sys.stdin.fileno(), 1)  # not through the buffer, which this would lock until then
+    os._exit(1)
 
 
 async def _logged_in(order: LoginOrder, kept: Login | None) -> Login:
