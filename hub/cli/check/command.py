@@ -281,6 +281,12 @@ def _hints(config: HubConfig) -> Iterator[str]:
     """Yield hints about keys that the operator should set; other programs' files have no such."""
     if config.is_clients:
         return
+    for at, issuer in enumerate(() if config.listen.auth is None else config.listen.auth.issuers):
+        if issuer.proxy is not None and not (issuer.claims or config.profiles):
+            yield (
+                f"listen.auth.issuers[{at}].claims: everybody with an account at {issuer.issuer} "
+                "may use the hub. If these are not your people alone, say which claims they have."
+            )
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
             continue

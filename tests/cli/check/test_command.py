@@ -359,6 +359,24 @@ def play(monkeypatch: pytest.MonkeyPatch, **children: FakeChild) -> None:
     configure(monkeypatch, {name: {"command": "sh"} for name in children})
 
 
+def test_a_provider_that_lets_in_everybody_gets_a_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    login = {"client_id": "hub", "client_secret": "secret"}
+    issuer: dict[str, Any] = {"issuer": "https://login.example.com", "proxy": login}
+
+    def hints() -> str:
+        listen = {"auth": {"resource": "https://hub.example.com/mcp", "issuers": [issuer]}}
+        configure(monkeypatch, {"one": {"command": sys.executable}}, listen=listen)
+        assert run("check") == 0
+        return capsys.readouterr().out
+
+    text = "listen.auth.issuers[0].claims: everybody with an account at https://login.example.com"
+    assert text in hints()
+    issuer["claims"] = {"groups": ["staff"]}
+    assert text not in hints()
+
+
 def test_connecting_shows_what_servers_offer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
