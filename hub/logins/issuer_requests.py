@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote_plus
 
 import anyio
 import httpx2
@@ -80,7 +80,8 @@ def _identified(
     """Return the headers and the form by which the client is known."""
     headers = {"accept": "application/json"}
     if client.method == "client_secret_basic" and client.secret is not None:
-        pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
+        # RFC 6749, 2.3.1: both parts are form-encoded first.
+        pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
         headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         return headers, dict(form)
     whole = {**form, "client_id": client.id}

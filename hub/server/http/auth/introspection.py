@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote_plus
 
 import anyio
 import httpx2
 import structlog
 from msgspec import Struct, field
 
+from hub.logins.issuer_requests import OK, NoAnswerError, posted
+from hub.logins.login import RegisteredClient
 from hub.server.http.auth.claims import (
     InvalidTokenError,
     check_is_bearer,
@@ -24,8 +25,8 @@ from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,
     IssuerUnavailableError,
     OpenClient,
-    answered,
     endpoint_of,
+    json_object,
     open_client,
 )
 from hub.server.http.auth.profile_rules import texts_in
@@ -86,11 +87,15 @@ class IntrospectionEndpoint:
         http = self._http = self._http or self._open_client()
         if self._url is None:
             self._url = await endpoint_of(self._issuer, "introspection_endpoint", http)
-        # RFC 6749, 2.3.1: both parts are form-encoded first.
-        auth = httpx2.BasicAuth(quote_plus(self._client.id), quote_plus(self._client.secret))
         asked = {"token": token, "token_type_hint": "access_token"}
-        request = http.build_request("POST", self._url, data=asked)
-        return await answered(http, next(auth.auth_flow(request)))
+        client = RegisteredClient(self._client.id, self._client.secret, "client_secret_basic")
+        try:
+            answer = await posted(self._url, asked, client, http)
+        except NoAnswerError as exc:
+            raise IssuerUnavailableError(f"{self._url}: {exc}") from exc
+        if answer.status != OK:
+            raise IssuerUnavailableError(f"{self._url}: HTTP status {answer.status}")
+        return json_object(answer.body, self._url)
 
     async def aclose(self) -> None:
         """Close the connections to the issuer."""

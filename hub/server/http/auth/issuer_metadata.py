@@ -77,28 +77,16 @@ async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 
     Raises: IssuerUnavailableError if there is none.
     """
-    return await answered(http, http.build_request("GET", url))
-
-
-async def answered(http: httpx2.AsyncClient, request: httpx2.Request) -> dict[str, Any]:
-    """Return the JSON object that a request is answered with.
-
-    Raises: IssuerUnavailableError if it is answered with another status, or something else.
-    """
-    url = str(request.url)
-    request.headers["accept"] = "application/json"
     content = bytearray()
+    asked = {"accept": "application/json"}
     try:
-        response = await http.send(request, stream=True)
-        try:
+        async with http.stream("GET", url, headers=asked) as response:
             if response.status_code != _OK:
                 raise IssuerUnavailableError(f"{url}: HTTP status {response.status_code}")
             async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > MOST_BYTES:
                     raise IssuerUnavailableError(f"{url}: over {MOST_BYTES} bytes")
-        finally:
-            await response.aclose()
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
         raise IssuerUnavailableError(f"{url}: {type(exc).__name__}: {exc}") from exc
     return json_object(bytes(content), url)

@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import anyio
 import httpx2
 import structlog
 from msgspec import Struct
 
+from hub.logins.issuer_requests import OK, posted
+from hub.logins.login import RegisteredClient
 from hub.protocol.host_names import is_private
 from hub.server.http.auth.issuer_metadata import (
-    MOST_BYTES,
     TIMEOUT,
     IssuerUnavailableError,
     OpenClient,
@@ -30,7 +31,6 @@ AT_ONCE: Final = 16
 """How many codes and refresh tokens it is asked about at once; others wait."""
 APART: Final = 5.0
 """Seconds after which it is looked for again, if it could not be found."""
-_OK: Final = 200
 _REFUSED: Final = frozenset({400, 401, 403})
 _ADDRESS: Final = re.compile(r"[!-\"$-~]+")
 """What can be sent in a header, without a fragment."""
@@ -221,43 +221,26 @@ class IdentityProvider:
 
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
         found = await self._found()
-        auth: httpx2.Auth | None = None
-        if found.uses_basic:
-            # RFC 6749, 2.3.1: both parts are form-encoded first.
-            auth = httpx2.BasicAuth(quote_plus(self._client.id), quote_plus(self._client.secret))
-        else:
-            form |= {"client_id": self._client.id, "client_secret": self._client.secret}
+        method = "client_secret_basic" if found.uses_basic else "client_secret_post"
+        client = RegisteredClient(self._client.id, self._client.secret, method)
         try:
             with _in_time(found.token):
                 async with self._room:
-                    status, said = await self._posted(found.token, form, auth)
+                    answer = await posted(found.token, form, client, self._connected)
+            said = json_object(answer.body, found.token)
         except IssuerUnavailableError:
             raise
         except Exception as exc:  # noqa: BLE001 - no answer may be an error of the hub
             why = f"{found.token}: {type(exc).__name__}: {exc}"
             raise IssuerUnavailableError(why) from None
-        error = said.get("error")
-        if status == _OK:
+        status, error = answer.status, said.get("error")
+        if status == OK:
             self._note_answer()
             return _tokens_in(said)
         if status in _REFUSED and error == "invalid_grant":
             self._note_answer()
             raise OAuthError("invalid_grant", "the identity provider does not take it any more")
         raise IssuerUnavailableError(f"{found.token}: HTTP status {status}, {str(error)[:100]!r}")
-
-    async def _posted(
-        self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None
-    ) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON object of an answer; an error if it has none."""
-        headers = {"accept": "application/json"}
-        content = bytearray()
-        http = self._connected
-        async with http.stream("POST", url, data=form, headers=headers, auth=auth) as response:
-            async for chunk in response.aiter_bytes():
-                content += chunk
-                if len(content) > MOST_BYTES:
-                    raise ValueError("the answer is too long")
-        return response.status_code, json_object(bytes(content), url)
 
 
 @contextmanager
