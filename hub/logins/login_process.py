@@ -118,7 +118,7 @@ class LoginRuns:
         try:
             with run.scope, anyio.move_on_after(LIMIT):
                 await self._run(order, run)
-        except (OSError, msgspec.MsgspecError, anyio.BrokenResourceError) as exc:
+        except Exception as exc:  # noqa: BLE001 - no login may end the hub
             run.failed = f"its process failed ({type(exc).__name__})"
         finally:
             del self._runs[order.url]

@@ -154,6 +154,27 @@ async def test_calls_at_once_ask_once(
     assert [bool(one.is_error) for one in results] == [action == "decline"] * 3
 
 
+async def test_a_client_that_fails_to_ask_leaves_it_to_the_next_call(
+    tmp_path: Path, config: str
+) -> None:
+    asked: list[str] = []
+
+    async def elicit(context: object, params: Any) -> ElicitResult:
+        asked.append(params.url)
+        raise RuntimeError("no browser")
+
+    command = [ROOTS_HUB, "run", "--config", config]
+    async with connected(
+        command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=elicit
+    ) as client:
+        with anyio.fail_after(SOON):
+            for _ in range(2):
+                result = await client.call_tool("remember", {"text": "1"})
+                assert "roots-hub login far" in text_of(result)
+    assert len(asked) == 2
+    assert len(set(asked)) == 1
+
+
 async def test_a_server_that_is_not_there_is_said_before_anybody_is_asked(tmp_path: Path) -> None:
     config = config_file(tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}})
     person, command = Person(), [ROOTS_HUB, "run", "--config", config]

@@ -92,6 +92,7 @@ class LoginFirst:
             return
         id_ = secrets.token_urlsafe(16)
         params = {**_question(need, run), "elicitationId": id_}
+        action: Json = None
         try:
             result = await session.peer.request(
                 ELICITATION, params, timeout=LIMIT, outlet=asked.outlet
@@ -100,6 +101,9 @@ class LoginFirst:
         except (GoneError, RpcError, SilentError, WireError) as exc:
             log.warning("not asked to log in", server=need.spec.name, error=str(exc))
             return
+        finally:
+            if action is None:
+                run.asked = None  # the client failed, or gave the call up: the next call asks
         self._check_accepted(need, action)
         await run.over.wait()
         await session.peer.notify(ELICITED, {"elicitationId": id_}, outlet=asked.outlet)
