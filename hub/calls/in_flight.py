@@ -100,6 +100,7 @@ class CallDispatcher:
         self.register = register
         self.tasks = tasks
         self._modern = modern or InFlightCall
+        self._counted: _CountedRegister | None = None
 
     def take(
         self, request: Request, route: CallRoute | KnownAnswer | None, reply: ReplySink
@@ -159,7 +160,12 @@ class CallDispatcher:
         usage = services.usage.of(owner.principal, services.profile)
         if usage is None:
             return self.register
-        return usage.in_flight_objection() or _CountedRegister(self.register, usage)
+        over = usage.in_flight_objection()
+        if over is not None:
+            return over
+        if self._counted is None or self._counted.usage is not usage:
+            self._counted = _CountedRegister(self.register, usage)
+        return self._counted
 
     def _turn_away(
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
@@ -181,11 +187,11 @@ class CallDispatcher:
 class _CountedRegister:
     """A registry that counts the calls for the limits of their principal, too."""
 
-    __slots__ = ("_register", "_usage")
+    __slots__ = ("_register", "usage")
 
     def __init__(self, register: InFlightRegistry, usage: ClientUsage) -> None:
         self._register = register
-        self._usage = usage
+        self.usage = usage
 
     @property
     def has_room(self) -> bool:
@@ -195,11 +201,11 @@ class _CountedRegister:
         return self._register.accepts(id_)
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        self._usage.begin()
+        self.usage.begin()
         self._register.enter(id_, underway)
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        self._usage.end()
+        self.usage.end()
         self._register.leave(id_, underway)
 
 

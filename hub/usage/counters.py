@@ -58,6 +58,8 @@ class LastMinute:
 
     def wait(self, now: float, most: int) -> float:
         """Return the seconds until one more makes no more than `most` in a minute; 0 if now."""
+        if self._total < most:
+            return 0.0  # without a look at what may be forgotten
         too_many = self.total(now) + 1 - most
         if too_many <= 0:
             return 0.0

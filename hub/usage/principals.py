@@ -30,11 +30,15 @@ class PrincipalUsage:
     def __init__(self, principal: str, limits: UsageLimits, clock: Callable[[], float]) -> None:
         self.principal = principal
         self.profile = limits.profile
-        self.limits = limits
         self._clock = clock
+        self.follow(limits)
         self._second, self._minute, self._bytes = LeakyBucket(), LastMinute(), LeakyBucket()
         self._in_flight = 0
-        self._last = clock()
+
+    def follow(self, limits: UsageLimits) -> None:
+        """Hold the principal to these limits from now on."""
+        self.limits = limits
+        self._most_at_once = limits.most_at_once
 
     @property
     def parts(self) -> tuple[PrincipalUsage, ...]:
@@ -44,18 +48,30 @@ class PrincipalUsage:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is lost when this is forgotten."""
-        limits, now = self.limits, self._clock()
-        is_settled = now - self._last > 1 + MINUTE and not self._in_flight
-        return is_settled and not (self._wait_for_bytes(now) or self._wait_for_second(limits, now))
+        if self._in_flight:
+            return False
+        now, rate, size = self._clock(), self.limits.calls_per_second, self.limits.bytes_per_minute
+        is_empty = rate is None or not self._second.level(now, rate)
+        is_paid = size is None or not self._bytes.level(now, size / MINUTE)
+        return is_empty and is_paid and not self._minute.total(now)
 
-    # Calls and bytes over time
+    # Calls and bytes over time: this is asked and counted for each request
 
     def objection(self, *, is_call: bool) -> OverLimit | None:
         """Return why a request has to wait; None if it may be served now."""
         limits, now = self.limits, self._clock()
-        for_bytes = self._wait_for_bytes(now)
-        for_second = self._wait_for_second(limits, now) if is_call else 0.0
-        for_minute = self._wait_for_minute(now) if is_call else 0.0
+        rate, most, size = (
+            limits.calls_per_second,
+            limits.calls_per_minute,
+            limits.bytes_per_minute,
+        )
+        for_second = for_minute = for_bytes = 0.0
+        if is_call and rate is not None:
+            for_second = self._second.wait(now, rate, self._most_at_once)
+        if is_call and most is not None:
+            for_minute = self._minute.wait(now, most)
+        if size is not None:
+            for_bytes = self._bytes.wait(now, size / MINUTE, size)
         if not (for_bytes or for_second or for_minute):
             return None
         seconds, key = max(
@@ -67,22 +83,9 @@ class PrincipalUsage:
         why = f"{self._named(key)} is reached; try again in {whole} s"
         return OverLimit(why, whole)
 
-    def _wait_for_second(self, limits: UsageLimits, now: float) -> float:
-        rate = limits.calls_per_second
-        return 0.0 if rate is None else self._second.wait(now, rate, limits.most_at_once)
-
-    def _wait_for_minute(self, now: float) -> float:
-        most = self.limits.calls_per_minute
-        return 0.0 if most is None else self._minute.wait(now, most)
-
-    def _wait_for_bytes(self, now: float) -> float:
-        most = self.limits.bytes_per_minute
-        return 0.0 if most is None else self._bytes.wait(now, most / MINUTE, most)
-
     def called(self) -> None:
         """Count a call."""
         now, rate = self._clock(), self.limits.calls_per_second
-        self._last = now
         if rate is not None:
             self._second.add(now, rate)
         self._minute.add(now)
@@ -91,8 +94,7 @@ class PrincipalUsage:
         """Count `size` bytes of a request or a response."""
         most = self.limits.bytes_per_minute
         if most is not None:
-            self._last = self._clock()
-            self._bytes.add(self._last, most / MINUTE, size)
+            self._bytes.add(self._clock(), most / MINUTE, size)
 
     def _named(self, key: str) -> str:
         most: float = getattr(self.limits, key)
@@ -115,7 +117,6 @@ class PrincipalUsage:
     def end(self) -> None:
         """Forget a call that is over."""
         self._in_flight -= 1
-        self._last = self._clock()
 
     @contextmanager
     def underway(self) -> Generator[None]:
@@ -247,6 +248,7 @@ class UsageByPrincipal:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self._of: dict[tuple[str, str | None], PrincipalUsage] = {}
+        self._found: dict[tuple[str, str | None], ClientUsage | None] = {}
         self._limits_of: LimitsOf = _none
         self._sweep_at = KEPT
         self.is_limited = False
@@ -260,11 +262,26 @@ class UsageByPrincipal:
         """Ask `limits_of` for the limits of a principal from now on; None: nobody has any."""
         self._limits_of = limits_of or _none
         self.is_limited = limits_of is not None
+        self._found.clear()
 
     def of(self, principal: str, profile: str | None = None) -> ClientUsage | None:
-        """Return what counts the requests of a principal in its profile; None without limits."""
+        """Return what counts the requests of a principal in its profile; None without limits.
+
+        It is the same object each time, until limits change or principals are forgotten.
+        """
         if not self.is_limited:
             return None
+        key = principal, profile
+        try:
+            return self._found[key]
+        except KeyError:
+            found = self._joint(principal, profile)
+        if len(self._found) >= KEPT:
+            self._found.clear()
+        self._found[key] = found
+        return found
+
+    def _joint(self, principal: str, profile: str | None) -> ClientUsage | None:
         whole = self._part(principal, None)
         within = None if profile is None else self._part(principal, profile)
         if whole is None or within is None:
@@ -282,7 +299,7 @@ class UsageByPrincipal:
             found = PrincipalUsage(principal, limits, self._now)
             self._of[principal, profile] = found
         else:
-            found.limits = limits
+            found.follow(limits)
         return found
 
     def limits_of(self, principal: str, profile: str | None = None) -> list[UsageLimits]:
@@ -293,6 +310,7 @@ class UsageByPrincipal:
     def _make_room(self) -> None:
         if len(self._of) >= self._sweep_at:
             self._of = {key: one for key, one in self._of.items() if not one.is_idle}
+            self._found.clear()
             self._sweep_at = max(KEPT, 2 * len(self._of))
 
     def shown(self, principal: str, profile: str | None = None) -> JsonObject | None:

@@ -199,3 +199,12 @@ def test_without_limits_nobodys_limits_are_looked_up() -> None:
             raise AssertionError("nothing is limited")
 
     assert Unasked(FakeClock()).of("anna", "few") is None
+
+
+def test_changed_limits_hold_for_a_principal_that_was_known_before() -> None:
+    usage, _ = usages_of(UsageLimits(calls_per_second=1, burst=5))
+    assert [admitted(of(usage, "anna", None)) for _ in range(2)] == [True, True]
+    usage.follow(lambda _name, _profile: UsageLimits(calls_per_second=1, burst=3))
+    assert [admitted(of(usage, "anna", None)) for _ in range(2)] == [True, False]
+    usage.follow(lambda name, _profile: UsageLimits(in_flight=1) if name == "ben" else None)
+    assert usage.of("anna", None) is None

@@ -87,34 +87,11 @@ class Line(Protocol):
         ...
 
 
-class CountedLine:
-    """A connection whose responses count for the limits of a principal; implements `Line`."""
-
-    __slots__ = ("_line", "_usage")
-
-    def __init__(self, line: Line, usage: ClientUsage) -> None:
-        self._line = line
-        self._usage = usage
-
-    def answer(self, status: int, body: bytes) -> bool:
-        is_written = self._line.answer(status, body)
-        if is_written:
-            self._usage.carried(len(body))
-        return is_written
-
-    @property
-    def send(self) -> Send:
-        return counted(self._line.send, self._usage)
-
-    def serve(self, app: ASGIApp) -> None:
-        self._line.serve(app)
-
-
 class PlainCall:
     """A plain call from its POST to the response; also the outlet for messages before its answer.
 
     The response is written to `line`, or is `response` if a task serves the request already.
-    `patience` says when a task must wait for the call.
+    `patience` says when a task must wait for the call. What is written counts for `usage`.
     """
 
     def __init__(
@@ -123,10 +100,12 @@ class PlainCall:
         patience: Deadlines,
         line: Line | None = None,
         response: PostResponse | None = None,
+        usage: ClientUsage | None = None,
     ) -> None:
         self._post = post
         self._patience = patience
         self._line = line
+        self._usage = usage
         self._response = response
         self._in_flight: Cancellable | None = None
         self._outcome: FastOutcome = None
@@ -162,8 +141,13 @@ class PlainCall:
 
     def _is_written(self, answer: Response | Failure) -> bool:
         line = self._line
-        if line is None or not line.answer(self._status(answer), to_bytes(answer)):
+        if line is None:
             return False
+        body = to_bytes(answer)
+        if not line.answer(self._status(answer), body):
+            return False
+        if self._usage is not None:
+            self._usage.carried(len(body))
         self._over()
         return True
 
@@ -227,7 +211,8 @@ class PlainCall:
     def _go_on(self) -> PostResponse | None:
         """Return the response, after starting a task for it; None if there is none any more."""
         if self._response is None and self._line is not None:
-            self._response = self._post.response(self._line.send)
+            send, usage = self._line.send, self._usage
+            self._response = self._post.response(send if usage is None else counted(send, usage))
             self._line.serve(self._served)
         return self._response
 
@@ -344,7 +329,7 @@ class FastCallAcceptor:
         """Start a call if it is within the limits of its principal: else a task refuses it."""
         if usage.objection(is_call=True) is not None:
             return None
-        call = PlainCall(post, self._patience, CountedLine(line, usage))
+        call = PlainCall(post, self._patience, line, usage=usage)
         if not call.begin():
             return None
         usage.called()
