@@ -72,7 +72,7 @@ class ProcessTree:
     def __init__(self) -> None:
         self.mark = f"mark-{secrets.token_hex(8)}"
         self.hub: int = 0
-        self._beside = [""]
+        self._beside: list[str] | None = None
         """The command line of the program that forks, and of each subreaper that it has forked."""
 
     def config(self, directory: Path) -> str:
