@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from io import StringIO
@@ -21,6 +21,8 @@ from hub.system.colour_terminal import shows_colours
 
 BACKLOG = 10_000
 """How many lines may wait to be written to stderr. Further lines are counted and dropped."""
+PAUSE = 0.02
+"""Seconds after a line in which further lines are collected before they are written."""
 LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
@@ -28,8 +30,10 @@ LAST_LINES = 1.0
 class ThreadedLog(logging.Handler):
     """Writes to stderr in a thread of its own: if nobody reads it, the hub goes on.
 
-    `write`, for another place than stderr, may block, and may raise OSError. `backlog` lines may
-    wait for it, and at the end the hub waits `patience` seconds for it.
+    A line is written at once; lines that come within `pause` after it are written together, so
+    that many lines do not wake the thread each. The thread makes the text of the hub's own lines,
+    too. `write`, for another place than stderr, may block, and may raise OSError. `backlog` lines
+    may wait for it, and at the end the hub waits `patience` seconds for it.
     """
 
     def __init__(
@@ -38,34 +42,66 @@ class ThreadedLog(logging.Handler):
         *,
         backlog: int = BACKLOG,
         patience: float = LAST_LINES,
+        pause: float = PAUSE,
     ) -> None:
         super().__init__()
         self._write = write or _write
         self._patience = patience
-        self._lines: queue.Queue[str] = queue.Queue(backlog)
+        self._pause = pause
+        self._backlog = backlog
+        self._records: deque[logging.LogRecord | str] = deque()
         self._lost = 0
+        self._is_called = self._is_writing = False
+        self._call = threading.Event()
+        self._hurry = threading.Event()
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._lines.put_nowait(self.format(record))
-        except queue.Full:
+        if len(self._records) >= self._backlog:
             self._lost += 1
+            return
+        # A line of the hub's has its time. What a library logs may be changed before it is written.
+        is_own = isinstance(record.msg, dict)
+        self._records.append(record if is_own else self.format(record))
+        if not self._is_called:
+            self._is_called = True
+            self._call.set()
 
     def _run(self) -> None:
         while True:
-            line = self._lines.get()
+            self._call.wait()
+            self._call.clear()
+            while self._records:
+                self._write_all()
+                self._hurry.wait(self._pause)
+            # Before the last look: a record that comes later wakes the thread again.
+            self._is_called = False
+            self._write_all()
+
+    def _write_all(self) -> None:
+        self._is_writing = True
+        while self._records:
+            record = self._records.popleft()
             lost, self._lost = self._lost, 0
             note = f"({lost} lines of the log were lost: stderr was not read)\n" if lost else ""
+            line = record if isinstance(record, str) else self._text_of(record)
             with suppress(OSError):
                 self._write(f"{note}{line}\n")
-            self._lines.task_done()
+        self._is_writing = False
+
+    def _text_of(self, record: logging.LogRecord) -> str:
+        try:
+            return self.format(record)
+        except Exception as exc:  # noqa: BLE001 - the thread has to go on
+            return f"a line of the log could not be written: {exc!r}"
 
     def flush(self) -> None:
         """Wait until all lines are written, at most `patience` seconds. Called at exit."""
         deadline = time.monotonic() + self._patience
-        while self._lines.unfinished_tasks and time.monotonic() < deadline:
+        self._hurry.set()
+        while (self._records or self._is_writing) and time.monotonic() < deadline:
             time.sleep(0.005)
+        self._hurry.clear()
 
 
 def _write(text: str) -> None:
@@ -98,6 +134,7 @@ def configure_logs(
         processors=[
             structlog.stdlib.filter_by_level,
             *shared,
+            _with_error,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -140,6 +177,13 @@ def _renderers(form: Literal["text", "json"], *, colors: bool) -> list[Processor
         colors=colors, pad_event_to=0, exception_formatter=_traceback
     )
     return [_printable, renderer]
+
+
+def _with_error(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Put the error that is handled now in a line that wants it: its text is made later."""
+    if event.get("exc_info") is True:
+        event["exc_info"] = sys.exc_info()
+    return event
 
 
 def _traceback(lines: TextIO, error: ExcInfo) -> None:

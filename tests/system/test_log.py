@@ -187,3 +187,37 @@ def test_a_log_that_cannot_be_written_ends_nothing() -> None:
         a_logger().warning(event)
     flush()
     assert len(written) == 2
+
+
+def test_lines_that_come_together_are_all_written_in_their_order() -> None:
+    written: list[str] = []
+    configure_logs("json", handler=ThreadedLog(written.append, pause=60))
+    for number in range(50):
+        a_logger().warning("one of many", number=number)
+    flush()
+    assert [json.loads(line)["number"] for line in written] == list(range(50))
+
+
+def test_a_library_s_line_says_what_was_true_when_it_was_logged() -> None:
+    unread, seen = Unread(), ["first"]
+    configure_logs("text", handler=ThreadedLog(unread.write))
+    a_logger().warning("one")
+    assert unread.began.wait(20)
+    logging.getLogger("library").warning("seen: %s", seen)
+    seen.append("second")
+    unread.read.set()
+    flush()
+    assert "seen: ['first']" in unread.lines[1]
+
+
+def test_a_line_without_a_text_is_replaced_and_the_log_goes_on() -> None:
+    class Wordless:
+        def __repr__(self) -> str:
+            raise ValueError("no text")
+
+    written: list[str] = []
+    configure_logs("text", handler=ThreadedLog(written.append))
+    a_logger().warning("one", field=Wordless())
+    a_logger().warning("two")
+    flush()
+    assert ["could not be written" in written[0], "two" in written[1]] == [True, True]
