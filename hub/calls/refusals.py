@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -14,7 +15,8 @@ from hub.guard.decide import Refused
 from hub.jsonrpc.messages import Payload
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import Call, JsonObject
+from hub.system.log import Later
+from hub.values import Call
 
 
 def note_objection(
@@ -27,7 +29,8 @@ def note_objection(
     refused = refusal_of(audit.verdict)
     if refused is None:
         return
-    told: JsonObject = {**session.named(), "allowed_by": _allowed_by(session, spec, call, refused)}
+    allowed_by = Later(partial(_allowed_by, refused, call, Circumstances.of(session, spec)))
+    told = {**session.named(), "allowed_by": allowed_by}
     if no_overlap is not None:
         refused = replace(refused, reason=no_overlap)
     session.refusals.add(spec, call, refused, audit.consent, told)
@@ -35,9 +38,8 @@ def note_objection(
         audit.verdict = refused
 
 
-def _allowed_by(session: Session, spec: ServerSpec, call: Call, refused: Refused) -> str:
+def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     """Return what would lift the refusal, for the operator's log."""
-    at = Circumstances.of(session, spec)
     place = at.place_of(refused)
     found = changes_for(refused, call, at, () if place is None else (place,))
     return "; ".join(one.text for one in found) or "nothing that is known"

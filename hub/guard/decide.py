@@ -363,4 +363,7 @@ def _text(candidate: PathCandidate) -> str:
 
 
 def _one_line(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text[:_SHOWN])
+    shown = text[:_SHOWN]
+    if shown.isprintable():
+        return shown
+    return "".join(char if char.isprintable() else "?" for char in shown)

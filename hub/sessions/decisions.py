@@ -16,7 +16,7 @@ from hub.guard.own_files import OWN
 from hub.guard.policy import Mode
 from hub.roots.roots import Root
 from hub.specs import ServerSpec
-from hub.values import Call, Json, JsonObject, ServerName
+from hub.values import Call, JsonObject, ServerName
 
 RECENT: Final = 20
 """Number of refusals that are kept."""
@@ -41,7 +41,7 @@ class Refusals:
         call: Call,
         refused: Refused,
         consent: Consent | None = None,
-        told: Mapping[str, Json] = MappingProxyType({}),
+        told: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         """Keep a refusal, and log it for the operator, who is `told` more than the client."""
         mode = spec.policy.mode

@@ -27,6 +27,22 @@ LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
 
+class Later:
+    """The value of a field whose text is made when its line is written, outside of the loop.
+
+    `make` must not use state that changes. Its text is kept for the other places of the log.
+    """
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+        self._text: str | None = None
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._make()
+        return self._text
+
+
 class ThreadedLog(logging.Handler):
     """Writes to stderr in a thread of its own: if nobody reads it, the hub goes on.
 
@@ -172,11 +188,12 @@ def note_in_file(text: str) -> None:
 
 def _renderers(form: Literal["text", "json"], *, colors: bool) -> list[Processor]:
     if form == "json":
-        return [structlog.processors.ExceptionRenderer(), structlog.processors.JSONRenderer()]
+        exception = structlog.processors.ExceptionRenderer()
+        return [_complete, exception, structlog.processors.JSONRenderer()]
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, pad_event_to=0, exception_formatter=_traceback
     )
-    return [_printable, renderer]
+    return [_complete, _printable, renderer]
 
 
 def _with_error(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -195,6 +212,13 @@ def _traceback(lines: TextIO, error: ExcInfo) -> None:
     structlog.dev.plain_traceback(made, error)
     for line in made.getvalue().strip("\n").split("\n"):
         lines.write(f"\n  {on_one_line(line)}")
+
+
+def _complete(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if isinstance(value, Later):
+            event[name] = str(value)
+    return event
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -45,7 +45,7 @@ async def called(setup: Setup, path: Any) -> tuple[bool, str, list[str]]:
                 await client.initialized()
             result = await client.call("read_file", path=path)
             read = json.dumps([result, (await client.get_roots())["recentRefusals"]])
-    told = [line["allowed_by"] for line in logged if line["event"] == "refused"]
+    told = [str(line["allowed_by"]) for line in logged if line["event"] == "refused"]
     changes = [change for line in told for change in line.split("; ")]
     return text_of(result).startswith("Access denied: "), read, changes
 

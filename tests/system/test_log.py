@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from hub.system.log import ThreadedLog, configure_logs
+from hub.system.log import Later, ThreadedLog, configure_logs
 
 
 def a_logger() -> Any:
@@ -221,3 +221,25 @@ def test_a_line_without_a_text_is_replaced_and_the_log_goes_on() -> None:
     a_logger().warning("two")
     flush()
     assert ["could not be written" in written[0], "two" in written[1]] == [True, True]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_field_can_be_made_when_its_line_is_written(form: Any) -> None:
+    makers: list[str] = []
+
+    def made() -> str:
+        makers.append(threading.current_thread().name)
+        return "two\nlines"
+
+    written: list[str] = []
+    configure_logs(
+        form,
+        handler=ThreadedLog(written.append),
+        file=ThreadedLog(written.append),
+    )
+    a_logger().warning("tried", field=Later(made))
+    a_logger().debug("not logged", field=Later(made))
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    assert [r"two\nlines" in line for line in written] == [True, True]
+    assert set(makers) == {"log"}
