@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Refused, ToolGuard, decide, explain
 from hub.paths.file_uris import uri_from_path
@@ -25,6 +26,14 @@ Consent: TypeAlias = Literal["once", "session", "refused"]
 
 MAX_QUESTIONS: Final = 3
 """The most places that the user is asked about for one call."""
+_JUDGEMENTS: Final = 2 * MAX_QUESTIONS + 1
+"""The most judgements that `wanted` makes."""
+QUESTION_BUDGET: Final = Budget(
+    search=INLINE_BUDGET.search // _JUDGEMENTS,
+    readings=INLINE_BUDGET.readings // _JUDGEMENTS,
+    effort=INLINE_BUDGET.effort // _JUDGEMENTS,
+)
+"""The limit for each judgement of `wanted` while other calls wait for the event loop."""
 ONCE: Final = "allow once"
 SESSION: Final = "allow for this session"
 REFUSE: Final = "refuse"
@@ -46,25 +55,30 @@ class Wanted(Struct, frozen=True):
 
 
 def wanted(
-    call: Call, guard: ToolGuard, context: CallContext, ceilings: Sequence[RootSet]
+    call: Call,
+    guard: ToolGuard,
+    context: CallContext,
+    ceilings: Sequence[RootSet],
+    budget: Budget = FULL_BUDGET,
 ) -> tuple[Wanted, ...]:
     """Return the places that must be granted for this call to pass, in order.
 
     Empty if the question would be in vain: the call would be refused even then, a place lies beyond
-    a ceiling, or there are more than `MAX_QUESTIONS`.
+    a ceiling, or there are more than `MAX_QUESTIONS`. Empty, too, if `budget` is not enough for one
+    of the judgements.
     """
     found: list[Wanted] = []
-    verdict = decide(call, guard, context)
+    verdict = decide(call, guard, context, budget)
     while isinstance(verdict, Refused):
         if verdict.reason != OUTSIDE or len(found) == MAX_QUESTIONS:
             return ()
-        path = _leads_to(call, guard, context, verdict.pointer)
+        path = _leads_to(call, guard, context, verdict.pointer, budget)
         one = None if path is None else _wanted(verdict.pointer, path, context)
         if one is None or not within(one.root, ceilings):
             return ()
         found.append(one)
         context = replace(context, granted=(*context.granted, one.root))
-        verdict = decide(call, guard, context)
+        verdict = decide(call, guard, context, budget)
     return tuple(found)
 
 
@@ -73,11 +87,13 @@ def within(root: Root, ceilings: Sequence[RootSet]) -> bool:
     return all(ceiling.covers(root.parts) is not None for ceiling in ceilings)
 
 
-def _leads_to(call: Call, guard: ToolGuard, context: CallContext, pointer: str) -> str | None:
+def _leads_to(
+    call: Call, guard: ToolGuard, context: CallContext, pointer: str, budget: Budget
+) -> str | None:
     """Return the resolved path that a call was refused for, or None if it is not known."""
     objected = (
         (judged.pointer, evaluated)
-        for judged in explain(call, guard, context)
+        for judged in explain(call, guard, context, budget)
         for evaluated in judged.readings
         if evaluated.objection is not None
     )

@@ -210,14 +210,16 @@ def _decided(
     return evaluated.refused, evaluated.is_final
 
 
-def explain(call: Call, guard: ToolGuard, context: CallContext) -> tuple[Judged, ...]:
+def explain(
+    call: Call, guard: ToolGuard, context: CallContext, budget: Budget = FULL_BUDGET
+) -> tuple[Judged, ...]:
     """Return every judged value of a call, with all its readings and their results.
 
     Raises:
         PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
-    findings = _find(call, guard, FULL_BUDGET)
-    judge = _judge(call, findings, guard, context, FULL_BUDGET)
+    findings = _find(call, guard, budget)
+    judge = _judge(call, findings, guard, context, budget)
     return tuple(
         Judged(
             candidate.pointer,

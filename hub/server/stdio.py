@@ -74,6 +74,8 @@ async def serve_lines(
 class _Calls:
     """Takes calls from stdin without a task where their routes are cached; answers them on stdout.
 
+    What the client answers goes to who waits for it.
+
     `has_conversed`: when the second call came, the first one was answered.
     """
 
@@ -84,11 +86,16 @@ class _Calls:
         self._taken = 0
 
     def take(self, line: bytes) -> bool:
-        """Take `line` if it is a call that can be taken now; return whether it was."""
+        """Take `line` if it is a call that can be taken now, or an answer that is awaited.
+
+        Returns whether it was taken.
+        """
         try:
             request = messages.parse_client(line)
         except WireError:
             return False
+        if isinstance(request, Response | Failure):
+            return self._connection.peer.pending.settle(request)
         if not isinstance(request, Request) or request.method not in CALLS:
             return False
         self._taken += 1

@@ -18,7 +18,15 @@ from hub.calls.addressing import OwnParam
 from hub.calls.audit_trail import CallAudit
 from hub.children.clients import InputNeededError
 from hub.children.slot import ChildSlot
-from hub.guard.consent import Consent, Wanted, consent_in, question, wanted, within
+from hub.guard.consent import (
+    QUESTION_BUDGET,
+    Consent,
+    Wanted,
+    consent_in,
+    question,
+    wanted,
+    within,
+)
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within_inline_budget
 from hub.jsonrpc import messages
@@ -122,7 +130,11 @@ class JudgingContext(Struct, eq=False):
     async def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return the places outside the roots that the user would have to grant."""
         context, ceilings = self.context(granted), self._ceilings
-        work = partial(wanted, self.call, self.guard, context, ceilings)
+        soon = wanted(self.call, self.guard, context, ceilings, QUESTION_BUDGET)
+        if soon:
+            return soon
+        fresh = self.context(granted)
+        work = partial(wanted, self.call, self.guard, fresh, ceilings)
         return await self.session.services.worker.run(self.session.party, work)
 
     def is_still_valid(self) -> bool:
