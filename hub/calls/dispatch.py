@@ -24,7 +24,13 @@ from hub.calls.rounds.roots_needed import (
     need_before_deciding,
     need_before_looking,
 )
-from hub.calls.routes import JudgedRoute, ResolvedRoute, SessionRoutes, resolved_route_of
+from hub.calls.routes import (
+    JudgedRoute,
+    ResolvedRoute,
+    SessionRoute,
+    SessionRoutes,
+    resolved_route_of,
+)
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.child import Child, log_from
@@ -154,14 +160,11 @@ class Relay:
         """Find out where a call leads, and return its result."""
         session, named = request.session, request.named
         with self._looking_up(request):
-            effective = await session.effective(request.asked.outlet)
-            self._ask_first(request, need_before_looking(session, named, request.owners))
-            state, operator = session.roots.state, self._services.operator
-            version = operator.version
-            catalog = await self._catalog_for(request, effective)
-            has_moved = session.roots.state is not state or operator.version != version
-            if has_moved and session.known_effective() != effective:
-                raise StaleError  # the roots changed while the catalog was awaited
+            beside = self._route_beside(request)
+            if beside is None:
+                effective, catalog = await self._looked_up(request)
+            else:
+                effective, catalog = beside.resolved.effective, beside.resolved.catalog
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is None:
@@ -171,11 +174,11 @@ class Relay:
             return result if objection is None else tool_error(objection)
         check_headers(session, named, route)
         spec = self._services.servers[route.server]
-        slot = session.slot_for(spec, effective)
         own = named.own(catalog, route)
         call = call_to(named.method, route.name, own, named.params)
         if call is None:
             raise RouteError(f'{named.method}: "arguments" must be an object')
+        slot = session.slot_for(spec, effective) if beside is None else beside.resolved.slot
         case = JudgingContext(
             session=session,
             asked=request.asked,
@@ -186,10 +189,41 @@ class Relay:
             slot=slot,
             pointer=named.pointer,
             own=own,
+            catalog=catalog,
             can_move=request.owners is None,
             retry=request.retry,
+            plan=slot.plan,
+            judged_in=None if beside is None else beside.resolved.judged_in,
         )
-        return await self._judged(request, case)
+        return await self._judged(request, case, beside)
+
+    def _route_beside(self, request: CallRequest) -> SessionRoute | None:
+        """Return an open route at the only server that may own the name; None if there is none.
+
+        The roots, the child and the catalog need not be looked up again for another of its calls.
+        """
+        owners = request.owners
+        if owners is None:
+            owners = self._services.servers.keys()
+        if len(owners) != 1 or request.named.question is not None:
+            return None
+        return self.session_routes.at_server(request.session, next(iter(owners)))
+
+    async def _looked_up(self, request: CallRequest) -> tuple[EffectiveRoots, Catalog]:
+        """Return the client's effective roots, and the catalog to look the call's name up in.
+
+        Raises: StaleError if the roots changed while the catalog was awaited.
+        """
+        session, named = request.session, request.named
+        effective = await session.effective(request.asked.outlet)
+        self._ask_first(request, need_before_looking(session, named, request.owners))
+        state, operator = session.roots.state, self._services.operator
+        version = operator.version
+        catalog = await self._catalog_for(request, effective)
+        has_moved = session.roots.state is not state or operator.version != version
+        if has_moved and session.known_effective() != effective:
+            raise StaleError
+        return effective, catalog
 
     async def _log_in_first(self, request: CallRequest) -> None:
         """Have the client's user log in at the call's server, if that is needed and possible."""
@@ -279,7 +313,9 @@ class Relay:
         except RouteError:
             return None
 
-    async def _judged(self, request: CallRequest, case: JudgingContext) -> Payload:
+    async def _judged(
+        self, request: CallRequest, case: JudgingContext, beside: SessionRoute | None
+    ) -> Payload:
         """Return the child's result if the guard admits the call, or the refusal; audit both."""
         self._ask_first(request, need_before_deciding(case, self._stateful))
         call, spec = case.call, case.spec
@@ -287,11 +323,11 @@ class Relay:
             verdict = await decide_or_ask(case, audit)
             note_objection(case.session, spec, call, audit, case.no_overlap)
             if isinstance(verdict, Refused):
-                self._keep_of_refused(request, case)
+                self._keep_of_refused(request, case, beside)
                 return refusal(spec, case.call, audit, case.pointer)
             with case.slot.in_use(), case.slot.health.trying():
                 child = await self._obtain(case)
-                resolved = self._keep(request, case, child)
+                resolved = self._keep(request, case, child, beside)
                 return await self._in_flight(request, case, resolved, audit, verdict)
 
     async def _obtain(self, case: JudgingContext) -> Child:
@@ -306,22 +342,32 @@ class Relay:
             await log_from(child, log_level)
         return child
 
-    def _keep(self, request: CallRequest, case: JudgingContext, child: Child) -> ResolvedRoute:
+    def _keep(
+        self,
+        request: CallRequest,
+        case: JudgingContext,
+        child: Child,
+        beside: SessionRoute | None,
+    ) -> ResolvedRoute:
         """Return the resolved route of a call, and cache it for the next calls of the same name.
 
         Raises: StaleError if the child is gone, or if the verdict no longer holds.
         """
-        resolved = resolved_route_of(case, child)
+        resolved = resolved_route_of(case, child, _still_beside(case, child, beside))
         if resolved is None or not case.is_still_valid():
             raise StaleError
         if case.is_current:
             self._cache(request, case, resolved)
         return resolved
 
-    def _keep_of_refused(self, request: CallRequest, case: JudgingContext) -> None:
+    def _keep_of_refused(
+        self, request: CallRequest, case: JudgingContext, beside: SessionRoute | None
+    ) -> None:
         """Cache the route of a refused call if its child runs, so that the next one is quick."""
         child = case.slot.child
-        resolved = None if child is None else resolved_route_of(case, child)
+        if child is None:
+            return
+        resolved = resolved_route_of(case, child, _still_beside(case, child, beside))
         if resolved is not None and case.is_still_valid() and case.is_current:
             self._cache(request, case, resolved)
 
@@ -393,6 +439,17 @@ class Relay:
         )
         self._guards[key] = (definition, spec, made)
         return made
+
+
+def _still_beside(
+    case: JudgingContext, child: Child, beside: SessionRoute | None
+) -> ResolvedRoute | None:
+    """Return the route `beside`, if the call was judged by its roots and goes to its child."""
+    if beside is None or not beside.is_open:
+        return None
+    its = beside.resolved
+    is_same = its.child is child and its.slot is case.slot and its.effective is case.effective
+    return its if is_same else None
 
 
 async def result_of(in_flight: InFlightCall, reply: AwaitedReply, asked: Asked) -> Payload:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hub.calls.addressing import OwnParam, call_to, called, label_of
 from hub.calls.questions.consent import JudgingContext
 from hub.calls.results import UNCACHED, completed
-from hub.catalog.merge import Listing
+from hub.catalog.merge import Catalog, Listing
 from hub.children.child import Child, Ready
 from hub.children.slot import ChildKey, ChildSlot
 from hub.guard.containment import CallContext, RootIndex
@@ -21,12 +21,13 @@ from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.outgoing import UNSAID
 from hub.jsonrpc.peer import Peer
 from hub.paths.resolve import LinkReader
+from hub.roots.effective import EffectiveRoots
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.disk import CachedDisk
-from hub.values import CallMethod, Json, JsonObject, SessionKey
+from hub.values import CallMethod, Json, JsonObject, ServerName, SessionKey
 
 MAX_ROUTES: Final = 256
 """How many routes of one session are cached; the oldest makes room."""
@@ -39,7 +40,8 @@ class ResolvedRoute(Struct, frozen=True):
     `pointer` converts a JSON pointer into the child's arguments to one into the client's. `others`
     are the session's slots with their listings, if another server's listing could move the name.
     Each call replaces the `links` of `judged_in`. `plain_check` admits plain paths without the
-    judge. `no_overlap` says why no path is admitted, if the roots and the server's own directories
+    judge. `effective` are the client's roots, and `catalog` is what the name was looked up in.
+    `no_overlap` says why no path is admitted, if the roots and the server's own directories
     do not overlap.
     """
 
@@ -57,6 +59,8 @@ class ResolvedRoute(Struct, frozen=True):
     judged_in: CallContext
     plain_check: PlainPathCheck | None
     pointer: Callable[[str], str]
+    effective: EffectiveRoots
+    catalog: Catalog
     others: tuple[tuple[ChildSlot, Listing | None], ...] = ()
     no_overlap: str | None = None
 
@@ -144,13 +148,21 @@ class KnownAnswer(Struct, frozen=True):
         """Do nothing: the request is answered as soon as it is taken."""
 
 
-def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
-    """Return the route of a call that was judged in `case`; None if the child is gone."""
+def resolved_route_of(
+    case: JudgingContext, child: Child, beside: ResolvedRoute | None = None
+) -> ResolvedRoute | None:
+    """Return the route of a call that was judged in `case`; None if the child is gone.
+
+    `beside` is a route of the same session and server that is still open, if there is one.
+    """
     ready, peer, services = child.state, child.peer, case.session.services
     if peer is None or not isinstance(ready, Ready):
         return None
-    context = case.context()
-    judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
+    if beside is None:
+        context = case.context()
+        judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
+    else:
+        judged_in = beside.judged_in
     return ResolvedRoute(
         method=case.call.method,
         name=case.call.name,
@@ -164,8 +176,10 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         guard=case.guard,
         operator=services.operator.version,
         judged_in=judged_in,
-        plain_check=_plain_check(case, judged_in),
+        plain_check=_plain_check(case, judged_in, beside),
         pointer=case.pointer,
+        effective=case.effective,
+        catalog=case.catalog,
         others=_others(case),
         no_overlap=case.no_overlap,
     )
@@ -178,15 +192,22 @@ def _others(case: JudgingContext) -> tuple[tuple[ChildSlot, Listing | None], ...
     return tuple((slot, session.services.children.last_known(slot)) for slot in session.slots)
 
 
-def _plain_check(case: JudgingContext, context: CallContext) -> PlainPathCheck | None:
+def _plain_check(
+    case: JudgingContext, context: CallContext, beside: ResolvedRoute | None
+) -> PlainPathCheck | None:
     """Return the check that admits plain paths of a call; None if only the judge can admit them."""
+    policy, needs_write = case.guard.policy.policy, case.guard.needs_write
+    tool = case.call.name
+    if beside is not None and beside.plain_check is not None:
+        its = beside.guard
+        is_alike = its.policy.policy is policy and its.needs_write is needs_write
+        if is_alike and beside.plain_check.is_for(tool, policy, needs_write=needs_write):
+            return beside.plain_check
     operator, last = case.session.services.operator, case.session.roots.state.last
     shared = None if last is None else last.announcement.roots
     bounds = operator.bounds(case.spec.name, shared)
     if bounds is None or not context.enforcing:
         return None
-    policy, needs_write = case.guard.policy.policy, case.guard.needs_write
-    tool = case.call.name
     return PlainPathCheck.of(context, bounds, policy, needs_write=needs_write, tool=tool)
 
 
@@ -237,6 +258,7 @@ class SessionRoutes:
 
     def __init__(self) -> None:
         self._routes: dict[SessionKey, dict[str, SessionRoute]] = {}
+        self._newest: dict[SessionKey, dict[ServerName, SessionRoute]] = {}
 
     def find(self, session: Session, request: Request) -> SessionRoute | None:
         """Return the cached route of what a session calls; None if there is none open."""
@@ -256,16 +278,28 @@ class SessionRoutes:
         del own[label]
         return None
 
+    def at_server(self, session: Session, server: ServerName) -> SessionRoute | None:
+        """Return the session's newest route at a server, if it is open and its roots are unmoved.
+
+        What it was found by holds for other calls at the server, too.
+        """
+        found = self._newest.get(session.key, {}).get(server)
+        if found is None or not found.is_open:
+            return None
+        return found if found.is_current(session.services.machine.links) else None
+
     def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:
         """Cache a route, unless the session is closed, or its roots are awaited or failed."""
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
         if is_settled and not isinstance(state.phase, SessionClosed):
             own = self._routes.setdefault(session.key, {})
-            own[label] = SessionRoute(resolved, session, state)
+            own[label] = route = SessionRoute(resolved, session, state)
+            self._newest.setdefault(session.key, {})[resolved.spec.name] = route
             if len(own) > MAX_ROUTES:
                 del own[next(iter(own))]
 
     def forget(self, session: Session) -> None:
         """Forget all routes of a session that is closed."""
         self._routes.pop(session.key, None)
+        self._newest.pop(session.key, None)

@@ -199,6 +199,11 @@ class PlainPathCheck(Struct, frozen=True):
             context.flavour,
         )
 
+    def is_for(self, tool: str, policy: Policy, *, needs_write: bool) -> bool:
+        """Return whether this is the check for the tool, too, if it is one of the same policy."""
+        own = policy.own
+        return (None if own is None else own.rules_for(tool, writes=needs_write)) is self.reach
+
     def admits(self, candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
         """Return whether all candidates are plain paths straight down from a root, and not many.
 

@@ -736,6 +736,7 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             slot=slot,
             pointer=str,
             own=("name", "read"),
+            catalog=await at.relay.listings.catalog(client.session, effective),
         )
         assert isinstance(await case.decide(), Admitted)
         assert case.is_still_valid()

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam
 from hub.calls.audit_trail import CallAudit
+from hub.catalog.merge import Catalog
 from hub.children.clients import InputNeededError
 from hub.children.slot import ChildSlot
 from hub.guard.consent import (
@@ -57,7 +58,8 @@ class JudgingContext(Struct, eq=False):
     `retry` is what a modern client's request brought from the previous round. `consented` (a
     digest) and `granted` are what the user has agreed to in this call. `plan` is how the child runs
     that the call was judged for. `version` is that of the
-    config when the call was judged, `state` that of the client's roots.
+    config when the call was judged, `state` that of the client's roots. `judged_in` is the context
+    of another call at the server that was judged for the same roots and `plan`, if there is one.
     """
 
     session: Session
@@ -69,6 +71,7 @@ class JudgingContext(Struct, eq=False):
     slot: ChildSlot
     pointer: Callable[[str], str]
     own: OwnParam
+    catalog: Catalog
     can_move: bool = False
     retry: RetryInput = NO_RETRY
     consented: str | None = None
@@ -76,6 +79,7 @@ class JudgingContext(Struct, eq=False):
     plan: LaunchPlan | None = None
     version: int = -1
     state: State | None = None
+    judged_in: CallContext | None = None
     _here: EffectiveRoots | None = None
 
     @property
@@ -100,14 +104,19 @@ class JudgingContext(Struct, eq=False):
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
         at, machine, plan = self.here, self.session.services.machine, self.slot.plan
+        links, granted = CachedDisk(machine.links), self._within_ceilings(granted)
+        if self.judged_in is not None:
+            if plan is self.plan:
+                return replace(self.judged_in, links=links, granted=granted)
+            self.judged_in = None
         return CallContext(
             roots=at.roots,
             cwd=plan.cwd if plan is not None else None,
             env=self.session.services.environment_of(self.spec, plan),
-            links=CachedDisk(machine.links),
+            links=links,
             flavour=machine.flavour,
             enforcing=at.enforcing,
-            granted=self._within_ceilings(granted),
+            granted=granted,
             no_roots=self.session.why_no_roots(self.effective),
         )
 
@@ -165,6 +174,7 @@ class JudgingContext(Struct, eq=False):
     async def look_again(self) -> None:
         """Replace `effective` and `slot` by those of the roots that are effective now."""
         self.effective, self._here = await self.session.effective(self.asked.outlet), None
+        self.judged_in = None
         self.slot = self.session.slot_for(self.spec, self.effective)
 
     @property

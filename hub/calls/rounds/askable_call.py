@@ -104,6 +104,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             slot=resolved.slot,
             pointer=resolved.pointer,
             own=resolved.own,
+            catalog=resolved.catalog,
             retry=retry,
             granted=self.granted,
         )
