@@ -107,7 +107,16 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
 
 _MAX_VARIANTS = 64
 _MAX_STEPS = 64
+_COMBINING = ("anyOf", "oneOf", "allOf")
+_SINGLE = ("if", "then", "else", "contentSchema")
+_DEPENDENT = ("dependentSchemas", "dependencies")
+_REFERRING = ("$ref", "$dynamicRef")
+_LEADING_ON = frozenset({*_COMBINING, *_SINGLE, *_DEPENDENT, *_REFERRING})
+"""The words by which a schema has more schemas for the same value."""
 _OF_ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
+_OF_MEMBERS = ("properties", "additionalProperties", "unevaluatedProperties", "patternProperties")
+_INSIDE = frozenset({*_OF_ITEMS, *_OF_MEMBERS})
+"""The words by which a schema has schemas for what is in the value."""
 # Limits on compiling a schema, depending on its size; a unit is about ten microseconds.
 _MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
 _ENTRIES, _CHARACTERS = 16, 64
@@ -194,13 +203,15 @@ class _Compiler:
             if self._left < 0 or len(found) >= _MAX_VARIANTS:
                 break
             found[id(schema)] = schema
-            for word in ("anyOf", "oneOf", "allOf"):
+            if _LEADING_ON.isdisjoint(schema):
+                continue
+            for word in _COMBINING:
                 branches = schema.get(word)
                 queue += branches[:_MAX_VARIANTS] if isinstance(branches, list) else ()
-            queue += [schema.get(word) for word in ("if", "then", "else", "contentSchema")]
-            for word in ("dependentSchemas", "dependencies"):
+            queue += [schema.get(word) for word in _SINGLE]
+            for word in _DEPENDENT:
                 queue += islice(object_or_empty(schema.get(word)).values(), _MAX_VARIANTS)
-            queue += [self._referred(schema.get(word)) for word in ("$ref", "$dynamicRef")]
+            queue += [self._referred(schema.get(word)) for word in _REFERRING]
         return list(found.values())
 
     def _referred(self, reference: Json) -> Json:
@@ -274,6 +285,8 @@ def _parts(
     items: list[Json] = []
     extra: list[Json] = []
     for schema in variants:
+        if _INSIDE.isdisjoint(schema):
+            continue
         for name, member in object_or_empty(schema.get("properties")).items():
             members.setdefault(name, []).append(member)
         for word in _OF_ITEMS:
