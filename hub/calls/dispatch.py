@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import anyio
 from msgspec import Struct
 
-from hub.calls.addressing import Addressed, address, call_to, check_headers, label_of
+from hub.calls.addressing import Addressed, OwnParam, address, call_to, check_headers, label_of
 from hub.calls.audit_trail import CallAudit, looking_up, turned_away
 from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.in_flight import AwaitedReply, InFlightCall
@@ -29,6 +29,7 @@ from hub.calls.routes import (
     ResolvedRoute,
     SessionRoute,
     SessionRoutes,
+    resolved_beside,
     resolved_route_of,
 )
 from hub.catalog.merge import Catalog
@@ -38,7 +39,7 @@ from hub.children.clients import RootsNeededError, StaleError
 from hub.children.failures import failed, tool_error
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool
-from hub.jsonrpc.messages import Payload
+from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.outgoing import token_in
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import CALLS
@@ -96,6 +97,41 @@ class Relay:
         self._stateful = StatefulServers()
         self._login_first: LoginFirst | None = None
         self._guards: dict[tuple[str, str, str], tuple[object, ServerSpec, ToolGuard]] = {}
+
+    def route_for(self, session: Session, request: Request) -> SessionRoute | None:
+        """Return the route of a legacy client's call, if nothing has to be awaited for it."""
+        found = self.session_routes.find(session, request)
+        return self._route_beside(session, request) if found is None else found
+
+    def _route_beside(self, session: Session, request: Request) -> SessionRoute | None:
+        """Return, and cache, the route to what was not called yet, beside another at its server.
+
+        The roots, the child and the catalog are those of the other route. None if there is none,
+        if the name may lead to several servers or to none, or if its user may have to log in.
+        """
+        routes, services = self.session_routes, self._services
+        if request.method not in CALLS or not routes.has_any(session):
+            return None
+        method, params = cast("CallMethod", request.method), request.params
+        label = label_of(method, params, services.expose)
+        try:
+            named = address(method, params, expose=services.expose)
+            owners = named.servers(services.names)
+            owners = services.servers.keys() if owners is None else owners
+            if label is None or named.question is not None or len(owners) != 1:
+                return None
+            beside = routes.at_server(session, next(iter(owners)))
+            route = None if beside is None else named.route(beside.resolved.catalog)
+        except (RouteError, SearchError):
+            return None
+        if beside is None or not isinstance(route, ChildRoute):
+            return None
+        spec, catalog = beside.resolved.spec, beside.resolved.catalog
+        if route.server != spec.name or (spec.has_login and services.login_runs is not None):
+            return None
+        guard, own = self._guard(spec, method, route), named.own(catalog, route)
+        resolved = resolved_beside(beside, method, route.name, own, guard, named.pointer)
+        return routes.keep(session, label, resolved)
 
     async def call(
         self,
@@ -159,12 +195,11 @@ class Relay:
     async def _resolved(self, request: CallRequest) -> Payload:
         """Find out where a call leads, and return its result."""
         session, named = request.session, request.named
+        cached = self._cached(request)
+        if cached is not None:
+            return await self._judged(request, self._case_at(cached, request), cached)
         with self._looking_up(request):
-            beside = self._route_beside(request)
-            if beside is None:
-                effective, catalog = await self._looked_up(request)
-            else:
-                effective, catalog = beside.resolved.effective, beside.resolved.catalog
+            effective, catalog = await self._looked_up(request)
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is None:
@@ -174,16 +209,13 @@ class Relay:
             return result if objection is None else tool_error(objection)
         check_headers(session, named, route)
         spec = self._services.servers[route.server]
+        slot = session.slot_for(spec, effective)
         own = named.own(catalog, route)
-        call = call_to(named.method, route.name, own, named.params)
-        if call is None:
-            raise RouteError(f'{named.method}: "arguments" must be an object')
-        slot = session.slot_for(spec, effective) if beside is None else beside.resolved.slot
         case = JudgingContext(
             session=session,
             asked=request.asked,
-            call=call,
-            guard=self._guard(spec, call, route),
+            call=_call_of(request, route.name, own),
+            guard=self._guard(spec, named.method, route),
             effective=effective,
             spec=spec,
             slot=slot,
@@ -192,22 +224,35 @@ class Relay:
             catalog=catalog,
             can_move=request.owners is None,
             retry=request.retry,
-            plan=slot.plan,
-            judged_in=None if beside is None else beside.resolved.judged_in,
         )
-        return await self._judged(request, case, beside)
+        return await self._judged(request, case)
 
-    def _route_beside(self, request: CallRequest) -> SessionRoute | None:
-        """Return an open route at the only server that may own the name; None if there is none.
-
-        The roots, the child and the catalog need not be looked up again for another of its calls.
-        """
-        owners = request.owners
-        if owners is None:
-            owners = self._services.servers.keys()
-        if len(owners) != 1 or request.named.question is not None:
+    def _cached(self, request: CallRequest) -> SessionRoute | None:
+        """Return the route of a call, if nothing has to be awaited for it, and the roots hold."""
+        found = self.route_for(request.session, request.asked.request)
+        if found is None or not found.is_current(self._services.machine.links):
             return None
-        return self.session_routes.at_server(request.session, next(iter(owners)))
+        return found
+
+    def _case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
+        """Return the context that a call is judged in whose route is cached."""
+        its = cached.resolved
+        return JudgingContext(
+            session=request.session,
+            asked=request.asked,
+            call=_call_of(request, its.name, its.own),
+            guard=its.guard,
+            effective=its.effective,
+            spec=its.spec,
+            slot=its.slot,
+            pointer=its.pointer,
+            own=its.own,
+            catalog=its.catalog,
+            can_move=request.owners is None,
+            retry=request.retry,
+            plan=its.slot.plan,
+            judged_in=its.judged_in,
+        )
 
     async def _looked_up(self, request: CallRequest) -> tuple[EffectiveRoots, Catalog]:
         """Return the client's effective roots, and the catalog to look the call's name up in.
@@ -314,20 +359,24 @@ class Relay:
             return None
 
     async def _judged(
-        self, request: CallRequest, case: JudgingContext, beside: SessionRoute | None
+        self, request: CallRequest, case: JudgingContext, cached: SessionRoute | None = None
     ) -> Payload:
-        """Return the child's result if the guard admits the call, or the refusal; audit both."""
+        """Return the child's result if the guard admits the call, or the refusal; audit both.
+
+        `cached` is the call's route, if it needs not be resolved.
+        """
         self._ask_first(request, need_before_deciding(case, self._stateful))
         call, spec = case.call, case.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)
             note_objection(case.session, spec, call, audit, case.no_overlap)
             if isinstance(verdict, Refused):
-                self._keep_of_refused(request, case, beside)
+                if cached is None:
+                    self._keep_of_refused(request, case)
                 return refusal(spec, case.call, audit, case.pointer)
             with case.slot.in_use(), case.slot.health.trying():
                 child = await self._obtain(case)
-                resolved = self._keep(request, case, child, beside)
+                resolved = self._keep(request, case, child, cached)
                 return await self._in_flight(request, case, resolved, audit, verdict)
 
     async def _obtain(self, case: JudgingContext) -> Child:
@@ -347,27 +396,25 @@ class Relay:
         request: CallRequest,
         case: JudgingContext,
         child: Child,
-        beside: SessionRoute | None,
+        cached: SessionRoute | None,
     ) -> ResolvedRoute:
         """Return the resolved route of a call, and cache it for the next calls of the same name.
 
         Raises: StaleError if the child is gone, or if the verdict no longer holds.
         """
-        resolved = resolved_route_of(case, child, _still_beside(case, child, beside))
+        if cached is not None and _is_still_of(cached, case, child):
+            return cached.resolved
+        resolved = resolved_route_of(case, child)
         if resolved is None or not case.is_still_valid():
             raise StaleError
         if case.is_current:
             self._cache(request, case, resolved)
         return resolved
 
-    def _keep_of_refused(
-        self, request: CallRequest, case: JudgingContext, beside: SessionRoute | None
-    ) -> None:
+    def _keep_of_refused(self, request: CallRequest, case: JudgingContext) -> None:
         """Cache the route of a refused call if its child runs, so that the next one is quick."""
         child = case.slot.child
-        if child is None:
-            return
-        resolved = resolved_route_of(case, child, _still_beside(case, child, beside))
+        resolved = None if child is None else resolved_route_of(case, child)
         if resolved is not None and case.is_still_valid() and case.is_current:
             self._cache(request, case, resolved)
 
@@ -422,12 +469,12 @@ class Relay:
             note_objection(case.session, spec, case.call, audit, case.no_overlap)
             return refusal(spec, case.call, audit, case.pointer)
 
-    def _guard(self, spec: ServerSpec, call: Call, route: ChildRoute) -> ToolGuard:
+    def _guard(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
         """Return the compiled guard of a call, compiled once for each definition and server."""
-        is_tool = call.method == "tools/call"
+        is_tool = method == "tools/call"
         # All prompts of a server have one guard, and so have all its resources.
         definition = route.definition if is_tool else None
-        key = (spec.name, call.method, route.name if is_tool else "")
+        key = (spec.name, method, route.name if is_tool else "")
         kept = self._guards.get(key)
         if kept is not None and kept[0] is definition and kept[1] is spec:
             return kept[2]
@@ -435,21 +482,29 @@ class Relay:
         read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
         schema = None if definition is None else definition.get("inputSchema")
         made = compile_tool(
-            schema, read_only=read_only, policy=spec.policy_of(call.name if is_tool else "")
+            schema, read_only=read_only, policy=spec.policy_of(route.name if is_tool else "")
         )
         self._guards[key] = (definition, spec, made)
         return made
 
 
-def _still_beside(
-    case: JudgingContext, child: Child, beside: SessionRoute | None
-) -> ResolvedRoute | None:
-    """Return the route `beside`, if the call was judged by its roots and goes to its child."""
-    if beside is None or not beside.is_open:
-        return None
-    its = beside.resolved
-    is_same = its.child is child and its.slot is case.slot and its.effective is case.effective
-    return its if is_same else None
+def _call_of(request: CallRequest, name: str, own: OwnParam) -> Call:
+    """Return the call that the child gets; `name` is its own name of what is called.
+
+    Raises: RouteError for arguments that are not an object.
+    """
+    method = request.named.method
+    call = call_to(method, name, own, request.named.params)
+    if call is None:
+        raise RouteError(f'{method}: "arguments" must be an object')
+    return call
+
+
+def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bool:
+    """Return whether a call that was judged in `case` may be sent by this route."""
+    its = cached.resolved
+    is_same = its.child is child and its.slot is case.slot and its.effective == case.effective
+    return is_same and cached.is_open and case.is_still_valid()
 
 
 async def result_of(in_flight: InFlightCall, reply: AwaitedReply, asked: Asked) -> Payload:

@@ -148,21 +148,13 @@ class KnownAnswer(Struct, frozen=True):
         """Do nothing: the request is answered as soon as it is taken."""
 
 
-def resolved_route_of(
-    case: JudgingContext, child: Child, beside: ResolvedRoute | None = None
-) -> ResolvedRoute | None:
-    """Return the route of a call that was judged in `case`; None if the child is gone.
-
-    `beside` is a route of the same session and server that is still open, if there is one.
-    """
-    ready, peer, services = child.state, child.peer, case.session.services
+def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | None:
+    """Return the route of a call that was judged in `case`; None if the child is gone."""
+    ready, peer, session = child.state, child.peer, case.session
     if peer is None or not isinstance(ready, Ready):
         return None
-    if beside is None:
-        context = case.context()
-        judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
-    else:
-        judged_in = beside.judged_in
+    context = case.context()
+    judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
     return ResolvedRoute(
         method=case.call.method,
         name=case.call.name,
@@ -174,14 +166,45 @@ def resolved_route_of(
         peer=peer,
         ready=ready,
         guard=case.guard,
-        operator=services.operator.version,
+        operator=session.services.operator.version,
         judged_in=judged_in,
-        plain_check=_plain_check(case, judged_in, beside),
+        plain_check=_plain_check(session, case.spec, case.guard, case.call.name, judged_in),
         pointer=case.pointer,
         effective=case.effective,
         catalog=case.catalog,
         others=_others(case),
         no_overlap=case.no_overlap,
+    )
+
+
+def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two routes at a server
+    beside: SessionRoute,
+    method: CallMethod,
+    name: str,
+    own: OwnParam,
+    guard: ToolGuard,
+    pointer: Callable[[str], str],
+) -> ResolvedRoute:
+    """Return the route to something else of the same child, for the same session and roots.
+
+    No other server may have the name.
+    """
+    its, plain_check = beside.resolved, beside.resolved.plain_check
+    policy, writes = guard.policy.policy, guard.needs_write
+    is_alike = its.guard.policy.policy is policy and its.guard.needs_write is writes
+    if plain_check is None or not (
+        is_alike and plain_check.is_for(name, policy, needs_write=writes)
+    ):
+        plain_check = _plain_check(beside.owner, its.spec, guard, name, its.judged_in)
+    return replace(
+        its,
+        method=method,
+        name=name,
+        own=own,
+        guard=guard,
+        plain_check=plain_check,
+        pointer=pointer,
+        others=(),
     )
 
 
@@ -193,21 +216,15 @@ def _others(case: JudgingContext) -> tuple[tuple[ChildSlot, Listing | None], ...
 
 
 def _plain_check(
-    case: JudgingContext, context: CallContext, beside: ResolvedRoute | None
+    session: Session, spec: ServerSpec, guard: ToolGuard, tool: str, context: CallContext
 ) -> PlainPathCheck | None:
     """Return the check that admits plain paths of a call; None if only the judge can admit them."""
-    policy, needs_write = case.guard.policy.policy, case.guard.needs_write
-    tool = case.call.name
-    if beside is not None and beside.plain_check is not None:
-        its = beside.guard
-        is_alike = its.policy.policy is policy and its.needs_write is needs_write
-        if is_alike and beside.plain_check.is_for(tool, policy, needs_write=needs_write):
-            return beside.plain_check
-    operator, last = case.session.services.operator, case.session.roots.state.last
+    operator, last = session.services.operator, session.roots.state.last
     shared = None if last is None else last.announcement.roots
-    bounds = operator.bounds(case.spec.name, shared)
+    bounds = operator.bounds(spec.name, shared)
     if bounds is None or not context.enforcing:
         return None
+    policy, needs_write = guard.policy.policy, guard.needs_write
     return PlainPathCheck.of(context, bounds, policy, needs_write=needs_write, tool=tool)
 
 
@@ -288,16 +305,25 @@ class SessionRoutes:
             return None
         return found if found.is_current(session.services.machine.links) else None
 
-    def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> None:
-        """Cache a route, unless the session is closed, or its roots are awaited or failed."""
+    def has_any(self, session: Session) -> bool:
+        """Return whether a route of the session is cached."""
+        return session.key in self._newest
+
+    def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> SessionRoute | None:
+        """Cache and return a route.
+
+        None, and nothing is cached, if the session is closed, or its roots are awaited or failed.
+        """
         state = session.roots.state
         is_settled = state.awaits is None and state.failed is None
-        if is_settled and not isinstance(state.phase, SessionClosed):
-            own = self._routes.setdefault(session.key, {})
-            own[label] = route = SessionRoute(resolved, session, state)
-            self._newest.setdefault(session.key, {})[resolved.spec.name] = route
-            if len(own) > MAX_ROUTES:
-                del own[next(iter(own))]
+        if not is_settled or isinstance(state.phase, SessionClosed):
+            return None
+        own = self._routes.setdefault(session.key, {})
+        own[label] = route = SessionRoute(resolved, session, state)
+        if len(own) > MAX_ROUTES:
+            del own[next(iter(own))]
+        self._newest.setdefault(session.key, {})[resolved.spec.name] = route
+        return route
 
     def forget(self, session: Session) -> None:
         """Forget all routes of a session that is closed."""

@@ -106,7 +106,7 @@ class ClientConnection:
             return None  # the task for the request answers with an error: wrong era
         if enveloped:
             return self._modern.route_for(request)
-        return self._relay.session_routes.find(self.session, request)
+        return self._relay.route_for(self.session, request)
 
     async def _serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
