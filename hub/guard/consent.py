@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget
 from hub.guard.containment import OUTSIDE, CallContext
-from hub.guard.decide import Refused, ToolGuard, decide, explain
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide, explain
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import PathError, parts_of
 from hub.roots.roots import Root, RootSet
@@ -26,7 +26,7 @@ Consent: TypeAlias = Literal["once", "session", "refused"]
 
 MAX_QUESTIONS: Final = 3
 """The most places that the user is asked about for one call."""
-_JUDGEMENTS: Final = 2 * MAX_QUESTIONS + 1
+_JUDGEMENTS: Final = 2 * MAX_QUESTIONS
 """The most judgements that `wanted` makes."""
 QUESTION_BUDGET: Final = Budget(
     search=INLINE_BUDGET.search // _JUDGEMENTS,
@@ -54,21 +54,22 @@ class Wanted(Struct, frozen=True):
     exists: bool
 
 
-def wanted(
+def wanted(  # noqa: PLR0913, PLR0917 - a call is judged with each of them
+    refused: Refused,
     call: Call,
     guard: ToolGuard,
     context: CallContext,
     ceilings: Sequence[RootSet],
     budget: Budget = FULL_BUDGET,
 ) -> tuple[Wanted, ...]:
-    """Return the places that must be granted for this call to pass, in order.
+    """Return the places that must be granted for a `refused` call to pass, in order.
 
     Empty if the question would be in vain: the call would be refused even then, a place lies beyond
     a ceiling, or there are more than `MAX_QUESTIONS`. Empty, too, if `budget` is not enough for one
     of the judgements.
     """
     found: list[Wanted] = []
-    verdict = decide(call, guard, context, budget)
+    verdict: Admitted | Refused = refused
     while isinstance(verdict, Refused):
         if verdict.reason != OUTSIDE or len(found) == MAX_QUESTIONS:
             return ()
@@ -91,9 +92,13 @@ def _leads_to(
     call: Call, guard: ToolGuard, context: CallContext, pointer: str, budget: Budget
 ) -> str | None:
     """Return the resolved path that a call was refused for, or None if it is not known."""
+    try:
+        explained = explain(call, guard, context, budget)
+    except PathError:  # the budget is not enough for the search
+        return None
     objected = (
         (judged.pointer, evaluated)
-        for judged in explain(call, guard, context, budget)
+        for judged in explained
         for evaluated in judged.readings
         if evaluated.objection is not None
     )

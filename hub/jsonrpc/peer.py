@@ -353,6 +353,9 @@ class Peer:
 
     async def answer_later(self, answer: Response | Failure, outlet: Outlet) -> None:
         """Send a response, counted as unsent until then; it is dropped if the peer is gone."""
+        letterbox = self._letterbox if outlet is self._outlet else None
+        if letterbox is not None and letterbox.post(answer):
+            return
         with self.backlog.sending(size_of_answer(answer)), suppress(GoneError):
             await outlet.send(answer)
 

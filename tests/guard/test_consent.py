@@ -7,7 +7,8 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from hub.guard.consent import MAX_QUESTIONS, Wanted, consent_in, question, wanted
+from hub.guard.budget import Budget
+from hub.guard.consent import MAX_QUESTIONS, QUESTION_BUDGET, Wanted, consent_in, question, wanted
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool, decide
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
@@ -34,18 +35,25 @@ def world(top: Path) -> CallContext:
     return context(share(top / "project", top / "docs"), top / "project")
 
 
+def asked_for(
+    call: Call, guard: ToolGuard, at: CallContext, ceilings: tuple[RootSet, ...]
+) -> tuple[Wanted, ...]:
+    verdict = decide(call, guard, at)
+    return wanted(verdict, call, guard, at, ceilings) if isinstance(verdict, Refused) else ()
+
+
 def places(
     arguments: JsonObject,
     at: CallContext,
     guard: ToolGuard | None = None,
     ceilings: tuple[RootSet, ...] = (),
 ) -> list[str]:
-    found = wanted(tool_call(arguments), guard or guarded(), at, ceilings)
+    found = asked_for(tool_call(arguments), guard or guarded(), at, ceilings)
     return [one.root.path for one in found]
 
 
 def granting(at: CallContext, arguments: JsonObject, guard: ToolGuard) -> CallContext:
-    found = wanted(tool_call(arguments), guard, at, ())
+    found = asked_for(tool_call(arguments), guard, at, ())
     return replace(at, granted=tuple(one.root for one in found))
 
 
@@ -180,9 +188,9 @@ def test_the_operators_rules_apply_inside_a_granted_directory(top: Path) -> None
 
 def test_nothing_is_read_relative_to_a_granted_place(top: Path) -> None:
     guard = guarded()
-    before = wanted(tool_call({"path": "../x"}), guard, world(top), ())
+    before = asked_for(tool_call({"path": "../x"}), guard, world(top), ())
     at = granting(world(top), {"path": f"{top}/private/deep"}, guard)
-    assert wanted(tool_call({"path": "../x"}), guard, at, ()) == before
+    assert asked_for(tool_call({"path": "../x"}), guard, at, ()) == before
     assert isinstance(decide(tool_call({"path": "../x"}), guard, at), Refused)
 
 
@@ -203,7 +211,7 @@ def asking(asked: Wanted, **changes: str) -> str:
 
 
 def one(top: Path, path: str) -> Wanted:
-    (found,) = wanted(tool_call({"path": f"{top}/{path}"}), guarded(), world(top), ())
+    (found,) = asked_for(tool_call({"path": f"{top}/{path}"}), guarded(), world(top), ())
     return found
 
 
@@ -317,3 +325,14 @@ def test_a_place_that_nothing_can_be_at_is_not_asked_about(top: Path, key: str) 
     arguments: JsonObject = {key: "../private/file/sub/../sub2"}
     assert isinstance(decide(tool_call(arguments), guarded(), at), Refused)
     assert places(arguments, at) == []
+
+
+def test_a_budget_that_is_too_small_finds_nothing_to_ask_for(top: Path) -> None:
+    call, at, guard = tool_call({"path": f"{top}/private/secret.txt"}), world(top), guarded()
+    refused = decide(call, guard, at)
+    assert isinstance(refused, Refused)
+    whole = wanted(refused, call, guard, at, ())
+    assert len(whole) == 1
+    assert wanted(refused, call, guard, at, (), QUESTION_BUDGET) == whole
+    for spent in (Budget(0, 100, 10_000), Budget(10_000, 0, 10_000), Budget(10_000, 100, 0)):
+        assert wanted(refused, call, guard, at, (), spent) == ()

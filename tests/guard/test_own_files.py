@@ -296,7 +296,9 @@ def test_rights_and_consent_do_not_open_it(top: Path) -> None:
     for name, count in (("a.txt", 1), ("audit.jsonl", 0), ("state/roots-hub/key", 0)):
         arguments: JsonObject = {"path": f"{top}/root/{name}"}
         call = Call("tools/call", "write", arguments, {"arguments": arguments})
-        assert len(wanted(call, guard, world, ())) == count, name
+        refused = decide(call, guard, world)
+        assert isinstance(refused, Refused)
+        assert len(wanted(refused, call, guard, world, ())) == count, name
 
 
 def test_a_call_is_explained_with_it(top: Path) -> None:

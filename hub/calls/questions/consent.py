@@ -136,14 +136,17 @@ class JudgingContext(Struct, eq=False):
         work = partial(decide, self.call, self.guard, fresh)
         return await services.worker.run(self.session.party, work)
 
-    async def wanted(self, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
-        """Return the places outside the roots that the user would have to grant."""
+    async def wanted(self, refused: Refused, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
+        """Return the places outside the roots that the user would have to grant.
+
+        `refused` is the verdict with what is `granted` already.
+        """
         context, ceilings = self.context(granted), self._ceilings
-        soon = wanted(self.call, self.guard, context, ceilings, QUESTION_BUDGET)
+        soon = wanted(refused, self.call, self.guard, context, ceilings, QUESTION_BUDGET)
         if soon:
             return soon
         fresh = self.context(granted)
-        work = partial(wanted, self.call, self.guard, fresh, ceilings)
+        work = partial(wanted, refused, self.call, self.guard, fresh, ceilings)
         return await self.session.services.worker.run(self.session.party, work)
 
     def is_still_valid(self) -> bool:
@@ -206,7 +209,7 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
     else:
-        slots = await case.wanted(granted)
+        slots = await case.wanted(verdict, granted)
         said = await _said(case, slots)
         if said in {"once", "session"}:
             await case.look_again()
