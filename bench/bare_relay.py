@@ -1,8 +1,9 @@
-"""The yardstick on stdio: `bare_relay.py [--batch] COMMAND ARGS...` relays one client to a child.
+"""The yardstick on stdio: `bare_relay.py [OPTION] COMMAND ARGS...` relays one client to a child.
 
 As fast as a relay on plain asyncio and orjson gets that does no more than give each request an id
 of its own and each answer its old one. No guard, no sessions, no limits, no audit. With `--batch`
 what comes in one piece leaves in one piece; without, each message is written when it is read.
+With `--ask` it asks the client's user before each `tools/call`, and passes the call on then.
 """
 
 import asyncio  # noqa: TID251 - no part of the hub
@@ -14,6 +15,20 @@ from typing import Any
 import orjson
 
 Sink = Callable[[bytes], None]
+ASKED = "question"
+_DECISION = {"type": "string", "title": "Decision", "enum": ["allow once", "refuse"]}
+QUESTION = orjson.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": ASKED,
+        "method": "elicitation/create",
+        "params": {
+            "message": "Allow access outside of the shared folders?",
+            "requestedSchema": {"type": "object", "properties": {"decision": _DECISION}},
+        },
+    },
+    option=orjson.OPT_APPEND_NEWLINE,
+)
 
 
 class Lines(asyncio.Protocol):
@@ -62,6 +77,26 @@ class Ids:
         return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
 
 
+class Asking(Ids):
+    """Holds each tool call back until the client has answered a question; one call at a time."""
+
+    def __init__(self, ask: Sink) -> None:
+        super().__init__()
+        self._ask = ask
+        self._held = b""
+
+    def to_child(self, line: bytes) -> bytes:
+        """Return what the child gets of a line: the call that was held back, once it may pass."""
+        message = orjson.loads(line)
+        if message.get("method") == "tools/call":
+            self._held = super().to_child(line)
+            self._ask(QUESTION)
+            return b""
+        if message.get("id") == ASKED:
+            return self._held
+        return super().to_child(line)
+
+
 def passing(change: Callable[[bytes], bytes], write: Sink, batch: bool) -> Callable[..., None]:
     """Return what takes lines, and writes each of them changed."""
 
@@ -77,14 +112,17 @@ def passing(change: Callable[[bytes], bytes], write: Sink, batch: bool) -> Calla
 
 async def main(command: list[str]) -> None:
     """Relay until the client closes its end."""
-    batch = command[0] == "--batch"
+    batch, asks = command[0] == "--batch", command[0] == "--ask"
     loop = asyncio.get_running_loop()
-    child = subprocess.Popen(command[batch:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        command[batch or asks :], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert child.stdin is not None
     assert child.stdout is not None
-    ids, ended = Ids(), asyncio.Event()
+    ended = asyncio.Event()
     inlet, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
     outlet, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+    ids = Asking(outlet.write) if asks else Ids()
     answer = passing(ids.to_client, outlet.write, batch)
     forward = passing(ids.to_child, inlet.write, batch)
     await loop.connect_read_pipe(lambda: Lines(answer, ended.set), child.stdout)

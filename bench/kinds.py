@@ -22,6 +22,7 @@ from bench.placing import place_us
 from bench.posting import Session
 from bench.programs import (
     CHILD,
+    RELAY,
     HttpProgram,
     exit_on_sigterm,
     free_port,
@@ -38,16 +39,20 @@ FIRST = 40
 ROUNDS = 20
 """The most rounds that there are tools for."""
 PLAIN = "plain: one path"
+BARE_ROW, ASKING_ROW = "bare relay: one path", "bare relay that asks the user first"
+CONSENT = "the user is asked for consent"
+OWN_SHARE = "the same, without what asking takes the bare relay"
+"""The client's own answer is in what both take."""
 AS_FAST, NEAR = Target(1.5), Target(3)
 OUTSIDE: Params = {"name": "read_file", "arguments": {"path": "/etc/passwd"}}
 ALLOWED: Params = {"action": "accept", "content": {"decision": "allow once"}}
 
 
 class Client(Piped):
-    """A client on stdio that answers questions of the hub at once."""
+    """A client on stdio that answers questions at once."""
 
-    def __init__(self, stack: ExitStack, config: Path, root: Path) -> None:
-        super().__init__(hub_on_stdio(config), folder=root.parent, roots=[root])
+    def __init__(self, stack: ExitStack, argv: Sequence[str], root: Path) -> None:
+        super().__init__(argv, folder=root.parent, roots=[root])
         stack.callback(self.end)
         self._number = 0
         # What the SDKs' clients say of themselves decides whether they are asked.
@@ -98,19 +103,22 @@ class OnStdio:
         top = folder.parent
         tools = [*OFFERING, "--tools", str(FIRST * (ROUNDS + 1))]
         self._path = reading(folder)
-        self._bare = Client(stack, hub_config(_made(top, "one"), {"child": tools}), folder)
+        one = hub_config(_made(top, "one"), {"child": tools})
+        self._bare = Client(stack, hub_on_stdio(one), folder)
         few = [*CHILD, "--few", "1", "--tools", "5"]
         two = hub_config(_made(top, "two"), {"child": OFFERING, "other": few}, names="never")
-        self._never = Client(stack, two, folder)
+        self._never = Client(stack, hub_on_stdio(two), folder)
         guard = {"mode": "enforce", "on_refused": "ask"}
         asking = hub_config(_made(top, "asking"), {"child": OFFERING}, guard=guard)
-        self._asking = Client(stack, asking, folder)
+        self._asking = Client(stack, hub_on_stdio(asking), folder)
+        self._relay = Client(stack, [*RELAY, *OFFERING], folder)
+        self._asking_relay = Client(stack, [*RELAY, "--ask", *OFFERING], folder)
         self._outside: Params = {
             "name": "read_file",
             "arguments": {"path": str(folder_in(stack, "other") / "src/main.py")},
         }
         self._fresh: Iterator[int] = iter(range(FIRST * (ROUNDS + 1)))
-        near = dict.fromkeys(("the first call of a tool", "the user is asked for consent"), NEAR)
+        near = dict.fromkeys(("the first call of a tool", CONSENT), NEAR)
         fast = dict.fromkeys(
             ("no path", "refused", "resources/read", "prompts/get", "names: never"), AS_FAST
         )
@@ -137,11 +145,15 @@ class OnStdio:
         take("prompts/get", lambda: p50(lambda: one.ask("prompts/get", prompt)))
         take("names: never", lambda: p50(lambda: self._never.ask(call, self._path)))
         take("the first call of a tool", lambda: p50(self._first, FIRST))
-        asked = self._asking
-        take(
-            "the user is asked for consent",
-            lambda: p50(lambda: asked.ask(call, self._outside, b'"done"')),
-        )
+        plain, asked = self._relay.ask, self._asking_relay.ask
+        take(BARE_ROW, lambda: p50(lambda: plain(call, self._path)))
+        take(ASKING_ROW, lambda: p50(lambda: asked(call, self._path)))
+        consented = self._asking.ask
+        take(CONSENT, lambda: p50(lambda: consented(call, self._outside, b'"done"')))
+        rows = self._table.rows
+        if all(row in rows for row in (BARE_ROW, ASKING_ROW, CONSENT)):
+            question = rows[ASKING_ROW][-1] - rows[BARE_ROW][-1]
+            self._table.add(OWN_SHARE, rows[CONSENT][-1] - question)
 
     def _first(self) -> float:
         arguments = {**self._path["arguments"], "query": "x", "limit": 1}

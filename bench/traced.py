@@ -2,7 +2,8 @@
 
 What runs in the hub for one call is what someone has to read who wants to know how a call goes.
 Functions of the hub's alone are counted, each once, whichever thread runs them; a comprehension is
-a part of its function.
+a part of its function. What runs while nobody calls anything, such as the look at the config, is no
+part of a call.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from bench.programs import CHILD, exit_on_sigterm, hub_config, hub_on_stdio
 PACKAGE = f"{os.sep}hub{os.sep}"
 SETTLED = 0.3
 """Seconds in which the hub does what it puts off."""
+IDLE = 3.0
+"""Seconds in which all runs that the hub does of its own accord."""
 
 
 class Traced:
@@ -39,21 +42,28 @@ class Traced:
         self._asked = stack.enter_context(asked.open("w", encoding="utf-8"))
         self._told = stack.enter_context(told.open(encoding="utf-8"))
         self._program.begin()
+        self._idle: set[tuple[str, str]] = set()
+
+    def rest(self) -> None:
+        """Note what runs while nobody calls anything."""
+        self._functions()
+        time.sleep(IDLE)
+        self._idle = self._functions()
 
     def of(self, work: Callable[[Piped], object]) -> tuple[int, int]:
         """Return how many functions and files ran while `work` was done."""
-        self._ran()
+        self._functions()
         work(self._program)
-        lines = [line.split("\t") for line in self._ran() if PACKAGE in line]
-        ran = {(path, name) for path, name, _ in lines if not name.endswith(">")}
+        ran = self._functions() - self._idle
         return len(ran), len({path for path, _ in ran})
 
-    def _ran(self) -> list[str]:
-        """Return what ran since the last time."""
+    def _functions(self) -> set[tuple[str, str]]:
+        """Return the functions that ran since the last time, each with its file."""
         time.sleep(SETTLED)
         self._asked.write("?\n")
         self._asked.flush()
-        return list(iter(self._told.readline, ".\n"))
+        lines = [line.split("\t") for line in iter(self._told.readline, ".\n") if PACKAGE in line]
+        return {(path, name) for path, name, _ in lines if not name.endswith(">")}
 
 
 def lines() -> list[str]:
@@ -74,7 +84,11 @@ def lines() -> list[str]:
             "the same call again": called,
             "a call that is refused": require_guard,
         }
-        shown = [f"| {row} | {' | '.join(map(str, hub.of(work)))} |" for row, work in rows.items()]
+        shown: list[str] = []
+        for row, work in rows.items():
+            shown.append(f"| {row} | {' | '.join(map(str, hub.of(work)))} |")
+            if work is listed:  # from here on its child runs
+                hub.rest()
         return ["| stdio, legacy | functions | files |", "|---|---|---|", *shown]
 
 
