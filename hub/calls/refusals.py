@@ -29,7 +29,9 @@ def note_objection(
     refused = refusal_of(audit.verdict)
     if refused is None:
         return
-    allowed_by = Later(partial(_allowed_by, refused, call, Circumstances.of(session, spec)))
+    at, named = Circumstances.of(session, spec), Call(call.method, call.name, {}, {})
+    # Lines may wait long to be written, and many of them: without the arguments.
+    allowed_by = Later(partial(_allowed_by, refused, named, at))
     told = {**session.named(), "allowed_by": allowed_by}
     if no_overlap is not None:
         refused = replace(refused, reason=no_overlap)

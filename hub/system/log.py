@@ -23,6 +23,8 @@ BACKLOG = 10_000
 """How many lines may wait to be written to stderr. Further lines are counted and dropped."""
 PAUSE = 0.02
 """Seconds after a line in which further lines are collected before they are written."""
+TEXTLESS = 256
+"""How many lines may wait without a text, which takes less memory than what it is made of."""
 LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
@@ -77,8 +79,8 @@ class ThreadedLog(logging.Handler):
             self._lost += 1
             return
         # A line of the hub's has its time. What a library logs may be changed before it is written.
-        is_own = isinstance(record.msg, dict)
-        self._records.append(record if is_own else self.format(record))
+        can_wait = isinstance(record.msg, dict) and len(self._records) < TEXTLESS
+        self._records.append(record if can_wait else self.format(record))
         if not self._is_called:
             self._is_called = True
             self._call.set()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from hub.system.log import Later, ThreadedLog, configure_logs
+from hub.system.log import TEXTLESS, Later, ThreadedLog, configure_logs
 
 
 def a_logger() -> Any:
@@ -243,3 +243,22 @@ def test_a_field_can_be_made_when_its_line_is_written(form: Any) -> None:
         handler.flush()
     assert [r"two\nlines" in line for line in written] == [True, True]
     assert set(makers) == {"log"}
+
+
+def test_few_lines_wait_without_a_text_for_a_log_that_nobody_reads() -> None:
+    unread, makers = Unread(), list[str]()
+    configure_logs("text", handler=ThreadedLog(unread.write))
+
+    def made() -> str:
+        makers.append(threading.current_thread().name)
+        return "text"
+
+    a_logger().warning("one")
+    assert unread.began.wait(20)
+    for _ in range(TEXTLESS + 10):
+        a_logger().warning("tried", field=Later(made))
+    assert len(makers) == 10
+    unread.read.set()
+    flush()
+    assert len(unread.lines) == TEXTLESS + 11
+    assert len(makers) == TEXTLESS + 10
