@@ -98,16 +98,12 @@ class Relay:
         self._login_first: LoginFirst | None = None
         self._guards: dict[tuple[str, str, str], tuple[object, ServerSpec, ToolGuard]] = {}
 
-    def route_for(self, session: Session, request: Request) -> SessionRoute | None:
-        """Return the route of a legacy client's call, if nothing has to be awaited for it."""
-        found = self.session_routes.find(session, request)
-        return self._route_beside(session, request) if found is None else found
-
-    def _route_beside(self, session: Session, request: Request) -> SessionRoute | None:
+    def route_beside(self, session: Session, request: Request) -> SessionRoute | None:
         """Return, and cache, the route to what was not called yet, beside another at its server.
 
-        The roots, the child and the catalog are those of the other route. None if there is none,
-        if the name may lead to several servers or to none, or if its user may have to log in.
+        The roots, the child and the catalog are those of the other route, so nothing is awaited.
+        None if there is none, if the name may lead to several servers or to none, or if the user
+        may have to log in first.
         """
         routes, services = self.session_routes, self._services
         if request.method not in CALLS or not routes.has_any(session):
@@ -229,7 +225,8 @@ class Relay:
 
     def _cached(self, request: CallRequest) -> SessionRoute | None:
         """Return the route of a call, if nothing has to be awaited for it, and the roots hold."""
-        found = self.route_for(request.session, request.asked.request)
+        session, asked = request.session, request.asked.request
+        found = self.session_routes.find(session, asked) or self.route_beside(session, asked)
         if found is None or not found.is_current(self._services.machine.links):
             return None
         return found

@@ -100,13 +100,14 @@ class ClientConnection:
         self.close()
 
     def route_for(self, request: Request) -> CallRoute | KnownAnswer | None:
-        """Return the cached route of a call, or its known answer; None if it must be resolved."""
+        """Return the route of a call, or its known answer; None if it must be resolved."""
         enveloped = is_modern(request)
         if enveloped is not (self.session.client is None):
             return None  # the task for the request answers with an error: wrong era
         if enveloped:
             return self._modern.route_for(request)
-        return self._relay.route_for(self.session, request)
+        found = self._relay.session_routes.find(self.session, request)
+        return self._relay.route_beside(self.session, request) if found is None else found
 
     async def _serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
