@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
@@ -83,6 +82,9 @@ class CallAudit(Struct, eq=False, gc=False):
         named = refused or self._outside
         services, session = self.services, self.session
         machine = services.machine
+        told = reason
+        if named is not None:
+            told = reason or (None if refused is None else refused.reason)
         record = AuditRecord(
             moment(machine.wall_clock()),
             session.key,
@@ -90,19 +92,14 @@ class CallAudit(Struct, eq=False, gc=False):
             self.server,
             self.tool,
             outcome,
-            reason,
-            ms=milliseconds(machine.clock() - self.began),
-            consent=self.consent,
-            profile=services.profile,
+            told,
+            None if named is None else named.pointer,
+            None if named is None else named.path,
+            refused is not None and type(verdict) is Admitted,
+            milliseconds(machine.clock() - self.began),
+            self.consent,
+            services.profile,
         )
-        if named is not None:
-            record = replace(
-                record,
-                reason=reason or (None if refused is None else refused.reason),
-                pointer=named.pointer,
-                path=named.path,
-                would_refuse=refused is not None and type(verdict) is Admitted,
-            )
         services.audit.write(record)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import NamedTuple, Protocol, final
 
 from msgspec import Struct
@@ -47,7 +48,7 @@ class Refused(Struct, frozen=True):
         """Return the refusal as one line, for the client and its model."""
         path = _one_line(self.path)
         if self.reason == OUTSIDE:
-            roots = json.dumps(self.roots)
+            roots = _listed(self.roots)
             why = f". {self.no_roots}" if self.no_roots and not self.roots else ""
             return f"Access denied: Path '{path}' is {OUTSIDE}. Current roots: {roots}{why}"
         if not self.pointer:
@@ -362,6 +363,11 @@ def _text(candidate: PathCandidate) -> str:
         if isinstance(candidate.value, str)
         else json.dumps(candidate.value, default=str)
     )
+
+
+@lru_cache(maxsize=64)
+def _listed(uris: tuple[str, ...]) -> str:
+    return json.dumps(uris)
 
 
 def _one_line(text: str) -> str:
