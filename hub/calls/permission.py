@@ -70,11 +70,11 @@ class Circumstances(Struct, frozen=True):
     def of(session: Session, spec: ServerSpec) -> Circumstances:
         """Return the circumstances of a client's call at a server, as they are known now."""
         services, last = session.services, session.roots.state.last
-        machine = services.machine
+        machine, operator = services.machine, services.operator.roots()
         return Circumstances(
             spec=spec,
-            effective=session.known_effective(),
-            ceiling=services.operator.roots().ceiling,
+            effective=session.known_effective(operator),
+            ceiling=operator.ceiling,
             announced=None if last is None else last.announcement.roots,
             has_config=services.has_config,
             links=machine.links,

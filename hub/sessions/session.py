@@ -17,7 +17,13 @@ from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import GoneError, Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
-from hub.roots.effective import NOT_ASKED, EffectiveRoots, effective_roots, for_server
+from hub.roots.effective import (
+    NOT_ASKED,
+    EffectiveRoots,
+    OperatorRoots,
+    effective_roots,
+    for_server,
+)
 from hub.roots.no_roots import why_no_roots
 from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import NotConnected
@@ -174,13 +180,14 @@ class Session:
         elif not effective.roots.roots:
             warn_of_no_paths(self.roots.state, operator, self.principal, name)
 
-    def known_effective(self) -> EffectiveRoots:
-        """Return the effective roots as far as they are known now, without asking."""
-        return (
-            NOT_ASKED
-            if self.unasked
-            else effective_roots(self.roots.state, self.services.operator.roots())
-        )
+    def known_effective(self, operator: OperatorRoots | None = None) -> EffectiveRoots:
+        """Return the effective roots as far as they are known now, without asking.
+
+        `operator` are the operator's roots, if they were looked at just now.
+        """
+        if self.unasked:
+            return NOT_ASKED
+        return effective_roots(self.roots.state, operator or self.services.operator.roots())
 
     def at(self, spec: ServerSpec, effective: EffectiveRoots) -> EffectiveRoots:
         """Return the effective roots for calls to one server: `effective`, cut to its ceiling."""

@@ -170,6 +170,8 @@ def configure_logs(
                 foreign_pre_chain=shared, processors=[remove, *renderers]
             )
         )
+    # No line says these, so they need not be found out for each.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = handlers
     root.setLevel(logging.WARNING)
