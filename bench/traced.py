@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.cases import folder_in, reading, require_guard
+from bench.cases import ECHO, folder_in, reading, require_guard
 from bench.figures import machine
 from bench.piped import Piped
 from bench.programs import CHILD, exit_on_sigterm, hub_config, hub_on_stdio
@@ -82,6 +82,7 @@ def lines() -> list[str]:
             "first tools/list: the roots are asked for, the child is started": listed,
             "first call": called,
             "the same call again": called,
+            "first call of another tool": lambda program: program.request("tools/call", ECHO),
             "a call that is refused": require_guard,
         }
         shown: list[str] = []
