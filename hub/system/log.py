@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import Literal, TextIO
@@ -148,17 +148,7 @@ def configure_logs(
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=form == "json"),
     ]
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            _with_error,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
+    _configure_own(shared)
     handler = handler or ThreadedLog()
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handlers = [handler] if file is None else [handler, file]
@@ -176,6 +166,21 @@ def configure_logs(
     root.handlers[:] = handlers
     root.setLevel(logging.WARNING)
     logging.getLogger("hub").setLevel(level.upper())
+
+
+def _configure_own(shared: Sequence[Processor]) -> None:
+    """Have the hub's own lines made by the processors `shared`, and handed to the handlers."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            _with_error,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
 
 
 def is_logged(level: str) -> bool:
