@@ -17,6 +17,7 @@ import anyio
 import httpcore2
 import httpx2
 
+from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import LoopShare
 
 USUAL_LINES = 32
@@ -90,7 +91,8 @@ class PacedStream(httpcore2.AsyncNetworkStream):
         rest = self._pace.rest()
         if rest is not None:
             await anyio.sleep(rest)
-        portion, self._unread = _parted(self._unread)
+        end = end_of_lines(self._unread, 0, LINES_AT_ONCE)
+        portion, self._unread = self._unread[:end], self._unread[end:]
         self._began = self._pace.clock()
         # The reader may wait for something else than more data: that costs the loop no time.
         asyncio.get_running_loop().call_soon(self._worked)
@@ -125,13 +127,3 @@ class PacedStream(httpcore2.AsyncNetworkStream):
         if info == "is_readable" and self._unread:
             return True
         return self._stream.get_extra_info(info)
-
-
-def _parted(data: bytes) -> tuple[bytes, bytes]:
-    """Return the first `LINES_AT_ONCE` lines of `data`, and the rest."""
-    end = 0
-    for _ in range(LINES_AT_ONCE):
-        end = data.find(b"\n", end) + 1
-        if not end:
-            return data, b""
-    return data[:end], data[end:]
