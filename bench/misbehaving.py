@@ -148,7 +148,7 @@ class OnStdio:
             at = found.rfind(mark)
             if at >= 0 and b"\n" in found[at:]:
                 return found[found.rfind(b"\n", 0, at) + 1 :]
-            tail = found[-4096:] if at < 0 else found[at - 64 :]
+            tail = found[-4096:] if at < 0 else found[max(0, at - 64) :]
 
     def call(self) -> float:
         began = time.perf_counter()

@@ -121,10 +121,8 @@ class HttpServer:
         ids: SessionIds | None = None,
         usage: UsageByPrincipal | None = None,
     ) -> None:
-        self.log = RefusalLog()
+        self.log, self.bodies, self._reader = RefusalLog(), BodyLimit(), MessageReader()
         self.proxies = proxies or Proxies()
-        self.bodies = BodyLimit()
-        self._reader = MessageReader()
         self._usage = usage or UsageByPrincipal()
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
