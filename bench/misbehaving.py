@@ -36,7 +36,10 @@ from bench.programs import (
     hub_on_stdio,
 )
 
-CHILD = str(Path(__file__).parents[1] / "tests/live/misbehaving_child.py")
+LIVE = Path(__file__).parents[1] / "tests/live"
+CHILD, REMOTE = (str(LIVE / f"misbehaving_{one}.py") for one in ("child", "remote"))
+REMOTE_KINDS = ("compressed bomb", "compressed events", "tiny chunks", "interim responses")
+"""The kinds of servers behind a URL."""
 KINDS = (
     "none",
     "junk lines",
@@ -55,6 +58,7 @@ KINDS = (
     "stderr flood",
     "unread stdin",
     "nested JSON",
+    *REMOTE_KINDS,
 )
 ROUNDS = int(os.environ.get("BENCH_ROUNDS") or 2)
 ALONE, BESIDE = 1.5, 5.0
@@ -144,7 +148,7 @@ class OnStdio:
             at = found.rfind(mark)
             if at >= 0 and b"\n" in found[at:]:
                 return found[found.rfind(b"\n", 0, at) + 1 :]
-            tail = found[-4096:] if at < 0 else found[at - 64 :]
+            tail = found[-4096:] if at < 0 else found[max(0, at - 64) :]
 
     def call(self) -> float:
         began = time.perf_counter()
@@ -259,8 +263,11 @@ def measure(row: Row) -> None:
     """Take one round of a row."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
         folder = Path(os.path.realpath(made))
-        python = [sys.executable, CHILD]
-        servers = {"good": [*python, "none", HERE], "bad": [*python, row.kind, OTHER]}
+        remote = behind_a_url(row.kind) if row.kind in REMOTE_KINDS else None
+        servers: dict[str, Sequence[str]] = {
+            "good": [sys.executable, CHILD, "none", HERE],
+            "bad": [sys.executable, CHILD, row.kind, OTHER] if remote is None else said_by(remote),
+        }
         # Calls hang at its end, too: the end itself is measured, not how long they are waited for.
         config = hub_config(folder, servers, roots={"fallback": [str(folder)]}, drain=0)
         hub = TRANSPORTS[row.transport](config)
@@ -278,7 +285,21 @@ def measure(row: Row) -> None:
             hub.process.kill()
             hub.process.wait()
             hub.close()
+            if remote is not None:
+                remote.kill()
+                remote.wait()
             row.left.append(swept())
+
+
+def behind_a_url(kind: str) -> subprocess.Popen[bytes]:
+    """Start a remote server, which is not the hub's to end."""
+    return subprocess.Popen([sys.executable, REMOTE, kind, OTHER], stdout=subprocess.PIPE)
+
+
+def said_by(remote: subprocess.Popen[bytes]) -> str:
+    """Return the URL that a remote server says."""
+    assert remote.stdout is not None
+    return remote.stdout.readline().decode().strip()
 
 
 def timed(hub: Hub, seconds: float, *, provoking: bool = False) -> list[float]:

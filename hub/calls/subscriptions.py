@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
 
@@ -27,6 +28,8 @@ from hub.values import Json, JsonObject, ServerName, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
 
+SHOWN = 300
+"""Characters of the log's reason for a refused subscription, which names what a client wrote."""
 _RENEWAL = "roots-hub/renewal"
 """The id of a request that the hub makes to renew a subscription; no client sent it."""
 
@@ -150,8 +153,7 @@ class ListenStream:
             # Notifications that come meanwhile are sent after the acknowledgement.
             session.notifier.send_queue.put(self._acknowledge)
             try:
-                uris = tuple([uri for uri in wanted.uris if await self._subscribe(uri)])
-                self._honoured = ListenFilter(wanted.lists, uris)
+                self._honoured = ListenFilter(wanted.lists, await self._subscribed(wanted.uris))
                 self._settled.set()
                 await self._ended.wait()
                 await session.notifier.send_queue.flush()
@@ -207,16 +209,31 @@ class ListenStream:
 
     # Resources
 
-    async def _subscribe(self, uri: str) -> bool:
+    async def _subscribed(self, uris: tuple[str, ...]) -> tuple[str, ...]:
+        """Subscribe to resources; return those that can be subscribed to."""
+        honoured: list[str] = []
+        refused: list[str] = []
+        for uri in uris:
+            await anyio.lowlevel.checkpoint()  # a client may name very many
+            why = await self._subscribe(uri)
+            if why is None:
+                honoured.append(uri)
+            else:
+                refused.append(why)
+        if refused:
+            log.info("not subscribed", resources=len(refused), first=refused[0][:SHOWN])
+        return tuple(honoured)
+
+    async def _subscribe(self, uri: str) -> str | None:
+        """Subscribe to a resource; return why that is refused, None if it is not."""
         request = Request(self._asked.request.id, "resources/subscribe", {"uri": uri})
         try:
             await self._subscriptions.subscribe(Asked(request, self._asked.outlet))
         except (HubError, RpcError, RootsNeededError) as exc:
-            log.info("not subscribed", uri=uri, error=str(exc))
-            return False
+            return str(exc) or type(exc).__name__
         for server, _ in self._session.notifier.subscriptions:
             await self._join(server)
-        return True
+        return None
 
     async def _join(self, server: ServerName) -> None:
         """Subscribe at all of the principal's children of a server, if the roots are unknown.

@@ -34,12 +34,13 @@ from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
+from hub.jsonrpc.encoding import size_of
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.loop_share import PASSED_ON
 from hub.jsonrpc.messages import Message, Notification, Payload
 from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.jsonrpc.peer_conduct import PeerConduct
-from hub.protocol.constants import LIST_CHANGED
+from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED
 from hub.protocol.input_requests import FOR_CLIENTS
 from hub.roots.roots import RootSet
 from hub.specs import RemoteTarget, ServerSpec
@@ -71,6 +72,8 @@ LAST_WORDS = 0.5
 RELIST_PAUSE, RELIST_SHARE = 0.2, 20
 """Pause between two readings of the lists: least seconds, and multiple of a reading's duration.
 Changes during the pause share the next reading."""
+MAX_LISTED = 32 * 1024 * 1024
+"""Bytes that the pages of a child's lists may have together."""
 STALL = 30.0
 """Seconds that a child may go on sending messages without reading the responses to them."""
 
@@ -223,11 +226,16 @@ class Child:
         await self.answers.came()
 
     def _reader(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
+        listed = 0
+
         async def request(method: str, params: JsonObject) -> JsonObject:
+            nonlocal listed
             asked = with_envelope(params, handshake, self.hub)
-            return wire.as_object(
-                await peer.request(method, asked, timeout=self.spec.start_timeout)
-            )
+            page = await peer.request(method, asked, timeout=self.spec.start_timeout)
+            listed += size_of(page)
+            if listed > MAX_LISTED:
+                raise WireError(INTERNAL_ERROR, f"its lists have over {MAX_LISTED} bytes")
+            return wire.as_object(page)
 
         return request
 

@@ -16,6 +16,8 @@ from hub.protocol.constants import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
 
 MAX_PAGES = 1000
+MAX_ENTRIES = 20_000
+"""Entries of one list that are used; merging and encoding more would keep other clients waiting."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -93,9 +95,12 @@ async def _read_list(request: SendRequest, method: str) -> tuple[JsonObject, ...
             entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict)
         )
         cursor = page.get("nextCursor")
+        if len(entries) > MAX_ENTRIES:
+            log.warning("listing cut off", method=method, entries=MAX_ENTRIES)
+            break
         if not isinstance(cursor, str) or cursor in cursors:
             break
         cursors.add(cursor)
     else:
         log.warning("listing cut off", method=method, pages=MAX_PAGES)
-    return tuple(entries)
+    return tuple(entries[:MAX_ENTRIES])

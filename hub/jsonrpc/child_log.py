@@ -9,6 +9,8 @@ from typing import Final
 
 import structlog
 
+from hub.legible import on_one_line
+
 LINES, LINES_A_SECOND = 200, 20
 """Lines of one child that may be logged at once, and then in each second."""
 BYTES, BYTES_A_SECOND = 32 * 1024, 4 * 1024
@@ -46,7 +48,7 @@ class ChildLog:
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
         if not log.is_enabled_for(level):
             return
-        size = BESIDE + sum(len(str(value)) for value in fields.values())
+        size = BESIDE + sum(map(_written, fields.values()))
         now = self._fill()
         if self._lines < 1 or self._bytes < size:
             self.leave_out(1, size)
@@ -88,3 +90,8 @@ class ChildLog:
             )
         self._left_out = self._bytes_left_out = 0
         self._told_at = self._at
+
+
+def _written(value: object) -> int:
+    """Return how many characters of the log a value takes: hidden ones are escaped there."""
+    return len(repr(on_one_line(str(value))))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
@@ -39,6 +42,11 @@ def mended(value: Json) -> Json:
 
 
 MAX_DEPTH = 128
+MAX_PARTS = 250_000
+"""Lists, objects and keys in one message: reading takes a microsecond for each, or more.
+Ten commas count as one of these: the items of a list take less."""
+MAX_SPELLED = 50_000
+"""Numbers in one message that have to keep their spelling (`1.10`, `1E5`, `-0`)."""
 _LONG = 64 * 1024
 
 RequestId: TypeAlias = int | str
@@ -66,6 +74,7 @@ class UnreadableAnswerError(WireError):
 class _Written(Decimal):
     """A number that is encoded exactly as it was spelled: `1.10`, `1E5`, `-0`."""
 
+    __slots__ = ("text",)
     text: str
 
 
@@ -80,6 +89,8 @@ def _as_read(value: object) -> msgspec.Raw:
         return msgspec.Raw(value.text.encode())
     raise TypeError(f"{type(value).__name__} is not JSON")
 
+
+_T = TypeVar("_T")
 
 encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
 UNWRITABLE = (UnicodeEncodeError, RecursionError)
@@ -129,6 +140,30 @@ def _refuse_constant(text: str) -> Json:
     raise ValueError(f"{text} is not JSON")
 
 
+class _Spelling:
+    """Reads numbers as `_number` and `_integer` do, but keeps only `MAX_SPELLED` spellings."""
+
+    def __init__(self) -> None:
+        self._kept = 0
+
+    def number(self, text: str) -> float | Decimal:
+        return self._counted(_number(text))
+
+    def integer(self, text: str) -> int | Decimal:
+        return self._counted(_integer(text))
+
+    def _counted(self, value: _T) -> _T:
+        if isinstance(value, _Written):
+            self._kept += 1
+            if self._kept > MAX_SPELLED:
+                raise _TooMuchError(f"Over {MAX_SPELLED:,} numbers are written in an unusual way")
+        return value
+
+
+class _TooMuchError(ValueError):
+    pass
+
+
 class _RepeatedKeyError(ValueError):
     pass
 
@@ -142,19 +177,52 @@ def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
     return made
 
 
-_strict = json.JSONDecoder(
-    object_pairs_hook=_unique,
-    parse_float=_number,
-    parse_int=_integer,
-    parse_constant=_refuse_constant,
-)
-_tolerant = json.JSONDecoder(
-    parse_float=_number, parse_int=_integer, parse_constant=_refuse_constant
-)
+def _reading(
+    pairs: Callable[[list[tuple[str, Json]]], JsonObject] | None, spelling: _Spelling | None = None
+) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=pairs,
+        parse_float=_number if spelling is None else spelling.number,
+        parse_int=_integer if spelling is None else spelling.integer,
+        parse_constant=_refuse_constant,
+    )
 
 
+_strict, _tolerant = _reading(_unique), _reading(None)
 _decoder = msgspec.json.Decoder[Json]()
-_T = TypeVar("_T")
+
+
+def limit_parts(line: bytes) -> None:
+    """Refuse JSON that takes far longer to read than other JSON of its length.
+
+    Raises: WireError if it has more than `MAX_PARTS`.
+    """
+    if len(line) <= MAX_PARTS or _parts(line) <= MAX_PARTS:
+        return
+    # Many texts have brackets and colons, too: only what stands outside of strings counts.
+    bare = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if _parts(b"".join(bare.split(b'"')[::2])) > MAX_PARTS:
+        said = (
+            f"Too many values: over {MAX_PARTS:,} lists, objects and keys (10 items count as one)"
+        )
+        raise WireError(INVALID_REQUEST, said)
+
+
+def _parts(line: bytes) -> int:
+    return line.count(b"[") + line.count(b"{") + line.count(b":") + line.count(b",") // 10
+
+
+@contextmanager
+def _uninterrupted(line: bytes) -> Generator[None]:
+    """Keep Python from looking for garbage again and again while a long line is read."""
+    if len(line) < _LONG or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
@@ -164,8 +232,9 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
     clients' messages pass, several times as fast as by the strict decoder. Depth is not checked.
     """
     try:
-        value = decoder.decode(line)
-        return value if encoder.encode(value) == line else None
+        with _uninterrupted(line):
+            value = decoder.decode(line)
+            return value if encoder.encode(value) == line else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -206,21 +275,14 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
     A key repeated in one object is an error. With `repeated_keys` the last one wins, as for most
     JSON readers, and lone surrogates are replaced: for text of a child.
 
-    Raises: WireError with -32700 (not JSON) or -32600 (repeated key, too deep, lone surrogate).
+    Raises: WireError with -32700 (not JSON) or -32600 (repeated key, too deep or too much to read,
+        lone surrogate).
     """
+    limit_parts(line)
     value = as_we_write_it(line, _decoder)
     if value is not None and not is_too_deep(line, value):
         return value
-    decoder = _tolerant if repeated_keys else _strict
-    try:
-        value = cast("Json", decoder.decode(line.decode("utf-8")))
-    except _RepeatedKeyError as exc:
-        raise WireError(INVALID_REQUEST, str(exc)) from exc
-    except RecursionError as exc:
-        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
-    except (ValueError, ArithmeticError) as exc:
-        # JSON syntax, UTF-8, a number with over 4,300 digits or an exponent out of range
-        raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
+    value = _read_exactly(line, repeated_keys=repeated_keys)
     if is_too_deep(line, value):
         raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels")
     if b"\\u" not in line:
@@ -229,6 +291,26 @@ def decode_strict(line: bytes, *, repeated_keys: bool = False) -> Json:
         return mended(value)
     encode(value)
     return value
+
+
+def _read_exactly(line: bytes, *, repeated_keys: bool) -> Json:
+    """Return the JSON value in `line`, read as `decode_strict` says but for depth and surrogates.
+
+    Raises: WireError.
+    """
+    decoder = _tolerant if repeated_keys else _strict
+    if len(line) > MAX_SPELLED:
+        decoder = _reading(None if repeated_keys else _unique, _Spelling())
+    try:
+        with _uninterrupted(line):
+            return cast("Json", decoder.decode(line.decode("utf-8")))
+    except (_RepeatedKeyError, _TooMuchError) as exc:
+        raise WireError(INVALID_REQUEST, str(exc)) from exc
+    except RecursionError as exc:
+        raise WireError(INVALID_REQUEST, f"Nested deeper than {MAX_DEPTH} levels") from exc
+    except (ValueError, ArithmeticError) as exc:
+        # JSON syntax, UTF-8, a number with over 4,300 digits or an exponent out of range
+        raise WireError(PARSE_ERROR, f"Parse error: {exc}"[:300]) from exc
 
 
 def _deeper_than(value: Json, limit: int) -> bool:

@@ -28,6 +28,15 @@ PORTION, PORTIONS = 1024, 8
 """Bytes in one portion of a chunk with many lines, and portions in one turn of the loop."""
 
 
+def end_of_lines(data: bytes, start: int, count: int) -> int:
+    """Return where `count` lines from `start` on end; the end of `data` if it has fewer."""
+    for _ in range(count):
+        start = data.find(b"\n", start) + 1
+        if not start:
+            return len(data)
+    return start
+
+
 class TruncatedLine(bytes):
     """The start and the end of a line that was too long, `ENDS` bytes each."""
 

@@ -22,6 +22,7 @@ from hub.jsonrpc.exact_json import (
     decode_strict,
     has_surrogates,
     is_too_deep,
+    limit_parts,
     masked,
     request_id,
 )
@@ -144,6 +145,11 @@ def parse_client(line: bytes) -> Message:
 
     Raises: WireError for this message only; the connection stays usable.
     """
+    try:
+        limit_parts(line)
+    except WireError as exc:
+        exc.id = _id_of(line)
+        raise
     decoder = _trailing if line.startswith(b'{"method"') else _leading
     found = as_we_write_it(line, decoder)
     if found is not None and not is_too_deep(line, found.params, below=1):

@@ -30,7 +30,7 @@ class PeerConduct:
     """The counters of one connection to a child, its `log`, and its loop time (`pace`).
 
     A given `log` is shared by all connections to the server, at the same time and one after the
-    other. `clock` is in seconds.
+    other. `clock` is in seconds. `pace` is given where more than messages uses the loop time.
     """
 
     def __init__(
@@ -38,11 +38,13 @@ class PeerConduct:
         server: str,
         log: ChildLog | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        pace: LoopShare | None = None,
     ) -> None:
         self.server = server
         self.log = log or ChildLog(server, clock)
         self._clock = clock
-        self.pace = LoopShare()
+        self.pace = pace or LoopShare()
         self._strays = self._waste = 0
         self._since = 0.0
 

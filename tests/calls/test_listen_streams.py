@@ -8,13 +8,15 @@ from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
+from hub.calls.subscriptions import SHOWN
 from hub.children.pool import MAX_LISTENERS
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.values import Json, JsonObject, ServerName, SessionKey
-from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingListener
+from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingListener, failure
 from tests.kit.hubs import FakeClient
 from tests.kit.scripted import ScriptedHub, refusal, scripted
 from tests.kit.trees import plant
@@ -199,6 +201,19 @@ async def test_what_cannot_be_subscribed_to_is_left_out_of_the_acknowledgement(t
         del child.answers["resources/subscribe"]
         _, nothing = await listening(client, resourceSubscriptions=["memo://z"])
         assert nothing == {}
+
+
+async def test_however_many_resources_are_refused_the_log_has_one_line_of_it() -> None:
+    uris: list[Json] = [f"file:///{'x' * 1000}/{number}" for number in range(100)]
+    child = resourceful()
+    child.answers["resources/subscribe"] = failure(INVALID_PARAMS, "x" * 1000)
+    async with scripted(child) as hub:
+        with capture_logs() as logs:
+            _, honoured = await listening(hub.client(), resourceSubscriptions=uris)
+        assert honoured == {}
+        (line,) = [line for line in logs if line["event"] == "not subscribed"]
+        assert line["resources"] == 100
+        assert len(line["first"]) == SHOWN
 
 
 @pytest.mark.parametrize("bad", [None, [], "x", {"toolsListChanged": 7}])

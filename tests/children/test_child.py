@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import Child, Down, Ready, Starting
+from hub.children.child import MAX_LISTED, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
@@ -370,6 +370,20 @@ async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: A
         fake.link.notify("notifications/tools/list_changed", {})
         await user.signals.until(lambda: bool(user.heard))
         assert (await child.ready()).listing.tools == (READ,)
+
+
+async def test_lists_that_are_too_large_together_are_not_used() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        await child.ready()
+        half: JsonObject = {**READ, "description": "x" * (MAX_LISTED // 2)}
+        fake.answers["tools/list"] = {"tools": [half], "nextCursor": "2"}
+        with capture_logs() as logs:
+            fake.link.notify("notifications/tools/list_changed", {})
+            await fake.link.request("tools/list", nth=3)
+            await anyio.wait_all_tasks_blocked()
+        assert [entry["error"] for entry in logs] == ["its lists have over 33554432 bytes"]
+        assert (await child.ready()).listing.tools == (ECHO,)
 
 
 async def test_a_list_that_is_not_answered_stays_as_it_was_known() -> None:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
-from hub.children.listing import MAX_PAGES, read_listing
+from hub.children.listing import MAX_ENTRIES, MAX_PAGES, read_listing
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import GoneError, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND
@@ -159,3 +159,17 @@ async def test_a_child_that_does_not_answer_is_an_error(error: Exception) -> Non
 
     with pytest.raises(type(error)):
         await read_listing(Asked(silent).request, handshake("tools"))
+
+
+async def test_no_more_entries_are_read_than_clients_can_be_shown_in_time() -> None:
+    tools: list[Json] = [{"name": "t"}] * 1500
+
+    def endless(method: str, params: JsonObject) -> JsonObject:
+        return {"tools": tools, "nextCursor": f"{params.get('cursor', '')}+"}
+
+    asked = Asked(endless)
+    with capture_logs() as logs:
+        listing = await read_listing(asked.request, handshake("tools"))
+    assert len(listing.tools) == MAX_ENTRIES
+    assert len(asked.asked) == MAX_ENTRIES // 1500 + 1
+    assert [(line["event"], line["entries"]) for line in logs] == [("listing cut off", MAX_ENTRIES)]

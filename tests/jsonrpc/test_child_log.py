@@ -39,6 +39,14 @@ def test_some_lines_are_logged_at_once_and_then_so_many_a_second() -> None:
     assert {entry["server"] for entry in logs} == {"files"}
 
 
+def test_hidden_characters_count_as_they_are_written() -> None:
+    log = ChildLog("files", FakeClock())
+    with capture_logs() as logs:
+        for _ in range(100):
+            log.info("said", line="\0" * 200)
+    assert 0 < len(of(logs, "said")) <= BYTES // 1000
+
+
 def test_few_long_lines_are_too_much_as_well() -> None:
     clock = FakeClock()
     log = ChildLog("files", clock)

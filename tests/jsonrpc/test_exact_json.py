@@ -1,3 +1,4 @@
+import gc
 import json
 import sys
 from decimal import Decimal
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from hub.jsonrpc.exact_json import (
     MAX_DEPTH,
+    MAX_PARTS,
+    MAX_SPELLED,
     RequestId,
     WireError,
     decode_strict,
@@ -244,3 +247,38 @@ def test_many_brackets_are_not_deep() -> None:
 )
 def test_a_requests_id_is_a_text_or_a_whole_number(value: Json, id_: RequestId | None) -> None:
     assert request_id(value) == id_
+
+
+@pytest.mark.parametrize("repeated_keys", [False, True])
+@pytest.mark.parametrize(
+    ("item", "count"),
+    [(b"[]", MAX_PARTS), (b"{}", MAX_PARTS), (b'{"a": 1}', MAX_PARTS // 2), (b"1", 10 * MAX_PARTS)],
+)
+def test_json_that_takes_very_long_to_read_is_an_error(
+    item: bytes, count: int, repeated_keys: bool
+) -> None:
+    error = refused(b"[" + b",".join([item] * (count + 1)) + b"]", repeated_keys=repeated_keys)
+    assert error.code == INVALID_REQUEST
+    assert str(error).startswith("Too many values: over 250,000 lists, objects and keys")
+
+
+def test_what_stands_in_a_text_does_not_count_as_values() -> None:
+    text = json.dumps([{"a": [1]}] * MAX_PARTS)
+    assert decode_strict(json.dumps({"text": text + chr(92)}).encode()) == {"text": text + chr(92)}
+
+
+@pytest.mark.parametrize("repeated_keys", [False, True])
+@pytest.mark.parametrize("number", ["-0", "1E5"])
+def test_only_so_many_numbers_keep_their_spelling(number: str, repeated_keys: bool) -> None:
+    most = ("[" + ",".join([number] * MAX_SPELLED) + "]").encode()
+    assert encode(decode_strict(most, repeated_keys=repeated_keys)) == most
+    error = refused(b"[1.10," + most[1:], repeated_keys=repeated_keys)
+    assert error.code == INVALID_REQUEST
+    assert str(error) == "Over 50,000 numbers are written in an unusual way"
+
+
+def test_the_garbage_collector_is_on_after_long_lines_that_are_read_or_refused() -> None:
+    items = b"1," * 100_000
+    assert decode_strict(b"[" + items + b"1]") == [1] * 100_001
+    assert refused(b"[" + items).code == PARSE_ERROR
+    assert gc.isenabled()

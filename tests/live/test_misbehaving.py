@@ -23,12 +23,14 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.file import FileReadStream, FileWriteStream
 
 from tests.live.misbehaving_child import FLOODS
+from tests.live.misbehaving_remote import REMOTE_KINDS
 from tests.live.programs import MARK, ROOTS_HUB, SOON, alive, config_file, environment
 from tests.live.raw_client import RawClient, raw_client
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc")
 
 CHILD = str(Path(__file__).parent / "misbehaving_child.py")
+REMOTE = str(Path(__file__).parent / "misbehaving_remote.py")
 CALLS = 100
 MOST_LOGGED = 300_000
 """Bytes: what a server may have logged at once and in some seconds, many times over."""
@@ -73,11 +75,30 @@ class Hub:
 
 
 @contextmanager
+def entry_of(kind: str) -> Generator[dict[str, Any]]:
+    """Yield the config of a server of this kind; one that is remote runs meanwhile."""
+    if kind not in REMOTE_KINDS:
+        yield {"command": sys.executable, "args": [CHILD, kind]}
+        return
+    argv = [sys.executable, REMOTE, kind]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as remote:  # noqa: S603 - ours
+        assert remote.stdout is not None
+        try:
+            yield {"url": remote.stdout.readline().strip()}
+        finally:
+            remote.kill()
+
+
+@contextmanager
 def started(kind: str, transport: Transport, folder: Path, **more: Any) -> Generator[Hub]:
-    servers = {
-        name: {"command": sys.executable, "args": [CHILD, one], **more.get(name, {})}
-        for name, one in (("good", "none"), ("bad", kind))
-    }
+    with entry_of("none") as good, entry_of(kind) as bad:
+        servers = {"good": good, "bad": {**bad, **more.get("bad", {})}}
+        with hub_before(servers, transport, folder) as hub:
+            yield hub
+
+
+@contextmanager
+def hub_before(servers: dict[str, Any], transport: Transport, folder: Path) -> Generator[Hub]:
     config = config_file(
         folder, servers, roots={"fallback": [str(folder)]}, audit={"file": str(folder / "audit")}
     )
@@ -159,7 +180,7 @@ async def shake_hands(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *REMOTE_KINDS])
 async def test_one_that_misbehaves_harms_nobody_else(
     kind: str, transport: Transport, tmp_path: Path
 ) -> None:
@@ -170,6 +191,7 @@ async def test_one_that_misbehaves_harms_nobody_else(
             for number in range(CALLS):
                 if number % 20 == 0:
                     await hub.begin("bad__echo")
+                    await hub.begin("bad__provoke")
                 answer = await hub.call("good__echo")
                 assert answer["content"] == [{"type": "text", "text": "done"}]
             assert await hub.ended() == 0

@@ -18,10 +18,12 @@ from msgspec.structs import replace
 
 from hub.children.link import ChildConnection
 from hub.children.remote.http_client import Endpoint
+from hub.children.remote.paced_network import PacedTransport
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.errors import ChildError
 from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.loop_share import LoopShare
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reader import SecretReader
@@ -58,8 +60,9 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
         found = await reader.values(at, target.secrets, for_commands or {})
         target = replace(target, headers={**target.headers, **found})
     tokens = await _tokens(server, target, logins)
-    async with _client() as transport:
-        endpoint = Endpoint(target, transport, tokens)
+    pace = LoopShare()
+    async with _client(pace) as transport:
+        endpoint = Endpoint(target, transport, tokens, pace)
         if target.transport == "sse":
             async with anyio.create_task_group() as tasks:
                 link = SseLink(server, endpoint, tasks, log)
@@ -94,15 +97,13 @@ async def _tokens(
     return tokens
 
 
-def _client() -> httpx2.AsyncHTTPTransport:
+def _client(pace: LoopShare) -> PacedTransport:
     """Return the HTTP client of one child; it has a connection for each call in flight."""
-    return httpx2.AsyncHTTPTransport(
-        verify=_trusted(),
-        limits=httpx2.Limits(
-            max_connections=None,
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            keepalive_expiry=KEEP_ALIVE,
-        ),
+    return PacedTransport(
+        pace,
+        tls=_trusted(),
+        idle_connections=IDLE_CONNECTIONS,
+        keep_alive=KEEP_ALIVE,
         socket_options=_probed(),
     )
 

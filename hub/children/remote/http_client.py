@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from urllib.parse import unquote
 
@@ -16,6 +16,7 @@ import anyio
 import httpx2
 
 from hub.errors import ChildError
+from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.peer import GoneError
 from hub.logins.access_tokens import AccessTokens
 from hub.specs import RemoteTarget, shown_url
@@ -59,6 +60,7 @@ class Endpoint:
     """The URL of a remote child, and the headers and cookies of each request to it.
 
     With `tokens` each request has one of them; where one is refused, a newer one is tried once.
+    `pace` limits the child's share of the loop.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class Endpoint:
         target: RemoteTarget,
         transport: httpx2.AsyncBaseTransport,
         tokens: AccessTokens | None = None,
+        pace: LoopShare | None = None,
     ) -> None:
         """Check the operator's URL and headers.
 
         Raises: ChildError if they cannot be sent.
         """
         self._transport = transport
+        self.pace = pace or LoopShare()
         self._cookies = httpx2.Cookies()
         self._has_cookies = False
         try:
@@ -181,15 +185,23 @@ class Endpoint:
             response.request = request
             self._cookies.extract_cookies(response)
             self._has_cookies = bool(self._cookies)
-        return Exchange(response, url, method)
+        return Exchange(response, url, method, pace=self.pace)
 
 
 class Exchange:
     """An HTTP response whose body may still be arriving."""
 
-    def __init__(self, response: httpx2.Response, url: httpx2.URL, method: str = "POST") -> None:
+    def __init__(
+        self,
+        response: httpx2.Response,
+        url: httpx2.URL,
+        method: str = "POST",
+        *,
+        pace: LoopShare,
+    ) -> None:
         self._response = response
         self._method = method
+        self._pace = pace
         self.url = url
         self.status = response.status_code
 
@@ -242,13 +254,31 @@ class Exchange:
         stream = self._response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"not an asynchronous stream: {stream!r}")
-        encoded = "content-encoding" in self._response.headers
         try:
             # A body without compression skips the layers of the client that could decompress it.
-            async for chunk in self._response.aiter_bytes() if encoded else stream:
-                yield chunk
+            if "content-encoding" not in self._response.headers:
+                async for chunk in stream:
+                    yield chunk
+                return
+            async with aclosing(self._decompressed(stream)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except _BREAKS as exc:
             raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
+
+    async def _decompressed(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
+        """Yield a compressed body, at the child's pace: few bytes can bring very many."""
+        pace = self._pace
+        arriving = _Arriving(stream, pace.clock)
+        self._response.stream = arriving
+        began = 0.0
+        async for chunk in self._response.aiter_bytes():
+            pace.spend(pace.clock() - max(began, arriving.last_at))
+            yield chunk
+            rest = pace.rest()
+            if rest is not None:
+                await anyio.sleep(rest)
+            began = pace.clock()
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body.
@@ -280,6 +310,23 @@ class Exchange:
         """Close the response; the rest of the body is dropped."""
         with suppress(*_BREAKS):
             await self._response.aclose()
+
+
+class _Arriving(httpx2.AsyncByteStream):
+    """A body that knows when its last chunk arrived."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._clock = clock
+        self.last_at = 0.0
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        async for chunk in self._stream:
+            self.last_at = self._clock()
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _Pieces(httpx2.AsyncByteStream):

@@ -67,7 +67,7 @@ class SseLink:
         self._endpoint = endpoint
         self._has_begun = False
         if ways is None:
-            conduct = PeerConduct(server, log)
+            conduct = PeerConduct(server, log, pace=endpoint.pace)
             inbound = InboundQueue(conduct)
             ways = Ways(conduct, inbound, HttpOutbox(server, self, inbound, tasks))
         self.conduct = ways.conduct

@@ -151,7 +151,7 @@ class HttpLink:
         self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
-        self.conduct = PeerConduct(server, child_log)
+        self.conduct = PeerConduct(server, child_log, pace=endpoint.pace)
         self._inbound = InboundQueue(self.conduct)
         self._session = RemoteSession(server)
         self._falls_back = falls_back

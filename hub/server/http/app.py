@@ -36,6 +36,7 @@ from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.bounds.large_messages import MessageReader
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy import HttpSession, SessionPost
@@ -88,6 +89,14 @@ class HttpLimits(Struct, frozen=True):
     underway: int = MAX_UNDERWAY
 
 
+class _Posted(Struct, frozen=True):
+    """What a POST brought: a message of `size` bytes, or why it is refused; and who sent it."""
+
+    admission: Admission
+    message: Message | WireError
+    size: int
+
+
 class HttpServer:
     """The ASGI application of the endpoint; `run` must have started before it serves.
 
@@ -112,9 +121,8 @@ class HttpServer:
         ids: SessionIds | None = None,
         usage: UsageByPrincipal | None = None,
     ) -> None:
-        self.log = RefusalLog()
+        self.log, self.bodies, self._reader = RefusalLog(), BodyLimit(), MessageReader()
         self.proxies = proxies or Proxies()
-        self.bodies = BodyLimit()
         self._usage = usage or UsageByPrincipal()
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
@@ -328,8 +336,7 @@ class HttpServer:
             if isinstance(read, Refusal):
                 await self._refuse(sender.address, read, send)
             elif read is not None:
-                admission, body = read
-                await self._post(headers, Sender(admission, sender.address), body, receive, send)
+                await self._post(headers, sender.address, read, receive, send)
         finally:
             load.release()
 
@@ -340,8 +347,8 @@ class HttpServer:
         sender: Sender,
         receive: Receive,
         load: BodyLoad,
-    ) -> tuple[Admission, bytes] | Refusal | None:
-        """Return the body of a POST, and who sent it: that may have changed meanwhile.
+    ) -> _Posted | Refusal | None:
+        """Return what a POST brought, and who sent it: that may have changed meanwhile.
 
         None if the client has gone.
         """
@@ -352,9 +359,10 @@ class HttpServer:
             return None
         if isinstance(body, Refusal):
             return body
+        message = await self._reader.read(body)
         checks = self._header_checks
         found = await checks.admitted_still(scope, headers, sender.admission, since)
-        return found if isinstance(found, Refusal) else (found, body)
+        return found if isinstance(found, Refusal) else _Posted(found, message, len(body))
 
     async def _other(
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
@@ -377,13 +385,12 @@ class HttpServer:
     # POST: one message
 
     async def _post(
-        self, headers: RequestHeaders, sender: Sender, body: bytes, receive: Receive, send: Send
+        self, headers: RequestHeaders, address: str, posted: _Posted, receive: Receive, send: Send
     ) -> None:
+        sender, message = Sender(posted.admission, address), posted.message
         checked = CheckedHeaders.by(headers, sender.admission)
-        try:
-            message = messages.parse_client(body)
-        except WireError as exc:
-            await respond(send, 400, to_bytes(messages.failure_of(exc)))
+        if isinstance(message, WireError):
+            await respond(send, 400, to_bytes(messages.failure_of(message)))
             return
         usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
@@ -391,7 +398,7 @@ class HttpServer:
             if over is not None:
                 await self._refuse_for_now(over, message, send)
                 return
-            usage.carried(len(body))
+            usage.carried(posted.size)
             send = counted(send, usage)
         if checked.is_legacy(message):
             await self._legacy(message, headers, sender, receive, send)

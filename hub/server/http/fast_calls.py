@@ -22,6 +22,7 @@ from hub.jsonrpc.outgoing import Answer, Cancellable
 from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import CALLS
 from hub.server.http.bounds.bodies import BodyLimit
+from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, counted, until_disconnected
 from hub.usage.principals import ClientUsage, UsageByPrincipal
@@ -303,8 +304,11 @@ class FastCallAcceptor:
         return None if head is None or head.checked.prefers_stream else head
 
     def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
-        """Start a request if it is a plain call, and return the call; its answer goes to `line`."""
-        if not self._header_checks.still_counts(head):
+        """Start a request if it is a plain call, and return the call; its answer goes to `line`.
+
+        A large message is none: it has to wait for its turn to be read.
+        """
+        if len(body) > LARGE_MESSAGE or not self._header_checks.still_counts(head):
             return None
         try:
             request = messages.parse_client(body)

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 from msgspec.structs import replace
 
 from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint, Exchange, ExchangeError
 from hub.errors import ChildError
+from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.peer import GoneError
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login import Login
@@ -20,6 +22,7 @@ from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, Answer, Feed, Script, ScriptedHttp, Sent, json_body
 
 SECRET = {"Authorization": "Bearer t0ken"}
+GZIP = {"content-encoding": "gzip"}
 
 
 def endpoint_at(
@@ -371,3 +374,39 @@ async def test_a_login_does_not_follow_a_redirect_to_another_origin(
     )
     assert (await endpoint.open("POST", {}, b"")).status == 307
     assert [one.url for one in http.sent] == [URL]
+
+
+class Recording(LoopShare):
+    """A pace that records what is spent, and never rests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spent: list[float] = []
+
+    def spend(self, seconds: float, size: int = 0) -> None:
+        self.spent.append(seconds)
+
+    def rest(self) -> float | None:
+        return 0.0
+
+
+async def test_decompressing_gives_others_their_turns_and_counts_as_the_childs_time() -> None:
+    packed = gzip.compress(bytes(8 << 20))
+    http = ScriptedHttp(lambda _: httpx2.Response(200, headers=GZIP, stream=Feed(packed).end()))
+    pace = Recording()
+    exchange = await Endpoint(RemoteTarget(URL), http, pace=pace).open("POST", {})
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        assert len(await exchange.body(16 << 20)) == 8 << 20
+        tasks.cancel_scope.cancel()
+    assert len(pace.spent) >= 8
+    assert turns > 4
+    assert all(seconds >= 0 for seconds in pace.spent)

@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import Exchange
 from hub.children.remote.streamable_http import RemoteSession
+from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.values import JsonObject
@@ -19,7 +20,7 @@ CALL: JsonObject = {"name": "t", "arguments": {"at": "here"}}
 
 
 def answered(session: str) -> Exchange:
-    return Exchange(json_body(b"{}", mcp_session_id=session), httpx2.URL(URL))
+    return Exchange(json_body(b"{}", mcp_session_id=session), httpx2.URL(URL), pace=LoopShare())
 
 
 def test_a_session_begins_with_the_greeting_and_its_version_with_the_result() -> None:

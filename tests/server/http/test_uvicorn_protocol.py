@@ -22,6 +22,7 @@ from hub.protocol.constants import (
 from hub.server.http import app as http
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
+from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.fast_calls import FastCallAcceptor, Line
 from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
@@ -219,18 +220,21 @@ async def test_a_request_may_come_in_pieces() -> None:
         assert Noting.served == 0
 
 
-async def test_a_large_call_is_taken_and_given_back_whole() -> None:
-    text = "x" * (1 << 20)
+@pytest.mark.parametrize(("size", "by_a_task"), [(LARGE_MESSAGE // 2, 0), (1 << 20, 1)])
+async def test_a_call_is_given_back_whole_and_waits_as_a_task_if_it_is_large(
+    size: int, by_a_task: int
+) -> None:
+    text = "x" * size
     params: JsonObject = {"name": "echo", "arguments": {"text": text}}
     call: JsonObject = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
     async with connected() as client:
         _, body = await client.post(call)
         assert json.loads(body)["result"]["structuredContent"] == {"text": text}
-        assert Noting.served == 0
+        assert Noting.served == by_a_task
         listing: JsonObject = {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}
         _, body = await client.post({**listing, "params": {"_meta": {"text": text}}})
         assert "tools" in json.loads(body)["result"]
-        assert Noting.served == 1
+        assert Noting.served == by_a_task + 1
 
 
 async def test_calls_may_come_at_once_and_are_answered_in_order() -> None:

@@ -7,8 +7,8 @@ nothing about who may use the hub: that is `AccessCheck` in `hub.server.http.acc
 Main types: `Limits` and `Connections` (how many connections, deadlines, eviction), `BoundedHttp`
 (uvicorn's protocol with these limits), `BodyLimit` and `BodyLoad` (bytes of bodies), `Proxies` (the
 client address behind trusted proxies), `FailedLogins` (refused tokens of each address),
-`RefusalLog` (few lines for many refusals).
+`RefusalLog` (few lines for many refusals), `MessageReader` (time for large messages).
 
-Read in this order: `connections`, `bounded_protocol`, `bodies`, `forwarded`,
+Read in this order: `connections`, `bounded_protocol`, `bodies`, `large_messages`, `forwarded`,
 `failed_logins`, `refusal_log`.
 """

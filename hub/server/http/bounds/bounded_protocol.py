@@ -7,9 +7,11 @@ for a request that arrives at once and whose response is taken at once.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -17,12 +19,18 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from hub.jsonrpc.deadlines import Deadlines
+from hub.jsonrpc.lines import end_of_lines
+from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.server.http.bounds.connections import CONNECTION, Connections
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
 from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes that may arrive that belong to no body: the head of a request, its trailers."""
+USUAL_LINES, LINES_AT_ONCE = 256, 64
+"""Lines that may arrive at once before they are parsed in portions, and the lines of a portion."""
+_of_all_clients = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
+"""The common budget of loop time for portions, of all connections of this process."""
 QUIET: Final = logging.getLogger("uvicorn.error.connection")
 """Logs what went wrong in this process, and not what each client did."""
 QUIET.setLevel(logging.ERROR)
@@ -49,8 +57,23 @@ class _Unread:
         self._connection.unread_for_too_long()
 
 
+class _Flow(FlowControl):
+    """Flow control of a connection that is not read while some of its data waits to be parsed."""
+
+    def __init__(self, transport: Any, connection: BoundedHttp) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        if not self._connection.has_unparsed:
+            super().resume_reading()
+
+
 class BoundedHttp(HttpToolsProtocol):
     """One HTTP connection. A client that sends an endless head gets an error, and is disconnected.
+
+    Data of very many lines (chunks of a few bytes, many requests at once) is parsed in portions,
+    between the turns of others and for a limited share of the loop's time.
 
     When the connection is lost, the request that is being served ends too, even if others came
     after it on the connection.
@@ -72,10 +95,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._progress = 0
         self._since = 0.0
         self._unread = _Unread(self)
+        self._unparsed, self._parsed = b"", 0
+        self._is_due = False
+        self._pace: LoopShare | None = None
         self.address = UNKNOWN
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.flow = _Flow(transport, self)
         # The application calls `prove` on the connection when it lets the client in.
         self.app_state = dict[str, Any]({CONNECTION: self})
         self.address = network_of(self.client[0] if self.client is not None else "")
@@ -99,6 +126,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait(None)
         self._has_read()
         self._connections.remove(self)
+        self._unparsed, self._parsed = b"", 0
         self.app_state = {}
         served = self._served
         if served is not None and not served.response_complete:
@@ -108,6 +136,42 @@ class BoundedHttp(HttpToolsProtocol):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
+        if self._unparsed or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
+            self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
+            self.flow.pause_reading()
+            self._parse_soon()
+        else:
+            self._parse(data)
+
+    @property
+    def has_unparsed(self) -> bool:
+        """Whether data or requests wait, so that no more should be read."""
+        return bool(self._unparsed or self.pipeline)
+
+    def _parse_soon(self, rest: float = 0.0) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self.loop.call_later(rest, self._parse_portions)
+
+    def _parse_portions(self) -> None:
+        """Parse what has arrived until others should have a turn, or requests wait for answers."""
+        self._is_due = False
+        pace = self._pace = self._pace or LoopShare(together=_of_all_clients)
+        while self._unparsed and not self.pipeline and not self.transport.is_closing():
+            began, start = pace.clock(), self._parsed
+            self._parsed = end_of_lines(self._unparsed, start, LINES_AT_ONCE)
+            portion = self._unparsed[start : self._parsed]
+            if self._parsed == len(self._unparsed):
+                self._unparsed, self._parsed = b"", 0
+            self._parse(portion)
+            pace.spend(pace.clock() - began)
+            rest = pace.rest()
+            if rest is not None:
+                self._parse_soon(rest)
+                return
+        self.flow.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         self._collected += len(data)
@@ -189,7 +253,9 @@ class BoundedHttp(HttpToolsProtocol):
         else:
             # As uvicorn does it, but without a keep-alive timer for each connection.
             self.server_state.total_requests += 1
-            self.flow.resume_reading()
+        if self._unparsed:
+            self._parse_soon()
+        self.flow.resume_reading()
         if self._in_message or not self.cycle.response_complete:
             self._wait(self._part())
         elif self._waiting is None:

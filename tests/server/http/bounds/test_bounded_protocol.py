@@ -12,8 +12,8 @@ import uvicorn
 from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
-from hub.server.http.bounds.bounded_protocol import MAX_HEAD, BoundedHttp
-from hub.server.http.bounds.connections import Connections, Limits
+from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_HEAD, BoundedHttp
+from hub.server.http.bounds.connections import CONNECTION, Connections, Limits
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.responses import until_disconnected
 
@@ -34,9 +34,12 @@ class Connection:
         self.stream: SocketStream
         self.server: QuietServer
         self.address: tuple[str, int] = ("", 0)
+        self.most_waiting = 0
 
     async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the length of the body; if it is held, write on until the client is gone."""
+        waiting = len(scope["state"][CONNECTION].pipeline)
+        self.most_waiting = max(self.most_waiting, waiting)
         size, more = 0, True
         while more:
             message = await receive()
@@ -132,6 +135,37 @@ async def test_many_requests_may_come_at_once() -> None:
         text = b""
         while text.count(b"\r\n\r\n1") < 3:
             text += await made.stream.receive()
+
+
+async def test_of_very_many_requests_at_once_only_some_are_parsed_before_their_turn() -> None:
+    one, count = POST + b"Content-Length: 1\r\n\r\nx", 3000
+    async with connected() as made:
+        await made.stream.send(one * count)
+        answers = 0
+        while answers < count:
+            answers += (await made.stream.receive()).count(b"content-length")
+        assert answers == count
+        assert 0 < made.most_waiting <= LINES_AT_ONCE
+        await made.stream.send(one)
+        assert await made.answer() == b"1"
+
+
+async def test_a_body_in_very_many_chunks_is_read_whole() -> None:
+    chunks = 40_000
+    async with connected() as made:
+        for _ in range(2):
+            await made.stream.send(CHUNKED + b"1\r\nx\r\n" * chunks + b"0\r\n\r\n")
+            assert await made.answer() == b"%d" % chunks
+
+
+async def test_what_waits_to_be_parsed_goes_with_its_client() -> None:
+    async with connected() as made:
+        await made.stream.send(CHUNKED + b"1\r\nx\r\n" * 40_000)
+        await made.begun.wait()
+        await made.stream.aclose()
+        async with await anyio.connect_tcp(*made.address) as made.stream:
+            await made.stream.send(POST + b"Content-Length: 1\r\n\r\nx")
+            assert await made.answer() == b"1"
 
 
 async def test_a_request_ends_with_its_client_whatever_came_after_it() -> None:

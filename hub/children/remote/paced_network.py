@@ -1,0 +1,129 @@
+"""Connections to one remote child that give way: parsing its HTTP has a limited share of the loop.
+
+The HTTP client parses all that one read has brought before other tasks have a turn. A child that
+sends chunks of one byte, or interim responses without end, so takes the whole loop. Data of many
+lines is therefore handed over in portions, and the time for each counts as the child's. A body in
+few chunks has few lines and costs nothing here: responses are bounded by the hub's requests.
+"""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - tells when the loop turns, which anyio does not
+import ssl
+from collections.abc import Iterable
+from typing import Any, cast
+
+import anyio
+import httpcore2
+import httpx2
+
+from hub.jsonrpc.lines import end_of_lines
+from hub.jsonrpc.loop_share import LoopShare
+
+USUAL_LINES = 32
+"""Lines in one read up to which it is not counted: the head of a response has fewer."""
+LINES_AT_ONCE = 64
+"""Lines that are handed over at once."""
+
+
+class PacedTransport(httpx2.AsyncHTTPTransport):
+    """The HTTP client of one child, over paced connections."""
+
+    def __init__(
+        self,
+        pace: LoopShare,
+        *,
+        tls: ssl.SSLContext,
+        idle_connections: int,
+        keep_alive: float,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION],
+    ) -> None:
+        super().__init__(verify=tls)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=None,
+            max_keepalive_connections=idle_connections,
+            keepalive_expiry=keep_alive,
+            socket_options=socket_options,
+            network_backend=_PacedBackend(pace),
+        )
+
+
+class _PacedBackend(httpcore2.AsyncNetworkBackend):
+    """Opens paced connections."""
+
+    def __init__(self, pace: LoopShare) -> None:
+        self._pace = pace
+        self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        opened = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        return PacedStream(opened, self._pace)
+
+
+class PacedStream(httpcore2.AsyncNetworkStream):
+    """One connection; its reader is given data of many lines in portions, at the child's pace."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, pace: LoopShare) -> None:
+        self._stream = stream
+        self._pace = pace
+        self._unread = b""
+        self._began: float | None = None
+
+    async def read(
+        self,
+        max_bytes: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
+    ) -> bytes:
+        self._worked()
+        if not self._unread:
+            data = await self._stream.read(max_bytes, timeout)
+            if data.count(b"\n") <= USUAL_LINES:
+                return data
+            self._unread = data
+        rest = self._pace.rest()
+        if rest is not None:
+            await anyio.sleep(rest)
+        end = end_of_lines(self._unread, 0, LINES_AT_ONCE)
+        portion, self._unread = self._unread[:end], self._unread[end:]
+        self._began = self._pace.clock()
+        # The reader may wait for something else than more data: that costs the loop no time.
+        asyncio.get_running_loop().call_soon(self._worked)
+        return portion
+
+    def _worked(self) -> None:
+        """Count the work on a portion, which ends at the next read or when the loop turns."""
+        if self._began is not None:
+            began, self._began = self._began, None
+            self._pace.spend(self._pace.clock() - began)
+
+    async def write(
+        self,
+        buffer: bytes,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
+    ) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
+    ) -> httpcore2.AsyncNetworkStream:
+        secured = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return PacedStream(secured, self._pace)
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable" and self._unread:
+            return True
+        return self._stream.get_extra_info(info)
