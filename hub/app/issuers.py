@@ -22,6 +22,7 @@ from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from hub.server.http.oauth_proxy.hub_tokens import HubTokens
+from hub.server.http.oauth_proxy.id_tokens import IdTokens
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderClient
 from hub.server.http.oauth_proxy.proxy import OAuthProxy
 from hub.server.http.oauth_proxy.tickets import Tickets
@@ -57,7 +58,7 @@ def issuers_of(auth: Auth, machine: Machine, keys: Sequence[str]) -> Issuers:
             own = HubTokens(tickets, one.issuer, one.wanted_claims)
             # ID tokens are for the client that asked for the login, which is the hub's own.
             issuer = replace(trusted[one.issuer], audience=one.proxy.client_id)
-            id_tokens = SignedTokens([issuer], time.time)
+            id_tokens = IdTokens(one.proxy.client_id, SignedTokens([issuer], time.time))
             provider = login_provider(auth.resource, one, one.proxy)
             proxy = OAuthProxy(resource, provider, id_tokens, tickets, time.time)
             return Issuers(TokenVerifier(resource, signed, time.time, opaque, own), proxy)
