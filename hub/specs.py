@@ -15,7 +15,7 @@ from hub.launch.environments import Inherits
 from hub.launch.plan import LaunchTemplate
 from hub.launch.secret_references import SecretText
 from hub.roots.roots import RootSet
-from hub.values import ServerName
+from hub.values import ServerName, is_this_user, principal_in
 
 EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
 TransportChoice: TypeAlias = Literal["auto", "http", "sse"]
@@ -54,8 +54,10 @@ def shown_url(url: str) -> str:
 class RemoteLogin(Struct, frozen=True):
     """That a person logs in at a server, and how; `is_shared`: for all principals.
 
-    `in_keyring`: what seals the login is in the user's keyring, not in a file. The other fields are
-    those of `servers.NAME.auth`.
+    `in_keyring`: what seals the login is in the user's keyring, not in a file. `owner` is the
+    principal whose login is used (empty: this machine's user), `page` the address where it logs in;
+    the pool sets both when it opens a connection. The other fields are those of
+    `servers.NAME.auth`.
     """
 
     is_shared: bool = False
@@ -66,9 +68,18 @@ class RemoteLogin(Struct, frozen=True):
     issuer: str | None = None
     scopes: tuple[str, ...] = ()
     redirect_port: int | None = None
+    owner: str = ""
+    page: str | None = None
 
     def __repr__(self) -> str:
         return f"RemoteLogin({self.issuer!r})"  # it may have a secret
+
+    def owner_for(self, identity: str) -> str:
+        """Return the owner of the login that a client uses: its principal, or this machine's user.
+
+        There is no other that it could use.
+        """
+        return "" if self.is_shared or is_this_user(identity) else principal_in(identity)
 
 
 class RemoteTarget(Struct, frozen=True):

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate
 from hub.launch.templates import parse_template
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import ServerName
 
 SPEC = ServerSpec(ServerName("files"), LaunchTemplate("files", parse_template("server")))
@@ -52,3 +52,12 @@ def test_secrets_in_an_address_are_not_shown(url: str, shown: str) -> None:
     target = RemoteTarget(url)
     assert target.shown == shown
     assert "s3cret" not in repr(replace(SPEC, target=target))
+
+
+@pytest.mark.parametrize("identity", ["anna", "https://login.example.com anna", "staff\nanna"])
+def test_a_login_is_of_the_clients_principal_and_of_no_other(identity: str) -> None:
+    principal = identity.removeprefix("staff\n")
+    assert RemoteLogin().owner_for(identity) == principal
+    assert RemoteLogin(is_shared=True).owner_for(identity) == ""
+    for this_user in ("stdio", "local", "staff\nlocal"):
+        assert RemoteLogin().owner_for(this_user) == ""

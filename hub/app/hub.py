@@ -16,7 +16,7 @@ from hub.app.audit_logs import AuditLogs
 from hub.app.configured import configured
 from hub.app.setting import Setting
 from hub.audit.log_file import AuditSink
-from hub.children.pool import ChildPool
+from hub.children.pool import ChildPool, LoginAddress
 from hub.children.slot import ChildSlot
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import state_directory
@@ -25,6 +25,7 @@ from hub.config.trust import trust_record
 from hub.config.watch import ConfigWatch, WritableBy
 from hub.logins.login_process import LoginRuns
 from hub.sessions.config_file import ConfigFile
+from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
 from hub.sessions.services import (
     Configured,
@@ -85,7 +86,7 @@ class Hub:
         self.usage = UsageByPrincipal(machine.clock)
         self.usage.counts["children"] = children.count_of
         children.usage = self.usage
-        self._logins: LoginRuns | None = None
+        self.logins: ServerLogins | None = None
         self._followers: list[Callable[[HubConfig], None]] = []
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
@@ -146,15 +147,21 @@ class Hub:
             config_file=self._file_of(setting),
             usage=self.usage,
             profile=profile,
-            login_runs=self._login_runs(machine),
+            logins=self._logins_on(machine),
         )
 
-    def _login_runs(self, machine: Machine) -> LoginRuns | None:
+    def _logins_on(self, machine: Machine) -> ServerLogins | None:
         """Return what runs logins: one for all views, as a login is for all of them."""
         directory = state_directory(machine)
-        if self._logins is None and directory is not None:
-            self._logins = LoginRuns(self._tasks, machine.environment, directory)
-        return self._logins
+        if self.logins is None and directory is not None:
+            runs = LoginRuns(self._tasks, machine.environment, directory)
+            runs.kept = self._children.logged_in
+            self.logins = ServerLogins(runs)
+        return self.logins
+
+    def send_to_log_in(self, page: LoginAddress) -> None:
+        """Name the address to principals that have no login at a server."""
+        self._children.login_page = page
 
     def _take_profiles(self, view: View, made: Configured, audit: AuditSink) -> None:
         """Serve the clients of each profile by `made` from now on."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.config.listening.auth import Auth, Introspection, Proxied, TrustedIssuer
+from hub.config.listening.auth import Auth, Introspection, IssuerClient, TrustedIssuer
 from hub.server.http.adoption.surviving_state import sealing_secrets
 from hub.server.http.auth.introspection import (
     IntrospectionClient,
@@ -20,8 +20,10 @@ from hub.server.http.auth.key_source import FileSource, KeySource, WebSource
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
+from hub.server.http.login_pages.known_people import IssuerLogin
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from hub.server.http.oauth_proxy.hub_tokens import HubTokens
+from hub.server.http.oauth_proxy.id_tokens import IdTokens
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderClient
 from hub.server.http.oauth_proxy.proxy import OAuthProxy
 from hub.server.http.oauth_proxy.tickets import Tickets
@@ -29,9 +31,13 @@ from hub.system.machine import Machine
 
 
 class Issuers(Struct, frozen=True):
-    """What lets clients in by their users' logins; `proxy` where these go through the hub."""
+    """What lets clients in by their users' logins; `proxy` where these go through the hub.
+
+    `logins` are those at which people can show on the hub's pages who they are.
+    """
 
     verifier: TokenVerifier
+    logins: tuple[IssuerLogin, ...] = ()
     proxy: OAuthProxy | None = None
 
     def endpoints(self, path: str) -> OAuthEndpoints | None:
@@ -50,18 +56,32 @@ def issuers_of(auth: Auth, machine: Machine, keys: Sequence[str]) -> Issuers:
     trusted = {one.issuer: _issuer(one, auth.resource) for one in auth.issuers}
     signed = SignedTokens(list(trusted.values()), time.time)
     opaque = _opaque(auth)
+    logins = tuple(_logins(auth, trusted))
     for one in auth.issuers:
         if one.proxy is not None:
             sealed_with = sealing_secrets(machine, keys, "oauth")
             tickets = Tickets(sealed_with, auth.resource, one.issuer, time.time)
             own = HubTokens(tickets, one.issuer, one.wanted_claims)
-            # ID tokens are for the client that asked for the login, which is the hub's own.
-            issuer = replace(trusted[one.issuer], audience=one.proxy.client_id)
-            id_tokens = SignedTokens([issuer], time.time)
+            id_tokens = _id_tokens(trusted[one.issuer], one.proxy)
             provider = login_provider(auth.resource, one, one.proxy)
             proxy = OAuthProxy(resource, provider, id_tokens, tickets, time.time)
-            return Issuers(TokenVerifier(resource, signed, time.time, opaque, own), proxy)
-    return Issuers(TokenVerifier(resource, signed, time.time, opaque))
+            return Issuers(TokenVerifier(resource, signed, time.time, opaque, own), logins, proxy)
+    return Issuers(TokenVerifier(resource, signed, time.time, opaque), logins)
+
+
+def _logins(auth: Auth, trusted: Mapping[str, Issuer]) -> Iterator[IssuerLogin]:
+    for one in auth.issuers:
+        client = one.client_of_pages
+        if client is not None:
+            # Whom no token of theirs would let in, is nobody here: the claims must be there, too.
+            provider = login_provider(auth.resource, one, client)
+            yield IssuerLogin(provider, _id_tokens(trusted[one.issuer], client))
+
+
+def _id_tokens(issuer: Issuer, client: IssuerClient) -> IdTokens:
+    # ID tokens are for the client that asked for the login, which is the hub's own.
+    own = replace(issuer, audience=client.client_id)
+    return IdTokens(client.client_id, SignedTokens([own], time.time))
 
 
 def _issuer(one: TrustedIssuer, resource: str) -> Issuer:
@@ -91,12 +111,9 @@ def introspection_endpoint(one: TrustedIssuer, asked: Introspection) -> Introspe
     return IntrospectionEndpoint(one.issuer, client)
 
 
-def login_provider(resource: str, one: TrustedIssuer, proxied: Proxied) -> IdentityProvider:
-    """Return the issuer as the place where people log in through the hub at `resource`."""
+def login_provider(resource: str, one: TrustedIssuer, own: IssuerClient) -> IdentityProvider:
+    """Return the issuer as the place where people log in for the hub at `resource`."""
     client = ProviderClient(
-        proxied.client_id,
-        proxied.client_secret.get_secret_value(),
-        proxied.scopes,
-        proxied.parameters,
+        own.client_id, own.client_secret.get_secret_value(), own.scopes, own.parameters
     )
     return IdentityProvider(one.issuer, client, f"{resource.rstrip('/')}/oauth/callback")

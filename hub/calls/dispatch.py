@@ -269,15 +269,15 @@ class Relay:
 
     async def _log_in_first(self, request: CallRequest) -> None:
         """Have the client's user log in at the call's server, if that is needed and possible."""
-        runs = self._services.login_runs
-        if runs is None or request.named.question is not None:
+        logins = self._services.logins
+        if logins is None or request.named.question is not None:
             return
         specs = (self._services.servers.get(name) for name in request.owners or ())
         for spec in [one for one in specs if one is not None and one.has_login]:
             if self._login_first is None:
                 from hub.calls.questions.login_first import LoginFirst  # noqa: PLC0415 - few servers have logins
 
-                self._login_first = LoginFirst(runs)
+                self._login_first = LoginFirst(logins)
             await self._login_first.ask(request.session, request.asked, request.retry, spec)
 
     def _looking_up(self, request: CallRequest) -> AbstractContextManager[None]:

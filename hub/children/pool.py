@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Generator, Ite
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 import anyio
 import structlog
@@ -34,6 +34,7 @@ from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
+from hub.protocol.constants import LIST_CHANGED
 from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
@@ -43,7 +44,6 @@ from hub.values import (
     JsonObject,
     ServerName,
     SessionKey,
-    is_this_user,
     principal_in,
     profile_in,
 )
@@ -182,6 +182,10 @@ SWEEP_EVERY = 1.0
 log = structlog.stdlib.get_logger(__name__)
 
 
+LoginAddress: TypeAlias = Callable[[ServerName, str], str | None]
+"""Returns the address where a principal logs in at a server; None if it cannot."""
+
+
 class Opener(Protocol):
     """Opens connections to children; a test passes an opener that needs no process."""
 
@@ -212,7 +216,7 @@ def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = N
         login = spec.target.login
         logins = None
         if login is not None and state is not None:
-            logins = LoginFiles(state, in_keyring=login.in_keyring)
+            logins = LoginFiles(state, login.owner, in_keyring=login.in_keyring)
         return open_remote(
             spec.name,
             spec.target,
@@ -248,6 +252,7 @@ class ChildPool:
         self._cache = cache
         self.known = KnownLists(cache, kept_listings)
         self.listeners = Listeners()
+        self.login_page: LoginAddress = lambda _server, _principal: None
         self._open = open_child
         self._info = info
         self._flavour = flavour
@@ -369,6 +374,15 @@ class ChildPool:
                 tasks.start_soon(self._tell, outdated)
         return own
 
+    def logged_in(self, url: str, owner: str) -> None:
+        """Let the children start at once that had no login, and tell their clients to list anew."""
+        for slot in self._slots.values():
+            if slot.is_running or _login_of(slot) != (url, owner):
+                continue
+            slot.health = ChildHealth(slot.spec.name, self._clock, self._chance)
+            if self._tasks is not None:
+                self._tasks.start_soon(self._tell, Outdated(slot, tuple(LIST_CHANGED)))
+
     async def _tell(self, outdated: Outdated) -> None:
         slot = outdated.slot
         listeners = self.listeners.of(slot.key.principal, slot.key.session)
@@ -451,19 +465,19 @@ class ChildPool:
     def _connected(
         self, slot: ChildSlot, plan: LaunchPlan | None
     ) -> AbstractAsyncContextManager[ChildConnection]:
-        """Return the connection to a child.
+        """Return the connection to a child, with its principal's own login where it has one.
 
-        Raises: ChildError if the only login at its server is that of another principal.
+        Raises: ChildError if nothing says whose login that is.
         """
-        target = slot.spec.target
-        login = target.login if isinstance(target, RemoteTarget) else None
-        if login is not None and not login.is_shared and not is_this_user(slot.key.principal):
-            name = slot.spec.name
-            raise ChildError(
-                "the login at this server is that of the hub's user alone "
-                f"(servers.{name}.auth.shared lets all clients use it)"
-            )
-        return self._open(slot.spec, plan)
+        target, name = slot.spec.target, slot.spec.name
+        if not isinstance(target, RemoteTarget) or target.login is None:
+            return self._open(slot.spec, plan)
+        if not (target.login.is_shared or slot.key.principal):
+            raise ChildError(f"all clients share it, but no login: set servers.{name}.auth.shared")
+        owner = target.login.owner_for(slot.key.principal)
+        page = self.login_page(name, owner) if owner else None
+        login = replace(target.login, owner=owner, page=page)
+        return self._open(replace(slot.spec, target=replace(target, login=login)), plan)
 
     def _make_room(self, slot: ChildSlot) -> None:
         """End children if a limit is reached.
@@ -570,6 +584,14 @@ class ChildPool:
         slot.is_kept = False
         if slot.child is not None:
             slot.child.stop()
+
+
+def _login_of(slot: ChildSlot) -> tuple[str, str] | None:
+    """Return where a child needs a login, and whose; None if it needs none."""
+    target = slot.spec.target
+    if not isinstance(target, RemoteTarget) or target.login is None:
+        return None
+    return target.url, target.login.owner_for(slot.key.principal)
 
 
 async def _unsubscribe(child: Child, uri: str) -> None:

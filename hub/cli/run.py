@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from hub.app.connections import connection_builder
@@ -39,7 +39,7 @@ from hub.cli.served import Served, nobody_yet, served
 from hub.cli.terminal.questions import trusted_digest
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
-from hub.config.models import HubConfig
+from hub.config.models import HubConfig, is_for_principals
 from hub.config.own_files import record_key
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
@@ -258,7 +258,7 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    gatekeeper = _gatekeeper(host, config)
+    access = _access(host, config)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -272,31 +272,62 @@ async def _serve_http(
     ):
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
+        _show_pages_with(hub, access, config, url)
         await serve_http(
             connection_builder(hub.services, kept.seals, hub.own.profiles),
-            gatekeeper,
+            access.check,
             listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
-            usage=_following(hub, config, gatekeeper, proxies),
+            usage=_following(hub, config, access.check, proxies),
             drain=config.drain,
-            ready=partial(_announce, url, gatekeeper, what(hub.services.operator.roots())),
+            ready=partial(_announce, url, access.check, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
 
-def _gatekeeper(host: str, config: HubConfig) -> AccessCheck:
+class _Access(Struct, frozen=True):
+    """What lets clients in: `check` asks `credentials`, which ask `issuers`."""
+
+    check: AccessCheck
+    credentials: Credentials
+    issuers: Issuers | None
+
+
+def _access(host: str, config: HubConfig) -> _Access:
     listen = config.listen
     issuers = _issuers(listen)
-    verifier = None if issuers is None else issuers.verifier
-    credentials = Credentials(_tokens(config), verifier)
+    credentials = Credentials(_tokens(config), None if issuers is None else issuers.verifier)
     check = AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
     check.logins = None if issuers is None else issuers.endpoints(listen.path)
-    return check
+    return _Access(check, credentials, issuers)
+
+
+def _show_pages_with(hub: Hub, access: _Access, config: HubConfig, bound: str) -> None:
+    """Serve the pages where principals log in, now or once a changed config wants them."""
+    show = partial(_show_pages, hub, access, config.listen, bound)
+    show(config)
+    hub.follow(show)
+
+
+def _show_pages(hub: Hub, access: _Access, listen: Listen, bound: str, config: HubConfig) -> None:
+    """Serve the pages where principals log in, once a server of the config wants that."""
+    is_shown = hub.logins is None or hub.logins.pages is not None
+    if is_shown or not any(map(is_for_principals, config.servers.values())):
+        return
+    from hub.app.login_pages import login_pages, public_url  # noqa: PLC0415 - few servers have logins
+    from hub.server.http.login_pages.endpoints import LoginPageEndpoints  # noqa: PLC0415 - as above
+    from hub.server.http.login_pages.known_people import KnownPeople  # noqa: PLC0415 - as above
+
+    people = KnownPeople(access.credentials, access.issuers.logins if access.issuers else ())
+    url = public_url(listen, bound)
+    steps = login_pages(hub, people, url, this_machine(os.environ), _keys(listen))
+    if steps is not None:
+        access.check.logins = LoginPageEndpoints(steps, listen.path, access.check.logins)
 
 
 def _tokens(config: HubConfig) -> BearerTokens:

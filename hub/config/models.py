@@ -351,6 +351,11 @@ class HubConfig(Part):
         return self.guard.model_copy(update=said)
 
 
+def is_for_principals(server: Server) -> bool:
+    """Return whether each principal logs in at a server for itself."""
+    return isinstance(server, RemoteServer) and server.auth is not None and not server.auth.shared
+
+
 def is_shared_with_roots(server: StdioServer | RemoteServer, name: str) -> bool:
     """Return whether all clients would share a child that is launched with the roots of one."""
     if not isinstance(server, StdioServer) or server.share != "all":

@@ -38,18 +38,22 @@ class AccessTokens:
     """The tokens for the server `server` at `url`. `clock` gives seconds since 1970.
 
     They are renewed before they end, or when the server refuses one; requests meanwhile wait.
+    `remedy` says what somebody does to log in; by default that is the command.
 
-    Raises in all methods: ChildError with the command to run if somebody has to log in.
+    Raises in all methods: ChildError with the remedy if somebody has to log in.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - independent dependencies
         self,
         server: str,
         url: str,
         files: LoginFiles,
         clock: Callable[[], float],
         renew: Renew = renewed,
+        *,
+        remedy: str | None = None,
     ) -> None:
+        self.remedy = remedy or f"run `roots-hub login {server}`"
         self._server = server
         self._url = url
         self._files = files
@@ -151,8 +155,3 @@ class AccessTokens:
             raise ChildError(f"its login cannot be read: {exc.what}. {fix}") from None
         except OSError as exc:
             raise ChildError(f"its login cannot be read ({exc.strerror}): {self.remedy}") from exc
-
-    @property
-    def remedy(self) -> str:
-        """What a person does to log in."""
-        return f"run `roots-hub login {self._server}`"

@@ -30,7 +30,8 @@ class Login(Struct, frozen=True):
     `scope` is what was granted, `wanted` what the server has asked for since. `issued` and
     `expires` are in seconds since 1970; `expires` None: it is not known. `revocation_endpoint`
     None: the issuer has none, or the login was kept by a hub that did not look for it. `is_over`:
-    the issuer gives no tokens for it any more.
+    the issuer gives no tokens for it any more. `owner` is the principal whose login it is; empty:
+    this machine's user.
     """
 
     issuer: str
@@ -47,6 +48,7 @@ class Login(Struct, frozen=True):
     auth_method: AuthMethod = "none"
     revocation_endpoint: str | None = None
     is_over: bool = False
+    owner: str = ""
 
     @property
     def client(self) -> RegisteredClient:

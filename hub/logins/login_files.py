@@ -12,6 +12,7 @@ from typing import Final
 import anyio
 import msgspec
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hub.logins.login import Login
 from hub.logins.sealing_keys import KeyFile, KeyringKey, LoginKey
@@ -31,18 +32,24 @@ if sys.platform != "win32":
 _KEY: Final = "login-key"
 _LOGINS: Final = "logins"
 _MOST: Final = 256 * 1024
+_NAME: Final = 32
+"""Characters of a hash in a file's name."""
 AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
 
 
 class LoginFiles:
-    """The logins of this machine's user, by the URL of the server; `directory` is the hub's own.
+    """The logins of one owner, by the URL of the server; `directory` is the hub's own.
+
+    `owner` is a principal; empty: this machine's user. A login opens under the name alone that it
+    was kept by, so that a file which is put in the place of another one opens for nobody.
 
     Raises in all methods: OSError if a file cannot be read or written, or others may access it;
     SecretError if the key cannot be had.
     """
 
-    def __init__(self, directory: Path, *, in_keyring: bool = False) -> None:
+    def __init__(self, directory: Path, owner: str = "", *, in_keyring: bool = False) -> None:
+        self.owner = owner
         self._directory = directory / _LOGINS
         self._key: LoginKey = KeyFile(directory / _KEY)
         if in_keyring:
@@ -63,12 +70,23 @@ class LoginFiles:
 
     def read(self, url: str, scope: ReadingScope | None = None) -> Login | None:
         """Return the login to a server; None if there is none that can be opened."""
+        login = self._opened(url, self._path(url), scope or ReadingScope())
+        return login if login is not None and login.owner == self.owner else None
+
+    def of_principals(self, url: str) -> list[Login]:
+        """Return the logins of all principals to a server, but for those that cannot be opened."""
+        scope = ReadingScope()
+        kept = sorted(self._directory.glob(f"{_hash(url)}-{'?' * _NAME}"))
+        found = (self._opened(url, path, scope) for path in kept)
+        return [login for login in found if login is not None]
+
+    def _opened(self, url: str, path: Path, scope: ReadingScope) -> Login | None:
         try:
-            text = read_private(self._path(url), _MOST).decode("ascii", "replace").strip()
+            text = read_private(path, _MOST).decode("ascii", "replace").strip()
         except FileNotFoundError:
             return None
-        for key in self._key.candidates(scope or ReadingScope()):
-            plain = _sealer(key).open(text, url)
+        for key in self._key.candidates(scope):
+            plain = _sealer(key).open(text, _bound_to(url, path))
             if plain is not None:
                 with suppress(msgspec.MsgspecError):
                     return msgspec.json.decode(plain, type=Login)
@@ -79,7 +97,8 @@ class LoginFiles:
         path = self._path(url)
         private_directory(path.parent)
         sealer = _sealer(self._key.for_writing())
-        replace_private(path, sealer.seal(msgspec.json.encode(login), url).encode())
+        plain = msgspec.json.encode(replace(login, owner=self.owner))
+        replace_private(path, sealer.seal(plain, _bound_to(url, path)).encode())
 
     def remove(self, url: str) -> bool:
         """Forget the login to a server; return whether there was one."""
@@ -105,8 +124,18 @@ class LoginFiles:
             os.close(descriptor)
 
     def _path(self, url: str) -> Path:
-        name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        return self._directory / name
+        of_owner = f"-{_hash(self.owner)}" if self.owner else ""
+        return self._directory / f"{_hash(url)}{of_owner}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_NAME]
+
+
+def _bound_to(url: str, path: Path) -> str:
+    """Return what a login in this file is sealed for: the server, and whose it is."""
+    _, _, of_owner = path.name.partition("-")
+    return f"{url}\n{of_owner}" if of_owner else url
 
 
 def _sealer(key: bytes) -> Sealer:

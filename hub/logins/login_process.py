@@ -1,17 +1,21 @@
 """Runs a login in a process of its own: what the hub asks it, and what it answers.
 
-The process has the SDK's OAuth client and the port that the browser comes back to. It gets a line
-with a `LoginOrder` on stdin, ends when stdin does, and prints a line for each of its `LoginNews`.
+The process has the SDK's OAuth client and, for this machine's user, the port that the browser comes
+back to. A principal's browser comes back to the hub, which passes on what it brings. The process
+gets a line with a `LoginOrder` on stdin, and maybe one with a `CameBack`; it ends when stdin does,
+and prints a line for each of its `LoginNews`.
 """
 
 from __future__ import annotations
 
+import hmac
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Final, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import msgspec
@@ -25,11 +29,27 @@ _MOST: Final = 64 * 1024
 """Bytes of one line."""
 
 
+MOST: Final = 16
+"""How many logins of principals may be under way at once: each has a process."""
+MOST_OF_ONE: Final = 4
+"""How many of them one principal may have."""
+
+
+class TooManyLoginsError(Exception):
+    """No login can begin now; the text says why."""
+
+
 class LoginOrder(Struct, frozen=True):
-    """What is to be logged in at, as which client; `directory` is where the login is kept."""
+    """What is to be logged in at, as which client; `directory` is where the login is kept.
+
+    `owner` is whose login it will be; empty: this machine's user. `redirect` is where the browser
+    comes back to, if that is the hub and not a port of the process's own.
+    """
 
     url: str
     directory: str
+    owner: str = ""
+    redirect: str | None = None
     in_keyring: bool = False
     client_id: str | None = None
     client_secret: str | None = None
@@ -40,6 +60,15 @@ class LoginOrder(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "LoginOrder()"  # it may have a secret
+
+
+class CameBack(Struct, frozen=True):
+    """What the browser has brought back to the hub: the query of the address."""
+
+    query: str
+
+    def __repr__(self) -> str:
+        return "CameBack()"  # it has a code
 
 
 class LoginPage(Struct, frozen=True, tag="page"):
@@ -64,10 +93,17 @@ LoginNews: TypeAlias = LoginPage | LoginKept | LoginRefused
 class LoginRun:
     """A login under way. `page` is known once `begun`; once it is `over`, `failed` says why not.
 
-    `asked` is when somebody was last sent to the page, by a monotonic clock.
+    `asked` is when somebody was last sent to the page, by a monotonic clock. `browser` is by which
+    the browser is known again that showed that it is the owner's; empty: none has. `redirect` is
+    where it comes back to, if that is the hub.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str = "", redirect: str | None = None) -> None:
+        self.owner = owner
+        self.redirect = redirect
+        self.browser = ""
+        self._answer: CameBack | None = None
+        self._answered = anyio.Event()
         self.page: str | None = None
         self.failed: str | None = "it has not come to its end"
         self.asked: float | None = None
@@ -79,6 +115,27 @@ class LoginRun:
         """Give the login up."""
         self.failed = why
         self.scope.cancel()
+
+    @property
+    def state(self) -> str:
+        """The `state` by which the browser's way back is known; empty without a page."""
+        query = parse_qs(urlsplit(self.page or "").query)
+        return query.get("state", [""])[-1]
+
+    def come_back(self, query: str) -> bool:
+        """Take what the browser has brought back; return whether it is the first time."""
+        if self._answer is not None:
+            return False
+        self._answer = CameBack(query)
+        self._answered.set()
+        return True
+
+    async def came_back(self) -> CameBack:
+        """Return what the browser brings back, once it has."""
+        await self._answered.wait()
+        if self._answer is None:
+            raise TypeError("the answer is set before the event")
+        return self._answer
 
     def take(self, news: LoginNews) -> None:
         """Process what the process says."""
@@ -93,24 +150,42 @@ class LoginRun:
 
 
 class LoginRuns:
-    """The logins under way, one at a time for each server; `tasks` own their processes.
+    """The logins under way, one at a time for each server and owner; `tasks` own their processes.
 
-    They are kept in `directory`.
+    They are kept in `directory`; `kept` is told the server and the owner of each.
     """
 
     def __init__(self, tasks: TaskGroup, environment: Mapping[str, str], directory: Path) -> None:
         self.directory = directory
+        self.kept: Callable[[str, str], None] = lambda _url, _owner: None
         self._tasks = tasks
         self._environment = environment
-        self._runs: dict[str, LoginRun] = {}
+        self._runs: dict[tuple[str, str], LoginRun] = {}
 
-    def under_way(self, url: str) -> LoginRun | None:
-        """Return the login under way at a server, or None."""
-        return self._runs.get(url)
+    def under_way(self, url: str, owner: str = "") -> LoginRun | None:
+        """Return the login of an owner that is under way at a server, or None."""
+        return self._runs.get((url, owner))
+
+    def expecting(self, state: str, redirect: str) -> LoginRun | None:
+        """Return the login whose browser comes back to `redirect` with this `state`, or None."""
+        found = None
+        for run in self._runs.values():
+            is_its = hmac.compare_digest(run.state.encode(), state.encode())
+            if is_its and state and run.redirect == redirect:
+                found = run
+        return found
 
     def begin(self, order: LoginOrder) -> LoginRun:
-        """Begin a login; there must be none under way at its server."""
-        run = self._runs[order.url] = LoginRun()
+        """Begin a login; its owner must have none under way at its server.
+
+        Raises: TooManyLoginsError.
+        """
+        of_principals = [owner for _, owner in self._runs if owner]
+        own = of_principals.count(order.owner)
+        if order.owner and (own >= MOST_OF_ONE or len(of_principals) >= MOST):
+            how_many = f"{own} logins of yours" if own >= MOST_OF_ONE else f"{MOST} logins"
+            raise TooManyLoginsError(f"{how_many} are under way; try again in some minutes")
+        run = self._runs[order.url, order.owner] = LoginRun(order.owner, order.redirect)
         self._tasks.start_soon(self._perform, order, run)
         return run
 
@@ -121,7 +196,9 @@ class LoginRuns:
         except Exception as exc:  # noqa: BLE001 - no login may end the hub
             run.failed = f"its process failed ({type(exc).__name__})"
         finally:
-            del self._runs[order.url]
+            del self._runs[order.url, order.owner]
+            if run.failed is None:
+                self.kept(order.url, order.owner)
             run.begun.set()
             run.over.set()
 
@@ -136,13 +213,24 @@ class LoginRuns:
         try:
             if process.stdin is not None:
                 await process.stdin.send(msgspec.json.encode(order) + b"\n")
-            if process.stdout is not None:
-                async with aclosing(_lines(process.stdout)) as lines:
-                    async for line in lines:
-                        run.take(msgspec.json.decode(line, type=LoginNews))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_pass_on, run, process)
+                if process.stdout is not None:
+                    async with aclosing(_lines(process.stdout)) as lines:
+                        async for line in lines:
+                            run.take(msgspec.json.decode(line, type=LoginNews))
+                tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process)
+
+
+async def _pass_on(run: LoginRun, process: Process) -> None:
+    """Pass what the browser brings back on to the process."""
+    answer = await run.came_back()
+    if process.stdin is not None:
+        with suppress(anyio.BrokenResourceError):  # it has ended: that is told on stdout
+            await process.stdin.send(msgspec.json.encode(answer) + b"\n")
 
 
 async def _lines(stream: ByteReceiveStream) -> AsyncGenerator[bytes]:

@@ -14,10 +14,10 @@ from hub.catalog.names import Names
 from hub.catalog.search import Expose
 from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.logins.login_process import LoginRuns
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
 from hub.sessions.config_file import ConfigFile
+from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
@@ -107,7 +107,7 @@ class Services(Struct, eq=False):
     `is_for_one`: one client is served. `is_shared`: other clients are served by other
     `Services`, with the same `children`. `has_config` False: the folders that the command line
     names bound all clients. `usage` is what the hub's principals use.
-    `login_runs` lets people log in at servers within a call; None: only by command. The
+    `logins` lets people log in at servers within a call; None: only by command. The
     other fields are those of `Configured`.
     """
 
@@ -132,7 +132,7 @@ class Services(Struct, eq=False):
     config_file: ConfigFile = field(default_factory=ConfigFile)
     usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)
     profile: str | None = None
-    login_runs: LoginRuns | None = None
+    logins: ServerLogins | None = None
 
     def take(self, new: Configured) -> None:
         """Serve by a changed config from now on; sessions are told, and calls are judged again."""

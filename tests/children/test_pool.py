@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -19,8 +20,8 @@ from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY, RootSet
-from hub.specs import ServerSpec
-from hub.values import SessionKey
+from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
+from hub.values import ServerName, SessionKey
 from tests.kit.child_calls import call, in_flight
 from tests.kit.fakes import (
     ECHO,
@@ -28,6 +29,7 @@ from tests.kit.fakes import (
     SILENT,
     FakeChild,
     FakeClock,
+    FakeLink,
     RecordingAsker,
     RecordingLessee,
     failure,
@@ -582,3 +584,55 @@ async def test_an_error_that_a_child_answers_is_not_the_end_of_it() -> None:
         with pytest.raises(RpcError):
             await call(child, admitted(), RecordingAsker())
         assert await at.children.obtain(slot) is child
+
+
+def far(**login: Any) -> ServerSpec:
+    target = RemoteTarget("https://far.example.com/mcp", login=RemoteLogin(**login))
+    return ServerSpec(ServerName("far"), target)
+
+
+async def test_each_child_is_opened_with_the_login_of_its_own_principal() -> None:
+    opened: list[RemoteLogin | None] = []
+
+    class Recording(FakeChild):
+        def opened(
+            self, spec: ServerSpec, plan: LaunchPlan | None
+        ) -> AbstractAsyncContextManager[FakeLink]:
+            assert isinstance(spec.target, RemoteTarget)
+            opened.append(spec.target.login)
+            return super().opened(spec, plan)
+
+    async with home(Recording(ECHO)) as at:
+        at.children.login_page = lambda server, whose: f"https://hub/{server}/{whose}"
+        for principal in ("anna", "staff\nbob", "local"):
+            await at.children.obtain(at.lease(spec=far(), principal=principal))
+        found = [(one.owner, one.page) for one in opened if one is not None]
+        assert found == [
+            ("anna", "https://hub/far/anna"),
+            ("bob", "https://hub/far/bob"),
+            ("", None),
+        ]
+
+
+async def test_a_child_that_all_share_gets_no_login_that_is_not_for_all() -> None:
+    async with home() as at:
+        slot = at.lease(spec=replace(far(), share="all"), principal="anna")
+        assert "set servers.far.auth.shared" in await at.failure_of(slot)
+
+
+async def test_a_login_lets_the_children_of_its_owner_alone_start_at_once() -> None:
+    async with home() as at:
+        at.fake.refuses_to_open = ChildError("nobody is logged in")
+        slots = {name: at.lease(spec=far(), principal=name) for name in ("anna", "bob")}
+        for slot in slots.values():
+            assert "nobody is logged in" in await at.failure_of(slot)
+        at.fake.refuses_to_open = None
+        at.children.logged_in("https://far.example.com/mcp", "anna")
+        await at.children.obtain(slots["anna"])
+        assert "can be started again in" in await at.failure_of(slots["bob"])
+        (user,) = slots["anna"].users.values()
+        assert isinstance(user, RecordingLessee)
+        assert "notifications/tools/list_changed" in {one.method for one in user.heard}
+        (other,) = slots["bob"].users.values()
+        assert isinstance(other, RecordingLessee)
+        assert other.heard == []

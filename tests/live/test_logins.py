@@ -166,7 +166,7 @@ async def test_clients_with_tokens_of_their_own_do_not_get_the_users_login(
             report = json.loads(await call(client, "get-roots"))
             await client.list_tools()
             report = json.loads(await call(client, "get-roots"))
-            assert "servers.far.auth.shared" in report["servers"][0]["reason"]
+            assert f"nobody is logged in: open {hub}/logins/far" in report["servers"][0]["reason"]
     shared = config_file(
         tmp_path, {"far": {**far, "auth": {"shared": True}}}, listen={"tokens": tokens}
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
@@ -86,3 +87,36 @@ async def test_one_has_a_login_to_itself(tmp_path: Path) -> None:
         tasks.start_soon(use, "other")
     assert [line.split()[1] for line in done] == ["begins", "ends"] * 2
     assert done[0].split()[0] == done[1].split()[0]
+
+
+def test_each_owner_has_a_login_of_its_own(tmp_path: Path) -> None:
+    owners = ("", "anna", "https://login.example.com anna", "https://login.example.com\nanna")
+    files = {owner: LoginFiles(tmp_path, owner) for owner in owners}
+    for owner, its in files.items():
+        assert its.read(URL) is None
+        its.write(URL, replace(LOGIN, access_token=f"of {owner}"))
+    for owner, its in files.items():
+        login = its.read(URL)
+        assert login is not None
+        assert (login.access_token, login.owner) == (f"of {owner}", owner)
+    found = files[""].of_principals(URL)
+    assert sorted(login.owner for login in found) == sorted(owners[1:])
+    assert files[""].of_principals(f"{URL}/2") == []
+    assert files["anna"].remove(URL)
+    assert len(files[""].of_principals(URL)) == 2
+    assert files[""].read(URL) is not None
+    for one in files_below(tmp_path):
+        assert "anna" not in one.name
+
+
+def test_a_login_in_the_place_of_another_owners_opens_for_nobody(tmp_path: Path) -> None:
+    LoginFiles(tmp_path, "anna").write(URL, LOGIN)
+    (of_anna,) = (tmp_path / "logins").iterdir()
+    for owner in ("", "bob"):
+        LoginFiles(tmp_path, owner).write(URL, LOGIN)
+    for path in (tmp_path / "logins").iterdir():
+        path.write_bytes(of_anna.read_bytes())
+    assert LoginFiles(tmp_path, "anna").read(URL) is not None
+    for owner in ("", "bob"):
+        assert LoginFiles(tmp_path, owner).read(URL) is None
+    assert [login.owner for login in LoginFiles(tmp_path).of_principals(URL)] == ["anna"]

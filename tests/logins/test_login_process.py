@@ -4,8 +4,19 @@ import os
 from pathlib import Path
 
 import anyio
+import pytest
 
-from hub.logins.login_process import LoginOrder, LoginRuns
+from hub.logins.login_process import (
+    MOST,
+    MOST_OF_ONE,
+    CameBack,
+    LoginOrder,
+    LoginPage,
+    LoginRuns,
+    TooManyLoginsError,
+)
+
+URL = "http://127.0.0.1:9/mcp"
 
 
 async def test_an_order_that_cannot_be_sent_ends_its_login_alone(tmp_path: Path) -> None:
@@ -24,3 +35,48 @@ async def test_an_order_that_cannot_be_sent_ends_its_login_alone(tmp_path: Path)
 def test_an_order_shows_no_secret() -> None:
     order = LoginOrder("https://x.example/mcp", "/", client_secret="of the hub")  # noqa: S106
     assert "of the hub" not in repr(order)
+
+
+async def test_logins_of_principals_are_bounded_and_those_of_the_user_are_not(
+    tmp_path: Path,
+) -> None:
+    def order(at: int, owner: str) -> LoginOrder:
+        return LoginOrder(f"http://127.0.0.1:9/{at}\ud800", str(tmp_path), owner, f"https://x/{at}")
+
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, os.environ, tmp_path)
+        for at in range(MOST):
+            runs.begin(order(at, f"p{at // MOST_OF_ONE}"))
+        with pytest.raises(TooManyLoginsError, match=f"{MOST_OF_ONE} logins of yours"):
+            runs.begin(order(MOST, "p0"))
+        with pytest.raises(TooManyLoginsError, match=f"{MOST} logins are under way"):
+            runs.begin(order(MOST, "another"))
+        for at in range(MOST_OF_ONE + 1):
+            runs.begin(order(at, ""))
+        assert runs.under_way(order(0, "").url, "p1") is None
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_answer_belongs_to_one_login_and_comes_once(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, os.environ, tmp_path)
+        one, other = (
+            runs.begin(LoginOrder(URL, str(tmp_path), owner, f"https://x/{owner}"))
+            for owner in ("anna", "bob")
+        )
+        assert runs.expecting("", "https://x/anna") is None
+        one.take(LoginPage("https://login.example.com/?state=theirs&state=of+anna"))
+        other.take(LoginPage("https://login.example.com/?state=of+bob"))
+        assert runs.expecting("of anna", "https://x/anna") is one
+        for state, there in (
+            ("of anna", "https://x/bob"),
+            ("theirs", "https://x/anna"),
+            ("", "https://x/anna"),
+            ("of ann", "https://x/anna"),
+        ):
+            assert runs.expecting(state, there) is None
+        assert one.come_back("code=1")
+        assert not one.come_back("code=2")
+        assert await one.came_back() == CameBack("code=1")
+        assert "code" not in repr(CameBack("code=1"))
+        tasks.cancel_scope.cancel()

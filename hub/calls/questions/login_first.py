@@ -1,8 +1,9 @@
 """Sends the person at a client to the login of a server, before a call that needs it.
 
 URL elicitation of MCP: a legacy client (2025-11-25) is asked within the call, a modern one by the
-call's result. Only this machine's user is asked: the browser comes back to a port of this machine,
-and the login is the user's own.
+call's result. This machine's user goes to the authorization server, as the browser comes back to a
+port of this machine. A principal over HTTP goes to a page of the hub, which first has the browser
+show that it is the principal's: whoever gets somebody else to open the address gets no login.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked, GoneError, RpcError, SilentError
-from hub.logins.login_files import LoginFiles
-from hub.logins.login_process import LIMIT, LoginOrder, LoginRun, LoginRuns
+from hub.logins.login_process import LIMIT, LoginRun
 from hub.protocol.input_requests import ASKABLE, ELICITATION, ELICITED, LOGIN_KEY, takes_urls
 from hub.protocol.request_state import NO_STATE, RetryInput
-from hub.secrets.reader import SecretReader
 from hub.secrets.values import SecretError
+from hub.sessions.logins import ServerLogins
 from hub.sessions.session import Session
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import Json, JsonObject, is_this_user
@@ -37,20 +37,30 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class LoginNeed(Struct, frozen=True):
-    """That somebody has to log in at a server before a call."""
+    """That an owner has to log in at a server before a call.
+
+    `link` is the page that a principal is sent to; None: this machine's user goes to the
+    authorization server.
+    """
 
     spec: ServerSpec
-    url: str
+    target: RemoteTarget
     login: RemoteLogin
+    owner: str
+    link: str | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The login that is needed: where, and whose."""
+        return self.target.url, self.owner
 
 
 class LoginFirst:
-    """Asks for logins; `runs` performs them."""
+    """Asks for logins; `logins` begins them."""
 
-    def __init__(self, runs: LoginRuns) -> None:
-        self._runs = runs
-        self._secrets = SecretReader()
-        self._declined: dict[str, float] = {}
+    def __init__(self, logins: ServerLogins) -> None:
+        self._logins = logins
+        self._declined: dict[tuple[str, str], float] = {}
 
     async def ask(
         self, session: Session, asked: Asked, retry: RetryInput, spec: ServerSpec
@@ -62,7 +72,7 @@ class LoginFirst:
         """
         if not _can_be_asked(session, asked):
             return
-        need = await self._need(spec)
+        need = await self._need(session, spec)
         if need is None:
             return
         client = session.client
@@ -71,20 +81,32 @@ class LoginFirst:
         else:
             await self._by_request(need, session, asked)
 
-    async def _need(self, spec: ServerSpec) -> LoginNeed | None:
+    async def _need(self, session: Session, spec: ServerSpec) -> LoginNeed | None:
         target = spec.target
         if not isinstance(target, RemoteTarget) or target.login is None:
             return None
-        if time.monotonic() < self._declined.get(target.url, 0.0):
+        login, owner = target.login, target.login.owner_for(session.identity)
+        is_for_another = login.is_shared and not is_this_user(session.identity)
+        if is_for_another or self._has_declined((target.url, owner)):
             return None
-        files = LoginFiles(self._runs.directory, in_keyring=target.login.in_keyring)
+        if not await self._is_missing(target.url, login, owner):
+            return None
+        link = self._logins.link(spec, owner) if owner else None
+        if owner and link is None:
+            return None  # the server's start says so
+        return LoginNeed(spec, target, login, owner, link)
+
+    async def _is_missing(self, url: str, login: RemoteLogin, owner: str) -> bool:
         try:
-            login = await files.find(target.url)
+            kept = await self._logins.files(login, owner).find(url)
         except (OSError, SecretError):
-            return None  # the server's start says what is wrong with the file or its key
-        if login is not None and login.is_of_use(time.time()):
-            return None
-        return LoginNeed(spec, target.url, target.login)
+            return False  # the server's start says what is wrong with the file or its key
+        return kept is None or not kept.is_of_use(time.time())
+
+    def _has_declined(self, key: tuple[str, str]) -> bool:
+        now = time.monotonic()
+        self._declined = {one: until for one, until in self._declined.items() if now < until}
+        return key in self._declined
 
     async def _by_request(self, need: LoginNeed, session: Session, asked: Asked) -> None:
         run = await self._begun(need)
@@ -118,50 +140,25 @@ class LoginFirst:
             asked: JsonObject = {"method": ELICITATION, "params": _question(need, run)}
             raise InputNeededError({LOGIN_KEY: asked}, NO_STATE, lasts=LIMIT)
         self._check_accepted(need, answer.get("action") if isinstance(answer, dict) else None)
-        run = self._runs.under_way(need.url)
+        run = self._logins.runs.under_way(*need.key)
         if run is None:
             raise ChildError(_nobody(need, "the login was not finished"))
         await run.over.wait()
         _check_over(need, run)
 
     async def _begun(self, need: LoginNeed) -> LoginRun:
-        """Return the login under way at a server; begin one if there is none.
-
-        Raises: ChildError if it fails before the person can log in.
-        """
-        secret = await self._secret(need)
-        run = self._runs.under_way(need.url)
-        if run is None:
-            login = need.login
-            order = LoginOrder(
-                need.url,
-                str(self._runs.directory),
-                login.in_keyring,
-                login.client_id,
-                secret,
-                login.client_metadata,
-                login.issuer,
-                login.scopes,
-                login.redirect_port,
-            )
-            run = self._runs.begin(order)
-        await run.begun.wait()
-        if run.page is None:
-            raise ChildError(_nobody(need, run.failed or "it has ended"))
-        return run
-
-    async def _secret(self, need: LoginNeed) -> str | None:
-        text = need.login.client_secret
-        if text is None:
-            return None
-        at, commands = f"servers.{need.spec.name}.auth", need.spec.for_commands
-        found = await self._secrets.values(at, {"client_secret": text}, commands)
-        return found["client_secret"]
+        try:
+            return await self._logins.begun(need.spec, need.target, need.login, need.owner)
+        except ChildError as exc:
+            raise ChildError(_nobody(need, str(exc))) from None
 
     def _check_accepted(self, need: LoginNeed, action: Json) -> None:
         if action != "accept":
-            self._declined[need.url] = time.monotonic() + UNASKED
-            why, run = "its user does not want to log in now", self._runs.under_way(need.url)
+            self._declined[need.key] = time.monotonic() + UNASKED
+            why, run = (
+                "its user does not want to log in now",
+                self._logins.runs.under_way(*need.key),
+            )
             if run is not None:
                 run.cancel(why)
             raise ChildError(_nobody(need, why))
@@ -170,10 +167,7 @@ class LoginFirst:
 def _can_be_asked(session: Session, asked: Asked) -> bool:
     client = session.client
     return (
-        client is not None
-        and asked.request.method in ASKABLE
-        and takes_urls(client.capabilities)
-        and is_this_user(session.identity)
+        client is not None and asked.request.method in ASKABLE and takes_urls(client.capabilities)
     )
 
 
@@ -194,7 +188,7 @@ async def _is_over_for_another(need: LoginNeed, run: LoginRun) -> bool:
 
 def _question(need: LoginNeed, run: LoginRun) -> JsonObject:
     text = f"The server {need.spec.name!r} wants you to log in. The page opens in your browser."
-    return {"mode": "url", "message": text, "url": run.page}
+    return {"mode": "url", "message": text, "url": need.link or run.page}
 
 
 def _check_over(need: LoginNeed, run: LoginRun) -> None:
@@ -204,4 +198,7 @@ def _check_over(need: LoginNeed, run: LoginRun) -> None:
 
 def _nobody(need: LoginNeed, why: str) -> str:
     name = need.spec.name
-    return f"nobody is logged in at {name} ({why}): run `roots-hub login {name}`"
+    remedy = f"run `roots-hub login {name}`"
+    if need.link is not None:
+        remedy = f"open {need.link.partition('?')[0]} in a browser, and log in there"
+    return f"nobody is logged in at {name} ({why}): {remedy}"

@@ -27,7 +27,7 @@ from hub.jsonrpc.loop_share import LoopShare
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reader import SecretReader
-from hub.specs import RemoteTarget
+from hub.specs import RemoteLogin, RemoteTarget
 
 CLOSE_GRACE = 2.0
 """Seconds that ending a session may take."""
@@ -88,13 +88,23 @@ async def _tokens(
 
     Raises: ChildError if nobody is logged in.
     """
-    if target.login is None:
+    login = target.login
+    if login is None:
         return None
     if logins is None:
         raise ChildError("its login cannot be read: there is no state directory")
-    tokens = AccessTokens(server, target.url, logins, time.time)
+    tokens = AccessTokens(server, target.url, logins, time.time, remedy=_remedy(login))
     await tokens.current()
     return tokens
+
+
+def _remedy(login: RemoteLogin) -> str | None:
+    """Return what a principal does to log in; None for this machine's user."""
+    if not login.owner:
+        return None
+    if login.page is None:
+        return "its user cannot show who it is (the operator sets listen.auth.issuers[].pages)"
+    return f"open {login.page} in a browser, and log in there"
 
 
 def _client(pace: LoopShare) -> PacedTransport:

@@ -41,7 +41,7 @@ from hub.cli.terminal.progress import NoSteps, steps
 from hub.cli.terminal.questions import ask_for_inputs
 from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
-from hub.config.models import HubConfig, RemoteServer
+from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
 from hub.config.withholding import missed
 from hub.confinement.confined_launch import this_kernel
@@ -277,6 +277,18 @@ def _known(specs: Sequence[ServerSpec]) -> Iterator[str]:
             yield spec.name
 
 
+def _without_pages(config: HubConfig) -> Iterator[str]:
+    """Yield the issuers whose people cannot log in at the servers that want each to do so."""
+    servers = [name for name, one in config.servers.items() if is_for_principals(one)]
+    for at, issuer in enumerate(() if config.listen.auth is None else config.listen.auth.issuers):
+        if servers and issuer.client_of_pages is None:
+            yield (
+                f"listen.auth.issuers[{at}].pages: clients of {issuer.issuer} cannot log in at "
+                f"{', '.join(servers)}. Register a client of the hub's own there, with which "
+                "people show who they are (documentation: A login of each client's own)."
+            )
+
+
 def _hints(config: HubConfig) -> Iterator[str]:
     """Yield hints about keys that the operator should set; other programs' files have no such."""
     if config.is_clients:
@@ -287,6 +299,7 @@ def _hints(config: HubConfig) -> Iterator[str]:
                 f"listen.auth.issuers[{at}].claims: everybody with an account at {issuer.issuer} "
                 "may use the hub. If these are not your people alone, say which claims they have."
             )
+    yield from _without_pages(config)
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
             continue

@@ -59,9 +59,10 @@ async def _ask(
                 await endpoint.aclose()
             if said.get("active") is not False:
                 problems.append(f"{at}.introspection: an unknown token is not refused")
-    if one.proxy is not None:
-        provider = login_provider(auth.resource, one, one.proxy)
-        async with _noting(problems, f"{at}.proxy"):
+    client = one.client_of_pages
+    if client is not None:
+        provider = login_provider(auth.resource, one, client)
+        async with _noting(problems, f"{at}.{'pages' if one.proxy is None else 'proxy'}"):
             await provider.try_out()
     found[one.issuer] = answer = IssuerCheck(one.issuer, keys, tuple(problems))
     steps.end(one.issuer, answer.text())

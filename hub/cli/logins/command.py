@@ -6,13 +6,16 @@ import json
 import os
 import time
 from argparse import Namespace
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 from hub.app.machine import this_machine
 from hub.cli.logins.kept import login_files, unkept
 from hub.cli.options import Subparsers, add_config_option, required_config
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import ConfigError
+from hub.legible import on_one_line
 from hub.logins.login import Login
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
@@ -24,7 +27,8 @@ def register(subparsers: Subparsers) -> None:
         "login",
         help="log in at a remote server, or show who is logged in",
         description="Log in at a server that has `auth` in the config, in a browser. A running hub "
-        "uses the login at the server's next start. Without SERVER: show all logins.",
+        "uses the login at the server's next start. Without SERVER: show all logins, those of "
+        "clients over HTTP too.",
     )
     login.add_argument("server", metavar="SERVER", nargs="?", help="its name in the config")
     add_config_option(login)
@@ -48,6 +52,13 @@ def register(subparsers: Subparsers) -> None:
     )
     logout.add_argument("server", metavar="SERVER", help="its name in the config")
     add_config_option(logout)
+    logout.add_argument(
+        "--as",
+        dest="principal",
+        metavar="PRINCIPAL",
+        default="",
+        help="end the login of a client over HTTP, which `roots-hub login` names; default: yours",
+    )
     logout.set_defaults(perform=_logout)
 
 
@@ -64,31 +75,47 @@ def _login(options: Namespace) -> int:
 
 
 def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
-    found = {name: _read(machine, name, server) for name, server in _servers(config).items()}
-    rows = {name: _shown(name, login) for name, login in found.items()}
+    rows = [
+        row for name, server in _servers(config).items() for row in _rows(machine, name, server)
+    ]
     if as_json:
-        print(json.dumps([{"server": name, **row} for name, row in rows.items()], indent=2))
+        print(json.dumps(rows, indent=2))
         return 0
     if not rows:
         print("No server of this config has `auth`.")
-    for name, row in rows.items():
-        print(f"{name}  {row['state']}")
+    for row in rows:
+        whose = "" if row["principal"] is None else f"{on_one_line(row['principal'])}: "
+        print(f"{row['server']}  {whose}{row['state']}")
     return 0
 
 
-def _shown(name: str, login: Login | None) -> dict[str, str | None]:
-    if login is None:
-        state = f"nobody is logged in: roots-hub login {name}"
-        return {"state": state, "issuer": None, "scope": None, "expires": None}
+def _rows(machine: Machine, name: str, server: RemoteServer) -> Iterator[dict[str, str | None]]:
+    """Yield what is shown of a server: this machine's user's login, and those of principals."""
+    remedy = f": roots-hub login {name}"
+    own, of_principals = _read(machine, name, server)
+    if own is None:
+        state = f"nobody is logged in{remedy}"
+        shown: dict[str, str | None] = {"state": state, **dict.fromkeys(_OF_A_LOGIN)}
+    else:
+        shown = _shown(own, remedy)
+    yield {"server": name, "principal": None, **shown}
+    for login in of_principals:
+        yield {"server": name, "principal": login.owner, **_shown(login, "")}
+
+
+_OF_A_LOGIN: Final = ("issuer", "scope", "expires")
+
+
+def _shown(login: Login, remedy: str) -> dict[str, str | None]:
     ends = None if login.expires is None else _moment(login.expires)
     if login.is_over:
-        state = f"the login has ended: roots-hub login {name}"
+        state = f"the login has ended{remedy}"
     elif login.wanted is not None:
-        state = f"the server wants further rights: roots-hub login {name}"
+        state = f"the server wants further rights{remedy}"
     elif login.refresh_token is not None:
         state = f"logged in by {login.issuer}"
     elif login.has_ended(time.time()):
-        state = f"the login has ended: roots-hub login {name}"
+        state = f"the login has ended{remedy}"
     else:
         state = f"logged in by {login.issuer} until {ends or 'it is refused'}"
     return {"state": state, "issuer": login.issuer, "scope": login.scope, "expires": ends}
@@ -103,7 +130,8 @@ def _logout(options: Namespace) -> int:
     server = _with_login(config, options.server)
     from hub.cli.logins.logging_out import perform  # noqa: PLC0415 - loads the HTTP client
 
-    return perform(options.server, server.url, login_files(this_machine(os.environ), server))
+    files = login_files(this_machine(os.environ), server, options.principal)
+    return perform(options.server, server.url, files)
 
 
 def _servers(config: HubConfig) -> dict[str, RemoteServer]:
@@ -124,8 +152,9 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     raise ConfigError(f"servers.{name}: there is no such server", f"With `auth`: {known}.")
 
 
-def _read(machine: Machine, name: str, server: RemoteServer) -> Login | None:
+def _read(machine: Machine, name: str, server: RemoteServer) -> tuple[Login | None, list[Login]]:
+    files = login_files(machine, server)
     try:
-        return login_files(machine, server).read(server.url)
+        return files.read(server.url), files.of_principals(server.url)
     except (OSError, SecretError) as exc:
         raise unkept(name, exc) from exc

@@ -111,6 +111,8 @@ class ServerLogin(OAuthClientProvider):
                 "software_version": __version__,
                 "redirect_uris": None if wish.redirect is None else [wish.redirect],
                 "token_endpoint_auth_method": "none",
+                # Some take no other redirect URIs (OpenID Connect Registration, 2).
+                "application_type": "web" if _is_of_web(wish.redirect) else "native",
                 **about,
             }
         )
@@ -179,6 +181,10 @@ class ServerLogin(OAuthClientProvider):
             auth_method=client.method,
             revocation_endpoint=None if revocation is None else str(revocation),
         )
+
+
+def _is_of_web(redirect: str | None) -> bool:
+    return redirect is not None and redirect.startswith("https://")
 
 
 class BrowserLogin(ServerLogin):

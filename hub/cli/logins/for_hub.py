@@ -5,30 +5,42 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Thread
 
 import msgspec
+from anyio import from_thread
+from anyio.lowlevel import EventLoopToken, current_token
 
 from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
 from hub.cli.logins.logging_in import with_granted
-from hub.cli.logins.redirect import listening
+from hub.cli.logins.redirect import Redirect, listening
 from hub.cli.options import run_loop
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.logins.login_process import LoginKept, LoginNews, LoginOrder, LoginPage, LoginRefused
+from hub.logins.login_process import (
+    CameBack,
+    LoginKept,
+    LoginNews,
+    LoginOrder,
+    LoginPage,
+    LoginRefused,
+)
 from hub.secrets.values import SecretError
 
 
 def main() -> None:
     """Log in as stdin says, and print what comes of it."""
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=LoginOrder)
-    Thread(target=_end_with_the_hub, daemon=True).start()
-    files = LoginFiles(Path(order.directory), in_keyring=order.in_keyring)
+    order = msgspec.json.decode(_line(), type=LoginOrder)
+    taken = _CameBackTaker()
+    Thread(target=taken.watch, daemon=True).start()
+    files = LoginFiles(Path(order.directory), order.owner, in_keyring=order.in_keyring)
     try:
         files.prepare()
-        login = run_loop(partial(_logged_in, order, files.read(order.url)))
+        login = run_loop(partial(_logged_in, order, files.read(order.url), taken))
         files.write(order.url, login)
     except LoginFailedError as exc:
         _tell(LoginRefused(str(exc)))
@@ -40,15 +52,48 @@ def main() -> None:
         _tell(LoginKept())
 
 
-def _end_with_the_hub() -> None:
-    """End this process when the hub does, however that ends."""
-    os.read(sys.stdin.fileno(), 1)  # not through the buffer, which this would lock until then
-    os._exit(1)
+def _line() -> bytes:
+    """Return a line of stdin: not through the buffer, which a waiting thread would lock."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(sys.stdin.fileno(), 1)
+        if not piece:
+            os._exit(1)  # the hub has ended, however that was
+        line += piece
+    return line
 
 
-async def _logged_in(order: LoginOrder, kept: Login | None) -> Login:
+class _CameBackTaker:
+    """Takes what the browser has brought back to the hub; ends this process when the hub ends."""
+
+    def __init__(self) -> None:
+        self._take: Callable[[str], object] | None = None
+        self._loop: EventLoopToken | None = None
+
+    def give_to(self, redirect: Redirect) -> None:
+        """Give it to `redirect`, in the loop that this is called in."""
+        self._loop = current_token()
+        self._take = redirect.take
+
+    def watch(self) -> None:
+        """Read stdin until it ends."""
+        while True:
+            came = msgspec.json.decode(_line(), type=CameBack)
+            if self._take is not None:
+                from_thread.run_sync(self._take, came.query, token=self._loop)
+
+
+def _coming_back(order: LoginOrder, taken: _CameBackTaker) -> AbstractAsyncContextManager[Redirect]:
+    if order.redirect is None:
+        return listening(order.redirect_port)
+    redirect = Redirect(order.redirect)
+    taken.give_to(redirect)
+    return nullcontext(redirect)
+
+
+async def _logged_in(order: LoginOrder, kept: Login | None, taken: _CameBackTaker) -> Login:
     outcome: Login | LoginFailedError
-    async with listening(order.redirect_port) as redirect:
+    async with _coming_back(order, taken) as redirect:
         wish = LoginWish(
             order.url,
             redirect=redirect.url,

@@ -10,8 +10,8 @@ from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 
 
-def login_files(machine: Machine, server: RemoteServer) -> LoginFiles:
-    """Return the logins of this machine's user, kept as the config says of a server.
+def login_files(machine: Machine, server: RemoteServer, owner: str = "") -> LoginFiles:
+    """Return the logins of a principal, else of this machine's user, kept as the config says.
 
     Raises: StartError if there can be none.
     """
@@ -19,7 +19,7 @@ def login_files(machine: Machine, server: RemoteServer) -> LoginFiles:
     if directory is None:
         raise StartError("logins cannot be kept: there is no state directory", "Set HOME.")
     keep = None if server.auth is None else server.auth.keep
-    return LoginFiles(directory, in_keyring=keep == "keyring")
+    return LoginFiles(directory, owner, in_keyring=keep == "keyring")
 
 
 def unkept(name: str, exc: OSError | SecretError) -> StartError:

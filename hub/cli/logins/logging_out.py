@@ -37,7 +37,8 @@ def perform(name: str, url: str, files: LoginFiles) -> int:
         outcome = run_loop(_logged_out, url, files)
     except OSError as exc:
         raise unkept(name, exc) from exc
-    print(_said(name, outcome), file=sys.stderr)
+    whose = f"of {on_one_line(files.owner)} " if files.owner else ""
+    print(_said(name, whose, outcome), file=sys.stderr)
     return 0
 
 
@@ -72,12 +73,15 @@ async def _revoked(url: str, files: LoginFiles) -> _Outcome:
     return _Outcome(issuer=login.issuer)
 
 
-def _said(name: str, outcome: _Outcome) -> str:
+def _said(name: str, whose: str, outcome: _Outcome) -> str:
     if outcome.issuer is not None:
-        return f"The login at {name} is forgotten here, and also at {on_one_line(outcome.issuer)}."
+        issuer = on_one_line(outcome.issuer)
+        return f"The login {whose}at {name} is forgotten here, and also at {issuer}."
     if outcome.why_not is None:
-        return f"Nobody was logged in at {name}."
+        return (
+            f"There was no login {whose}at {name}." if whose else f"Nobody was logged in at {name}."
+        )
     return (
-        f"The login at {name} is forgotten here. The authorization server could not be told "
+        f"The login {whose}at {name} is forgotten here. The authorization server could not be told "
         f"({outcome.why_not}): there it counts until it ends."
     )

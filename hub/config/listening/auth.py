@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from hub.config.fields import FieldError, Part, Secret, WebAddress, absolute_path, web_address
 from hub.protocol.host_names import is_private
@@ -73,8 +80,8 @@ class Introspection(Part):
     url: SafeAddress | None = None
 
 
-class Proxied(Part):
-    """The hub's own client at an issuer where MCP clients cannot register themselves."""
+class IssuerClient(Part):
+    """The hub's own client at an issuer: people log in there for it."""
 
     client_id: Annotated[str, StringConstraints(min_length=1)]
     client_secret: Secret
@@ -98,7 +105,20 @@ class TrustedIssuer(Part):
     )
     claims: dict[str, ClaimValues] = Field(default_factory=dict[str, ClaimValues])
     introspection: Introspection | None = None
-    proxy: Proxied | None = None
+    proxy: IssuerClient | None = None
+    pages: IssuerClient | None = None
+
+    @model_validator(mode="after")
+    def _has_one_client(self) -> Self:
+        if self.proxy is not None and self.pages is not None:
+            what = "has proxy and pages"
+            raise FieldError(what, "Take pages out: the client in proxy does for the pages, too.")
+        return self
+
+    @property
+    def client_of_pages(self) -> IssuerClient | None:
+        """The client with which people show on the hub's pages who they are."""
+        return self.proxy or self.pages
 
     @property
     def wanted_claims(self) -> dict[str, tuple[str, ...]]:
@@ -146,5 +166,5 @@ class Auth(Part):
     @property
     def secrets(self) -> tuple[SecretStr, ...]:
         """The secrets that the hub asks issuers with."""
-        parts = (part for one in self.issuers for part in (one.introspection, one.proxy))
+        parts = (part for one in self.issuers for part in (one.introspection, one.proxy, one.pages))
         return tuple(part.client_secret for part in parts if part is not None)

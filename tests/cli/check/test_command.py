@@ -377,6 +377,27 @@ def test_a_provider_that_lets_in_everybody_gets_a_hint(
     assert text not in hints()
 
 
+def test_an_issuer_whose_people_cannot_log_in_at_a_server_gets_a_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuer: dict[str, Any] = {"issuer": "https://login.example.com"}
+    far: dict[str, Any] = {"url": "https://far.example.com/mcp", "auth": "oauth"}
+
+    def hints() -> str:
+        listen = {"auth": {"resource": "https://hub.example.com/mcp", "issuers": [issuer]}}
+        configure(monkeypatch, {"far": far}, listen=listen)
+        assert run("check") == 0
+        return capsys.readouterr().out
+
+    text = "clients of https://login.example.com cannot log in at far."
+    assert text in hints()
+    issuer["pages"] = {"client_id": "hub", "client_secret": "secret"}
+    assert text not in hints()
+    del issuer["pages"]
+    far["auth"] = {"shared": True}
+    assert text not in hints()
+
+
 def test_connecting_shows_what_servers_offer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hub.cli.logins import command
 from hub.errors import ConfigError
@@ -65,3 +66,27 @@ def test_a_login_is_forgotten(files: LoginFiles, capsys: pytest.CaptureFixture[s
 def test_a_server_without_a_login_is_told(what: str, server: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         run(what, server)
+
+
+def test_logins_of_clients_over_http_are_shown_and_ended_each_alone(
+    files: LoginFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.write(URL, LOGIN)
+    for owner in ("anna", "https://login.example.com bob\x1b[2J"):
+        LoginFiles(tmp_path / "state/roots-hub", owner).write(URL, replace(LOGIN, is_over=True))
+    assert run("login") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"far  logged in by {LOGIN.issuer}"
+    assert sorted(shown[1:]) == [
+        "far  anna: the login has ended",
+        "far  https://login.example.com bob\\x1b[2J: the login has ended",
+    ]
+    assert run("login", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["principal"] for row in rows].count(None) == 1
+    assert run("logout", "far", "--as", "anna") == 0
+    assert "The login of anna at far is forgotten here." in capsys.readouterr().err
+    assert run("logout", "far", "--as", "anna") == 0
+    assert capsys.readouterr().err == "There was no login of anna at far.\n"
+    assert files.read(URL) == LOGIN
+    assert len(files.of_principals(URL)) == 1

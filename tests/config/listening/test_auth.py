@@ -97,6 +97,14 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
             "blank",
         ),
         ({"issuers": "[]"}, "listen.auth.issuers", "is an empty list"),
+        (
+            {
+                "issuers": "[{issuer: 'https://x.example', proxy: {client_id: a, client_secret: b},"
+                " pages: {client_id: a, client_secret: b}}]"
+            },
+            "listen.auth.issuers[0]",
+            "has proxy and pages",
+        ),
         ({"issuers": f"[{ISSUER}, {ISSUER}]"}, "listen.auth.issuers", "stands twice"),
         ({"issuers": "[{issuer: 'http://x.example'}]"}, "listen.auth.issuers[0].issuer", "https"),
         (

@@ -38,13 +38,12 @@ from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_MET
 from hub.server.connection import ClientConnection
 from hub.server.http import app as module
 from hub.server.http import responses, resumption
-from hub.server.http.access import AccessCheck
+from hub.server.http.access import AccessCheck, LoginEndpoints
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
@@ -175,7 +174,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     proxies: Sequence[str] = (),
     names: Sequence[str] = (),
     ids: SessionIds | None = None,
-    oauth: OAuthEndpoints | None = None,
+    oauth: LoginEndpoints | None = None,
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(

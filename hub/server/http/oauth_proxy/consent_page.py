@@ -44,12 +44,17 @@ def consent_page(question: ConsentQuestion, resource: str) -> bytes:
         place=escape(_place(question.redirect_uri)),
         ticket=escape(question.ticket),
     )
+    return framed(content)
+
+
+def text_page(text: str) -> bytes:
+    """Return a page with a text, such as why a login cannot go on."""
+    return framed(f"<p>{escape(text)}</p>\n")
+
+
+def framed(content: str) -> bytes:
+    """Return the page with this HTML."""
     return _PAGE.format(content=content).encode()
-
-
-def error_page(text: str) -> bytes:
-    """Return a page that says why a login cannot go on."""
-    return _PAGE.format(content=f"<p>{escape(text)}</p>\n").encode()
 
 
 def _place(uri: str) -> str:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.access import RequestHeaders
 from hub.server.http.bounds.failed_logins import FailedLogins
-from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, error_page
+from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
+from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, text_page
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.proxy import GoTo, OAuthProxy
 from hub.server.http.responses import respond
 
-MOST_BYTES: Final = 64 * 1024
-"""Of the body of a request."""
-_MOST_FIELDS: Final = 50
 _METADATA: Final = "/.well-known/oauth-authorization-server"
 _NO_STORE: Final = {"cache-control": "no-store"}
 _STATUS: Final = {"temporarily_unavailable": 503, "server_error": 500}
@@ -39,10 +36,7 @@ class OAuthEndpoints:
         self._refused_grants = FailedLogins()
         url = urlsplit(proxy.resource.url)
         self._paths = tuple(dict.fromkeys((url.path.rstrip("/"), path.rstrip("/"))))
-        is_safe = url.scheme == "https"
-        # With this prefix no other host of the domain can set it.
-        self._cookie = "__Host-roots-hub-login" if is_safe else "roots-hub-login"
-        self._attributes = f"; Path=/; HttpOnly; SameSite=Lax{'; Secure' if is_safe else ''}"
+        self._cookie = BrowserCookie(is_safe=url.scheme == "https")
 
     def has(self, path: str) -> bool:
         """Return whether a request to this path is for the proxy."""
@@ -92,38 +86,30 @@ class OAuthEndpoints:
             case "metadata":
                 await answer.told(200, self._proxy.metadata)
             case "register":
-                await answer.told(201, self._proxy.register(_object(await _body(receive))))
+                await answer.told(201, self._proxy.register(_object(await body_of(receive))))
             case "token":
-                form = _fields((await _body(receive)).decode("latin-1"))
+                form = fields_in((await body_of(receive)).decode("latin-1"))
                 await answer.told(200, await self._proxy.tokens(form))
             case "authorize" if scope["method"] == "POST":
-                form = _fields((await _body(receive)).decode("latin-1"))
+                form = fields_in((await body_of(receive)).decode("latin-1"))
                 allowed = form.get("answer") == "allow"
-                ticket, browser = form.get("ticket", ""), self._browser(headers)
+                ticket, browser = form.get("ticket", ""), self._cookie.of(headers)
                 await answer.gone_to(
                     await self._proxy.answered(ticket, browser, is_allowed=allowed)
                 )
             case "authorize":
-                await self._ask(_query(scope), self._browser(headers), answer)
+                await self._ask(query_of(scope), headers, answer)
             case _:
-                back = await self._proxy.came_back(_query(scope), self._browser(headers))
+                back = await self._proxy.came_back(query_of(scope), self._cookie.of(headers))
                 await answer.gone_to(back)
 
-    async def _ask(self, query: Mapping[str, str], browser: str, answer: _Answer) -> None:
+    async def _ask(
+        self, query: Mapping[str, str], headers: RequestHeaders, answer: _Answer
+    ) -> None:
         """Show the question, in a browser that is known again by a cookie."""
-        is_new = not browser
-        browser = browser or secrets.token_urlsafe(32)
+        browser, more = self._cookie.of_or_new(headers)
         question = self._proxy.begin(query, browser)
-        cookie = {"set-cookie": f"{self._cookie}={browser}{self._attributes}"} if is_new else {}
-        await answer.page(200, consent_page(question, self._proxy.resource.url), cookie)
-
-    def _browser(self, headers: RequestHeaders) -> str:
-        """Return by what a browser is known again; empty if it is not."""
-        for one in (headers.get("cookie") or "").split(";"):
-            name, _, value = one.strip().partition("=")
-            if name == self._cookie and len(value) == _COOKIE:
-                return value
-        return ""
+        await answer.page(200, consent_page(question, self._proxy.resource.url), more)
 
 
 _METHODS: Final = {
@@ -133,8 +119,6 @@ _METHODS: Final = {
     "callback": "GET",
     "token": "POST",
 }
-_COOKIE: Final = 43
-"""Characters of a cookie's value: 32 random bytes."""
 
 
 class _Answer:
@@ -159,25 +143,9 @@ class _Answer:
     async def refusal(self, exc: OAuthError) -> None:
         status = _STATUS.get(exc.code, 400)
         if self._is_page:
-            await self.page(status, error_page(str(exc)), {})
+            await self.page(status, text_page(str(exc)), {})
         else:
             await self.told(status, {"error": exc.code, "error_description": str(exc)})
-
-
-def _query(scope: Scope) -> dict[str, str]:
-    return _fields(scope["query_string"].decode("latin-1"))
-
-
-def _fields(text: str) -> dict[str, str]:
-    """Return form fields; a field may stand only once (RFC 6749, 3.1)."""
-    try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        raise OAuthError("invalid_request", "there are too many fields") from None
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise OAuthError("invalid_request", "a field stands more than once")
-    return fields
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -188,20 +156,3 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise OAuthError("invalid_client_metadata", "the body must be a JSON object")
     return cast("dict[str, Any]", found)
-
-
-async def _body(receive: Receive) -> bytes:
-    """Return a request's body.
-
-    Raises: OAuthError if it is too long; GoneError if the client has gone.
-    """
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise GoneError("the client went before its request was complete")
-        body += message.get("body", b"")
-        if len(body) > MOST_BYTES:
-            raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
-        if not message.get("more_body", False):
-            return bytes(body)

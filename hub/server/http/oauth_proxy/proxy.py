@@ -14,12 +14,10 @@ from urllib.parse import urlencode
 import structlog
 from msgspec import Struct
 
-from hub.server.http.auth.claims import InvalidTokenError
-from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.auth.signed_tokens import SignedTokens
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.hub_tokens import new_token
+from hub.server.http.oauth_proxy.id_tokens import IdTokens
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderTokens
 from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
@@ -76,7 +74,7 @@ class OAuthProxy:
         self,
         resource: ProtectedResource,
         provider: IdentityProvider,
-        id_tokens: SignedTokens,
+        id_tokens: IdTokens,
         tickets: Tickets,
         clock: Callable[[], float],
     ) -> None:
@@ -209,9 +207,10 @@ class OAuthProxy:
         if not hmac.compare_digest(challenge_of(form.get("code_verifier", "")), request.challenge):
             raise OAuthError("invalid_grant", "code_verifier is wrong")
         given = await self.provider.redeemed(code.code, code.login.verifier)
-        claims = await self._claims(given, nonce=code.login.nonce)
-        if claims is None:
+        said = await self._id_tokens.claims(given, nonce=code.login.nonce)
+        if said is None:
             raise OAuthError("invalid_grant", "the identity provider gives no ID token")
+        claims = _of_person(said)
         log.info("a client was let in by its user's login", principal=claims["sub"])
         return self._issued(claims, given, request.client, given.refresh_token)
 
@@ -220,29 +219,11 @@ class OAuthProxy:
         if ticket is None or not _is(ticket.client, form.get("client_id", "")):
             raise OAuthError("invalid_grant", "the refresh token is none, or has ended")
         given = await self.provider.refreshed(ticket.token)
-        claims = await self._claims(given, nonce=None) or ticket.claims
+        said = await self._id_tokens.claims(given, nonce=None)
+        claims = ticket.claims if said is None else _of_person(said)
         if claims["sub"] != ticket.claims["sub"]:
             raise OAuthError("invalid_grant", "the refresh token is another person's")
         return self._issued(claims, given, ticket.client, given.refresh_token or ticket.token)
-
-    async def _claims(
-        self, given: ProviderTokens, *, nonce: str | None
-    ) -> Mapping[str, Any] | None:
-        """Return what an ID token says of a person (OpenID Connect Core, 3.1.3.7 and 12.2)."""
-        if given.id_token is None:
-            return None
-        try:
-            said = (await self._id_tokens.verified(given.id_token)).claims
-        except InvalidTokenError as exc:
-            raise OAuthError("invalid_grant", f"the ID token does not let in: {exc}") from None
-        except IssuerUnavailableError:
-            text = "the identity provider cannot be asked now"
-            raise OAuthError("temporarily_unavailable", text) from None
-        if (nonce or said.get("nonce")) != said.get("nonce"):
-            raise OAuthError("invalid_grant", "the ID token is of another login")
-        if said.get("azp", self.provider.client_id) != self.provider.client_id:
-            raise OAuthError("invalid_grant", "the ID token is for another client")
-        return {name: value for name, value in said.items() if name not in _OF_ONE_LOGIN}
 
     def _issued(
         self, claims: Mapping[str, Any], given: ProviderTokens, client: str, refresh: str | None
@@ -260,6 +241,10 @@ class OAuthProxy:
             ticket = RefreshTicket(refresh, client, claims, now + REFRESH_LASTS)
             answer["refresh_token"] = self._tickets.seal(ticket)
         return answer
+
+
+def _of_person(claims: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in claims.items() if name not in _OF_ONE_LOGIN}
 
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")

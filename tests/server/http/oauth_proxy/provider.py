@@ -12,6 +12,7 @@ from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.oauth_proxy.hub_tokens import HubTokens
+from hub.server.http.oauth_proxy.id_tokens import IdTokens
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderClient
 from hub.server.http.oauth_proxy.proxy import OAuthProxy, challenge_of
 from hub.server.http.oauth_proxy.tickets import Tickets
@@ -100,9 +101,8 @@ class Bench:
             issuer, client, f"{RESOURCE}/oauth/callback", self.at.client, clock=self.clock
         )
         keys = KeySet(issuer, Keys("rsa-1"), self.clock)
-        id_tokens = SignedTokens(
-            [Issuer(issuer, "hub", ALGORITHMS, keys, wanted or {})], self.clock
-        )
+        signed = SignedTokens([Issuer(issuer, "hub", ALGORITHMS, keys, wanted or {})], self.clock)
+        id_tokens = IdTokens("hub", signed)
         resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",))
         self.tickets = Tickets(SECRETS, RESOURCE, issuer, self.clock)
         self.own = HubTokens(self.tickets, NAME, wanted or {})

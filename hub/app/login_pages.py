@@ -1,0 +1,47 @@
+"""The pages where principals log in at servers, put together once a server has a login."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from hub.app.hub import Hub
+from hub.config.listening.listen import Listen
+from hub.protocol.host_names import is_loopback
+from hub.server.http.adoption.surviving_state import sealing_secrets
+from hub.server.http.login_pages.known_people import KnownPeople
+from hub.server.http.login_pages.steps import LoginSteps
+from hub.server.http.login_pages.tickets import LoginTickets
+from hub.specs import ServerSpec
+from hub.system.machine import Machine
+from hub.values import ServerName
+
+
+def public_url(listen: Listen, bound: str) -> str:
+    """Return the address of the endpoint as browsers reach it; `bound`: where the hub serves it.
+
+    Other machines reach it by `listen.names` through what has a certificate for them.
+    """
+    if listen.auth is not None:
+        return listen.auth.resource
+    public = next((name for name in listen.names if not is_loopback(name)), None)
+    return bound if public is None else f"https://{public}{listen.path}"
+
+
+def login_pages(
+    hub: Hub, people: KnownPeople, url: str, machine: Machine, keys: Sequence[str]
+) -> LoginSteps | None:
+    """Return the pages at the endpoint's public URL; None if no login can be kept.
+
+    From now on principals are sent to them.
+    """
+    if hub.logins is None:
+        return None
+    tickets = LoginTickets(sealing_secrets(machine, keys, "logins"), url, time.time)
+
+    def specs() -> Mapping[ServerName, ServerSpec]:
+        return hub.services.servers
+
+    hub.logins.pages = steps = LoginSteps(url, people, tickets, hub.logins, specs)
+    hub.send_to_log_in(steps.address)
+    return steps

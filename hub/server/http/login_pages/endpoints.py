@@ -1,0 +1,164 @@
+"""The pages over HTTP, and whose a request is of those for logins that go through the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import anyio
+from starlette.types import Receive, Scope, Send
+
+from hub.jsonrpc.peer import GoneError
+from hub.server.http.access import LoginEndpoints, RequestHeaders
+from hub.server.http.bounds.failed_logins import FailedLogins
+from hub.server.http.login_pages.pages import shown_page, who_page
+from hub.server.http.login_pages.steps import (
+    BAD_REQUEST,
+    UNAVAILABLE,
+    LoginSteps,
+    RefusedStepError,
+    ShownPerson,
+    WrongTokenError,
+)
+from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
+from hub.server.http.oauth_proxy.consent_page import HEADERS, text_page
+from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.proxy import GoTo
+from hub.server.http.responses import respond
+
+_PAGE: Final = "GET, POST"
+_LAST: Final = {**HEADERS, "referrer-policy": "no-referrer"}
+"""Of pages without a form."""
+
+
+class LoginPageEndpoints:
+    """Serves the pages of `steps` at the endpoint `path` of the hub, and else `others`.
+
+    A proxy in front of the hub may have changed the path: that of the public URL counts as well.
+    Tokens that were refused count for the address that they came from.
+    """
+
+    def __init__(self, steps: LoginSteps, path: str, others: LoginEndpoints | None = None) -> None:
+        self._steps = steps
+        self._others = others
+        self._refused_tokens = FailedLogins()
+        url = urlsplit(steps.base)
+        self._paths = tuple(dict.fromkeys((url.path.rstrip("/"), path.rstrip("/"))))
+        self._cookie = BrowserCookie(is_safe=url.scheme == "https")
+
+    def has(self, path: str) -> bool:
+        """Return whether a request to this path is a step of a login."""
+        return self._step_at(path) is not None or self._is_of_others(path)
+
+    def _is_of_others(self, path: str) -> bool:
+        return self._others is not None and self._others.has(path)
+
+    async def serve(self) -> None:
+        """Keep the connections to issuers until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for issuer in self._steps.people.issuers.values():
+                tasks.start_soon(issuer.provider.serve)
+            if self._others is not None:
+                tasks.start_soon(self._others.serve)
+
+    def _step_at(self, path: str) -> tuple[str, str] | None:
+        """Return the step that a path is of, and the server in it."""
+        for one in self._paths:
+            if path == f"{one}/oauth/callback" and self._steps.people.issuers:
+                return "issuer", ""
+            rest = path.removeprefix(f"{one}/logins/")
+            name = rest.removesuffix("/callback")
+            if rest != path and name and "/" not in name:
+                return "page" if name == rest else "server", name
+        return None
+
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, address: str, receive: Receive, send: Send
+    ) -> None:
+        """Serve a request for one of these paths."""
+        step, server = self._step_at(scope["path"]) or ("", "")
+        others = self._others
+        try:
+            is_for_others = not step or (step == "issuer" and not self._is_ours(scope))
+            if others is not None and is_for_others and self._is_of_others(scope["path"]):
+                await others(scope, headers, address, receive, send)
+                return
+            if scope["method"] not in (_PAGE if step == "page" else "GET").split(", "):
+                allowed = {"allow": _PAGE if step == "page" else "GET"}
+                await respond(send, 405, {"error": "Method not allowed"}, allowed)
+                return
+            if step != "page":
+                await self._came_back(server, scope, headers, send)
+            elif scope["method"] == "GET":
+                await self._ask(server, query_of(scope), headers, send)
+            else:
+                form = fields_in((await body_of(receive)).decode("latin-1"))
+                await self._answered(form, headers, address, send)
+        except GoneError:
+            return
+        except RefusedStepError as exc:
+            await _tell(send, exc.status, str(exc))
+        except OAuthError as exc:
+            status = UNAVAILABLE if exc.code == "temporarily_unavailable" else BAD_REQUEST
+            await _tell(send, status, str(exc))
+
+    def _is_ours(self, scope: Scope) -> bool:
+        return self._steps.is_from_issuer(query_of(scope))
+
+    async def _ask(
+        self, server: str, query: Mapping[str, str], headers: RequestHeaders, send: Send
+    ) -> None:
+        """Ask who it is, in a browser that is known again by a cookie."""
+        browser, more = self._cookie.of_or_new(headers)
+        question = self._steps.visited(server, query.get("ticket"), browser)
+        await respond(send, 200, who_page(question), {**HEADERS, **more})
+
+    async def _answered(
+        self, form: Mapping[str, str], headers: RequestHeaders, address: str, send: Send
+    ) -> None:
+        """Take what a form of the pages says."""
+        browser, ticket = self._cookie.of(headers), form.get("ticket", "")
+        if "shown" in form:
+            await _go(send, await self._steps.gone_on(form["shown"], browser))
+        elif "issuer" in form:
+            await _go(send, await self._steps.at_issuer(ticket, form["issuer"], browser))
+        else:
+            await self._take_token(ticket, form.get("token", ""), browser, address, send)
+
+    async def _take_token(
+        self, ticket: str, token: str, browser: str, address: str, send: Send
+    ) -> None:
+        later = self._refused_tokens.refusal(address)
+        if later is not None:
+            await _tell(send, later.status, later.text, later.headers)
+            return
+        try:
+            person = self._steps.with_token(ticket, token.strip(), browser)
+        except WrongTokenError:
+            self._refused_tokens.note(address)
+            raise
+        await self._show(person, send)
+
+    async def _show(self, person: ShownPerson, send: Send) -> None:
+        action = f"{self._paths[0]}/logins/{quote(person.server, safe='')}"  # as browsers see it
+        await respond(send, 200, shown_page(person, action), HEADERS)
+
+    async def _came_back(
+        self, server: str, scope: Scope, headers: RequestHeaders, send: Send
+    ) -> None:
+        """Take a browser that comes back from a server's authorization server, or an issuer."""
+        browser, query = self._cookie.of(headers), query_of(scope)
+        if server:
+            await _tell(send, 200, await self._steps.came_back(server, query, browser))
+        else:
+            await self._show(await self._steps.from_issuer(query, browser), send)
+
+
+async def _tell(send: Send, status: int, text: str, more: Mapping[str, str] | None = None) -> None:
+    await respond(send, status, text_page(text), {**_LAST, **(more or {})})
+
+
+async def _go(send: Send, place: GoTo) -> None:
+    # After a form's POST the browser goes on with GET (RFC 9110, 15.4.4).
+    await respond(send, 303, b"", {**HEADERS, "location": place.url})

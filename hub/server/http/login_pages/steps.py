@@ -1,0 +1,252 @@
+"""The steps of a principal's login at a server: who it is, the way there, the way back."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import anyio
+import structlog
+from msgspec import Struct
+
+from hub.errors import ChildError
+from hub.logins.login_process import LoginRun
+from hub.secrets.values import SecretError
+from hub.server.http.login_pages.known_people import KnownPeople
+from hub.server.http.login_pages.tickets import (
+    IssuerTicket,
+    LinkTicket,
+    LoginTickets,
+    ShownTicket,
+    VisitTicket,
+)
+from hub.server.http.oauth_proxy.proxy import GoTo, challenge_of
+from hub.server.http.oauth_proxy.tickets import hash_of
+from hub.sessions.logins import ServerLogins
+from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
+from hub.values import ServerName
+
+PATIENCE: Final = 600.0
+"""Seconds that a person may take for each step."""
+END: Final = 45.0
+"""Seconds that the end of a login is waited for, once the browser has come back."""
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, UNAVAILABLE = 400, 403, 404, 503
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class RefusedStepError(Exception):
+    """A step is refused: with this HTTP status, and a text for the person."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class WrongTokenError(RefusedStepError):
+    """The token that somebody has entered lets nobody in."""
+
+    def __init__(self) -> None:
+        super().__init__(FORBIDDEN, "This token lets nobody in. Go back and enter yours.")
+
+
+class WhoQuestion(Struct, frozen=True):
+    """What a person is asked first: who are you? `ticket` comes with the answer."""
+
+    ticket: str
+    takes_tokens: bool
+    issuers: tuple[str, ...]
+
+
+class ShownPerson(Struct, frozen=True):
+    """Who has shown who it is, and is asked to go on; `ticket` comes with the answer."""
+
+    principal: str
+    server: str
+    ticket: str
+
+
+class LoginSteps:
+    """The steps of logins at the servers in `specs`, on pages below the address `base`.
+
+    `logins` begins them; `people` says who somebody is. Methods raise RefusedStepError, and those
+    that ask an issuer OAuthError; `browser` is the value of a cookie.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        people: KnownPeople,
+        tickets: LoginTickets,
+        logins: ServerLogins,
+        specs: Callable[[], Mapping[ServerName, ServerSpec]],
+    ) -> None:
+        self.base = base.rstrip("/")
+        self.people = people
+        self._tickets = tickets
+        self._logins = logins
+        self._specs = specs
+
+    # For calls: where a principal is sent
+
+    def redirect(self, server: ServerName) -> str:
+        """Return where browsers come back to from a server's authorization server.
+
+        One for each server: an answer that belongs to the login at another one is not mixed up with
+        it (RFC 9700, 4.4.2.2).
+        """
+        return f"{self._page(server)}/callback"
+
+    def address(self, server: ServerName, principal: str) -> str | None:
+        """Return where a principal logs in; None if its user cannot show there who it is."""
+        return self._page(server) if self.people.can_show(principal) else None
+
+    def _page(self, server: str) -> str:
+        return f"{self.base}/logins/{quote(server, safe='')}"
+
+    def link(self, server: ServerName, principal: str) -> str | None:
+        """Return the same with a ticket: nobody but this principal goes on there."""
+        address = self.address(server, principal)
+        ticket = LinkTicket(server, principal, self._until)
+        return address and f"{address}?{urlencode({'ticket': self._tickets.seal(ticket)})}"
+
+    # Who it is
+
+    def visited(self, server: str, link: str | None, browser: str) -> WhoQuestion:
+        """Return what to ask a person who opens the page of a server."""
+        principal = ""
+        if link is not None:
+            found = self._tickets.open(link, LinkTicket)
+            if found is None or found.server != server:
+                text = "This link has ended, or is none. Call the tool again, and open the new one."
+                raise RefusedStepError(BAD_REQUEST, text)
+            principal = found.principal
+        ticket = VisitTicket(server, principal, hash_of(browser), self._until)
+        issuers = tuple(self.people.issuers)
+        return WhoQuestion(self._tickets.seal(ticket), self.people.have_tokens, issuers)
+
+    def with_token(self, ticket: str, token: str, browser: str) -> ShownPerson:
+        """Return who has entered a token.
+
+        Raises: WrongTokenError.
+        """
+        visit = self._visit(ticket, browser)
+        principal = self.people.with_token(token)
+        if principal is None:
+            raise WrongTokenError
+        return self._shown(visit, principal)
+
+    async def at_issuer(self, ticket: str, issuer: str, browser: str) -> GoTo:
+        """Return where the browser goes to show whose it is."""
+        visit = self._visit(ticket, browser)
+        found = self.people.issuers.get(issuer)
+        if found is None:
+            raise RefusedStepError(BAD_REQUEST, "The hub knows no such issuer.")
+        verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
+        gone = IssuerTicket(visit, issuer, verifier, nonce, self._until)
+        url = await found.provider.login_url(
+            state=self._tickets.seal(gone), challenge=challenge_of(verifier), nonce=nonce
+        )
+        return GoTo(url)
+
+    def is_from_issuer(self, query: Mapping[str, str]) -> bool:
+        """Return whether a browser comes back from an issuer that it was sent to here."""
+        return self._tickets.open(query.get("state", ""), IssuerTicket) is not None
+
+    async def from_issuer(self, query: Mapping[str, str], browser: str) -> ShownPerson:
+        """Return who has logged in at an issuer."""
+        gone = self._tickets.open(query.get("state", ""), IssuerTicket)
+        found = None if gone is None else self.people.issuers.get(gone.issuer)
+        if gone is None or found is None or not _is_same(gone.visit.browser, browser):
+            raise _ended()
+        await found.provider.check_answer(query.get("iss"))
+        if not query.get("code"):
+            raise RefusedStepError(FORBIDDEN, "The issuer has refused the login.")
+        principal = await found.principal(query["code"], gone.verifier, gone.nonce)
+        return self._shown(gone.visit, principal)
+
+    def _visit(self, ticket: str, browser: str) -> VisitTicket:
+        visit = self._tickets.open(ticket, VisitTicket)
+        if visit is None or not _is_same(visit.browser, browser):
+            raise _ended()
+        return visit
+
+    def _shown(self, visit: VisitTicket, principal: str) -> ShownPerson:
+        if visit.principal and visit.principal != principal:
+            log.warning("a login link was opened by another principal", server=visit.server)
+            text = (
+                "This link is somebody else's: it was made for another user of this hub, and "
+                "nothing was done. If somebody has sent it to you, do not go on, and tell whoever "
+                "runs this hub."
+            )
+            raise RefusedStepError(FORBIDDEN, text)
+        self._login_at(visit.server)
+        ticket = ShownTicket(visit.server, principal, visit.browser, self._until)
+        return ShownPerson(principal, visit.server, self._tickets.seal(ticket))
+
+    # The server's authorization server
+
+    async def gone_on(self, ticket: str, browser: str) -> GoTo:
+        """Return where the browser goes that has shown whose it is."""
+        shown = self._tickets.open(ticket, ShownTicket)
+        if shown is None or not _is_same(shown.browser, browser):
+            raise _ended()
+        if not self.people.can_show(shown.principal):
+            raise RefusedStepError(FORBIDDEN, "The hub does not let you in any more.")
+        spec, target, login = self._login_at(shown.server)
+        try:
+            run = await self._logins.begun(spec, target, login, shown.principal)
+        except SecretError as exc:
+            raise RefusedStepError(UNAVAILABLE, f"No login can begin: {exc.what}") from exc
+        except ChildError as exc:
+            raise RefusedStepError(UNAVAILABLE, f"No login can begin: {exc}") from exc
+        run.browser = shown.browser
+        return GoTo(run.page or "")
+
+    async def came_back(self, server: str, query: Mapping[str, str], browser: str) -> str:
+        """Return what to tell a person who comes back from a server's authorization server."""
+        there = self.redirect(ServerName(server))
+        run = self._logins.runs.expecting(query.get("state", ""), there)
+        if run is None or not _is_same(run.browser, browser):
+            raise _ended()
+        if not (query.get("code") or query.get("error")):
+            raise RefusedStepError(BAD_REQUEST, "This is no answer to a login.")
+        if not run.come_back(urlencode(query)):
+            raise _ended()
+        return await _end_of(run, server)
+
+    def _login_at(self, server: str) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
+        """Return the server, and how one logs in there, if each principal does for itself."""
+        spec = self._specs().get(ServerName(server))
+        target = None if spec is None else spec.target
+        login = target.login if isinstance(target, RemoteTarget) else None
+        if spec is None or not isinstance(target, RemoteTarget) or login is None or login.is_shared:
+            raise RefusedStepError(NOT_FOUND, "There is no such server where you could log in.")
+        return spec, target, login
+
+    @property
+    def _until(self) -> float:
+        return self._tickets.clock() + PATIENCE
+
+
+async def _end_of(run: LoginRun, server: str) -> str:
+    with anyio.move_on_after(END):
+        await run.over.wait()
+    if not run.over.is_set():
+        return "The login goes on. You can close this page."
+    if run.failed is not None:
+        raise RefusedStepError(UNAVAILABLE, f"The login has failed: {run.failed}")
+    log.info("logged in at a server", server=server, principal=run.owner)
+    return "You are logged in. You can close this page."
+
+
+def _is_same(hashed: str, browser: str) -> bool:
+    return bool(browser) and hmac.compare_digest(hashed, hash_of(browser))
+
+
+def _ended() -> RefusedStepError:
+    text = "This login has ended, or began in another browser. Begin it again."
+    return RefusedStepError(BAD_REQUEST, text)

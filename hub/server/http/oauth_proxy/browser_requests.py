@@ -1,0 +1,84 @@
+"""What browsers send to the hub: queries, forms, and the cookie that they are known again by."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.types import Receive, Scope
+
+from hub.jsonrpc.peer import GoneError
+from hub.server.http.access import RequestHeaders
+from hub.server.http.oauth_proxy.errors import OAuthError
+
+MOST_BYTES: Final = 64 * 1024
+"""Of the body of a request."""
+_MOST_FIELDS: Final = 50
+_COOKIE: Final = 43
+"""Characters of a cookie's value: 32 random bytes."""
+
+
+class BrowserCookie:
+    """The cookie by which a browser is known again; `is_safe`: over https alone."""
+
+    def __init__(self, *, is_safe: bool) -> None:
+        # With this prefix no other host of the domain can set it.
+        self._name = "__Host-roots-hub-login" if is_safe else "roots-hub-login"
+        self._attributes = f"; Path=/; HttpOnly; SameSite=Lax{'; Secure' if is_safe else ''}"
+
+    def of(self, headers: RequestHeaders) -> str:
+        """Return by what a browser is known again; empty if it is not."""
+        for one in (headers.get("cookie") or "").split(";"):
+            name, _, value = one.strip().partition("=")
+            if name == self._name and len(value) == _COOKIE:
+                return value
+        return ""
+
+    def of_or_new(self, headers: RequestHeaders) -> tuple[str, dict[str, str]]:
+        """Return the same for a browser that is to be known again, and headers of the answer."""
+        known = self.of(headers)
+        if known:
+            return known, {}
+        made = secrets.token_urlsafe(32)
+        return made, {"set-cookie": f"{self._name}={made}{self._attributes}"}
+
+
+def query_of(scope: Scope) -> dict[str, str]:
+    """Return the fields of an address.
+
+    Raises: OAuthError as `fields_in` does.
+    """
+    return fields_in(scope["query_string"].decode("latin-1"))
+
+
+def fields_in(text: str) -> dict[str, str]:
+    """Return form fields; a field may stand only once (RFC 6749, 3.1).
+
+    Raises: OAuthError.
+    """
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise OAuthError("invalid_request", "there are too many fields") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise OAuthError("invalid_request", "a field stands more than once")
+    return fields
+
+
+async def body_of(receive: Receive) -> bytes:
+    """Return a request's body.
+
+    Raises: OAuthError if it is too long; GoneError if the client has gone.
+    """
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError("the client went before its request was complete")
+        body += message.get("body", b"")
+        if len(body) > MOST_BYTES:
+            raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
+        if not message.get("more_body", False):
+            return bytes(body)

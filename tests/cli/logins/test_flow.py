@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import httpx2
+import pytest
+from mcp.client.auth import AuthorizationCodeResult
+
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
+from tests.cli.logins.test_device_flow import URL, World
+
+
+@pytest.mark.parametrize(
+    ("redirect", "kind"),
+    [
+        ("http://127.0.0.1:8976/callback", "native"),
+        ("https://hub.example.com/mcp/logins/far/callback", "web"),
+    ],
+)
+async def test_a_client_registers_as_what_its_redirect_uri_is_of(redirect: str, kind: str) -> None:
+    world = World(code_challenge_methods_supported=["S256"])
+    opened: list[str] = []
+
+    async def open_page(url: str) -> None:
+        opened.append(url)
+
+    async def come_back() -> AuthorizationCodeResult:
+        raise LoginFailedError("nobody came back")
+
+    flow = BrowserLogin(LoginWish(URL, redirect=redirect), open_page, come_back)
+    with pytest.raises(LoginFailedError, match="nobody came back"):
+        await log_in(flow, lambda: 1000.0, httpx2.MockTransport(world.answer))
+    assert world.registered is not None
+    assert world.registered["application_type"] == kind
+    assert world.registered["redirect_uris"] == [redirect]
+    assert len(opened) == 1

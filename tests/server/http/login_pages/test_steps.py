@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hub.logins.login_process import MOST_OF_ONE, LoginOrder
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.login_pages.steps import PATIENCE, RefusedStepError, WrongTokenError
+from hub.server.http.oauth_proxy.errors import OAuthError
+from tests.server.http.auth.issuer import NAME, RESOURCE
+from tests.server.http.login_pages.bench import FAR, HERE, THERE, TOKENS, PageBench
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncGenerator[PageBench]:
+    async with anyio.create_task_group() as tasks:
+        yield PageBench(tasks, tmp_path)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_principal_is_sent_to_its_page_if_it_can_show_who_it_is(bench: PageBench) -> None:
+    page = f"{RESOURCE}/logins/far"
+    for principal in ("anna", f"{NAME} anna"):
+        assert bench.steps.address(FAR, principal) == page
+        link = bench.steps.link(FAR, principal)
+        assert link is not None
+        assert link.startswith(f"{page}?ticket=")
+        assert "anna" not in link
+    for principal in ("carla", "local", "", NAME, f"{NAME} ", "https://other.example anna"):
+        assert bench.steps.address(FAR, principal) is None
+        assert bench.steps.link(FAR, principal) is None
+
+
+async def test_who_enters_a_token_is_its_principal(bench: PageBench) -> None:
+    for link in (None, bench.link_for("anna")):
+        person = bench.steps.with_token(bench.visit(link), TOKENS["anna"], HERE)
+        assert (person.principal, person.server) == ("anna", "far")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "rh_of-ann", "rh_of-anna x", "Bearer rh_of-anna", "€", "\udc00"]
+)
+async def test_a_wrong_token_lets_nobody_go_on(bench: PageBench, token: str) -> None:
+    with pytest.raises(WrongTokenError):
+        bench.steps.with_token(bench.visit(), token, HERE)
+
+
+async def test_a_token_that_has_ended_is_a_wrong_one(bench: PageBench) -> None:
+    person = bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    bench.credentials.follow(BearerTokens(TOKENS["bob"]))
+    with pytest.raises(WrongTokenError):
+        bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    with pytest.raises(RefusedStepError, match="does not let you in any more"):
+        await bench.steps.gone_on(person.ticket, HERE)
+
+
+@pytest.mark.parametrize("whose", ["anna", f"{NAME} anna", f"{NAME} bob"])
+async def test_nobody_goes_on_with_the_link_of_somebody_else(bench: PageBench, whose: str) -> None:
+    ticket = bench.visit(bench.link_for(whose))
+    with pytest.raises(RefusedStepError, match="somebody else's"):
+        bench.steps.with_token(ticket, TOKENS["bob"], HERE)
+    back = await bench.at_issuer("eve", ticket)
+    with pytest.raises(RefusedStepError, match="somebody else's"):
+        await bench.steps.from_issuer(back, HERE)
+
+
+async def test_who_logs_in_at_the_issuer_is_its_principal(bench: PageBench) -> None:
+    for link in (None, bench.link_for(f"{NAME} anna")):
+        back = await bench.at_issuer("anna", bench.visit(link))
+        assert bench.steps.is_from_issuer(back)
+        person = await bench.steps.from_issuer(back, HERE)
+        assert person.principal == f"{NAME} anna"
+        with pytest.raises(OAuthError, match="does not take it any more"):
+            await bench.steps.from_issuer(back, HERE)
+
+
+async def test_an_answer_of_the_issuer_counts_in_its_browser_alone(bench: PageBench) -> None:
+    back = await bench.at_issuer("anna", bench.visit())
+    for browser in (THERE, ""):
+        with pytest.raises(RefusedStepError, match="another browser"):
+            await bench.steps.from_issuer(back, browser)
+    with pytest.raises(OAuthError, match="not from the identity provider"):
+        await bench.steps.from_issuer({**back, "iss": "https://other.example"}, HERE)
+    with pytest.raises(RefusedStepError, match="has refused"):
+        await bench.steps.from_issuer({"state": back["state"], "iss": NAME}, HERE)
+    bench.at.claims["nonce"] = "of another login"
+    with pytest.raises(OAuthError, match="of another login"):
+        await bench.steps.from_issuer(back, HERE)
+
+
+@pytest.mark.parametrize("own", [{"aud": "other"}, {"azp": "other"}, {"iss": "https://x.example"}])
+async def test_an_id_token_for_somebody_else_shows_nothing(
+    bench: PageBench, own: dict[str, str]
+) -> None:
+    back = await bench.at_issuer("anna", bench.visit())
+    bench.at.claims |= own
+    with pytest.raises(OAuthError):
+        await bench.steps.from_issuer(back, HERE)
+
+
+async def test_each_ticket_counts_for_its_step_its_browser_and_its_time(bench: PageBench) -> None:
+    link, visit = bench.link_for("anna"), bench.visit()
+    shown = bench.steps.with_token(visit, TOKENS["anna"], HERE).ticket
+    for wrong in (link, shown, "", "x", visit[:-4] + "AAAA"):
+        with pytest.raises(RefusedStepError):
+            bench.steps.with_token(wrong, TOKENS["anna"], HERE)
+    for wrong in (link, visit, ""):
+        with pytest.raises(RefusedStepError):
+            await bench.steps.gone_on(wrong, HERE)
+    for ticket in (visit, shown):
+        assert bench.steps.visited("far", link, HERE).ticket != ticket
+        with pytest.raises(RefusedStepError):
+            bench.steps.visited("far", ticket, HERE)
+    for browser in (THERE, ""):
+        with pytest.raises(RefusedStepError, match="another browser"):
+            bench.steps.with_token(visit, TOKENS["anna"], browser)
+        with pytest.raises(RefusedStepError, match="another browser"):
+            await bench.steps.gone_on(shown, browser)
+    with pytest.raises(RefusedStepError, match="This link has ended"):
+        bench.steps.visited("other", link, HERE)
+    bench.clock.now += PATIENCE
+    with pytest.raises(RefusedStepError, match="This link has ended"):
+        bench.steps.visited("far", link, HERE)
+    with pytest.raises(RefusedStepError, match="has ended"):
+        bench.steps.with_token(visit, TOKENS["anna"], HERE)
+    with pytest.raises(RefusedStepError, match="has ended"):
+        await bench.steps.gone_on(shown, HERE)
+
+
+@pytest.mark.parametrize("server", ["shared", "open", "none", "<b>"])
+async def test_which_servers_there_are_is_told_to_those_alone_who_have_shown_who_they_are(
+    bench: PageBench, server: str
+) -> None:
+    ticket = bench.visit(server=server)
+    with pytest.raises(WrongTokenError):
+        bench.steps.with_token(ticket, "guessed", HERE)
+    with pytest.raises(RefusedStepError, match="no such server"):
+        bench.steps.with_token(ticket, TOKENS["anna"], HERE)
+
+
+async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
+    bench: PageBench, tmp_path: Path
+) -> None:
+    runs = bench.logins.runs
+    for at in range(MOST_OF_ONE):
+        runs.begin(LoginOrder(f"http://127.0.0.1:9/{at}", str(tmp_path), "anna", "https://x"))
+    for name, why in (("anna", "logins of yours are under way"), ("bob", "cannot|failed|connect")):
+        person = bench.steps.with_token(bench.visit(), TOKENS[name], HERE)
+        with pytest.raises(RefusedStepError, match=why):
+            await bench.steps.gone_on(person.ticket, HERE)
+
+
+async def test_a_browser_that_comes_back_for_no_login_is_refused(bench: PageBench) -> None:
+    for query in ({}, {"state": ""}, {"state": "x", "code": "y"}):
+        with pytest.raises(RefusedStepError, match="has ended"):
+            await bench.steps.came_back("far", query, HERE)
+
+
+async def test_tickets_show_nothing(bench: PageBench) -> None:
+    person = bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    for text in (bench.visit(), person.ticket, bench.link_for("anna")):
+        assert "anna" not in text
+        assert "far" not in text
