@@ -123,7 +123,7 @@ class Relay:
         if beside is None or not isinstance(route, ChildRoute):
             return None
         spec, catalog = beside.resolved.spec, beside.resolved.catalog
-        if route.server != spec.name or (spec.has_login and services.login_runs is not None):
+        if route.server != spec.name or (spec.has_login and services.logins is not None):
             return None
         guard, own = self._guard(spec, method, route), named.own(catalog, route)
         resolved = resolved_beside(beside, method, route.name, own, guard, named.pointer)
