@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import cast
 
-import anyio
 import pytest
 from msgspec.structs import force_setattr
 
@@ -36,6 +35,7 @@ from tests.kit.callers import (
 )
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
 from tests.kit.hubs import text_of
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
 
@@ -496,7 +496,7 @@ async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last
             child.link.ask(name, ELICITATION, FORM)
             question(await caller.end(id_))
         child.link.ask("three", ELICITATION, FORM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         child.link.answer(child.link.requests("tools/call")[1]["id"], {"content": []})
         assert "error" in await child.link.reply("three")
 
@@ -509,7 +509,7 @@ async def test_a_question_that_could_be_for_several_clients_waits_until_one_is_l
         link = await child.connected()
         sent = [await link.request("tools/call", nth=nth) for nth in (1, 2)]
         link.ask("q", ELICITATION, FORM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         link.answer(sent[0]["id"], {"content": []})
         assert (await one.end(ids[0]))["resultType"] == "complete"
         key, _ = question(result := await other.end(ids[1]))
@@ -526,7 +526,7 @@ async def test_of_calls_that_ask_one_is_sent_after_the_other() -> None:
         await other.client.get_known(other.params())
         result = await asked(child, one)
         id_ = await other.begin()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(child.link.requests("tools/call")) == 1
         await completed(child, one, await answered(child, one, result))
         sent = await child.link.request("tools/call", nth=2)

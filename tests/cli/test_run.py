@@ -31,6 +31,7 @@ from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services
 from hub.system.shutdown import Shutdown
 from hub.usage.principals import UsageByPrincipal
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.trees import plant
 
 
@@ -65,7 +66,7 @@ class Served:
     async def _stdio(self, open_connection: ConnectionFactory) -> None:
         self.ways.append("stdio")
         if self.meanwhile is not None:
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             self.meanwhile()
             await anyio.sleep_forever()
 

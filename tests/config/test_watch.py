@@ -29,6 +29,7 @@ from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
 from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.disk import OsDisk
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.trees import plant
 from tests.kit.worlds import share
 
@@ -468,7 +469,7 @@ async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path)
     with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
         async with watching(at.watch, asked):
             await asked.send.send(None)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
     assert logged[-1]["event"] == "nothing to reload: there is no config file"
     report = await at.watch.take_over(confirmed=True)
     assert report.lines()[1:] == ["there is no config file", "Start the hub with --config."]

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -27,6 +26,7 @@ from hub.server.modern import CAPABILITIES
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, Script
 from tests.kit.hubs import READ_FILE, FakeClient
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ROOTS, ScriptedHub, refusal, scripted
 from tests.kit.trees import plant
 
@@ -511,5 +511,5 @@ async def test_what_the_only_client_may_never_need_is_not_started(keys: dict[str
     child = FakeChild(ECHO)
     async with scripted(child, config=keys, is_for_one=True) as hub:
         await hub.greeted()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert child.links == []

@@ -4,7 +4,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -29,6 +28,7 @@ from hub.server.modern import is_modern, supported
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import refusal, scripted
 from tests.kit.trees import plant
 
@@ -732,7 +732,7 @@ async def test_an_eager_child_is_not_started_for_a_request_that_stands_for_itsel
                 "inputResponses": with_roots((top / "a").as_uri()),
             }
             assert "isError" not in await client.request("tools/call", params)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert children["a"].links == []
         await hub.greeted()
         await children["a"].connected()
@@ -750,5 +750,5 @@ async def test_what_the_only_client_will_list_is_started_when_it_asks_what_there
     child = FakeChild(READ)
     async with scripted(child) as hub:
         await hub.client().request("server/discover", {"_meta": envelope(None)})
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert child.links == []

@@ -22,6 +22,7 @@ from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from hub.server.stdio import serve_stdio
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ROOTS, scripted
 from tests.server.test_modern import envelope
 
@@ -208,7 +209,7 @@ async def test_what_was_asked_before_the_client_hung_up_is_answered() -> None:
         link = await child.connected()
         sent = await link.request("tools/call")
         terminal.hang_up()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not terminal.ended.is_set()
         link.answer(sent["id"], {"content": []})
         assert (await terminal.heard())["result"] == {"content": []}

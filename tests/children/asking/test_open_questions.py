@@ -13,6 +13,7 @@ from hub.children.clients import Caller
 from hub.jsonrpc.peer import RpcError
 from hub.values import Call
 from tests.kit.fakes import RecordingAsker
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import remote
 
 SAMPLING = "sampling/createMessage"
@@ -37,7 +38,7 @@ class Child:
     async def end(self, caller: RecordingAsker, *, is_answered: bool = True) -> None:
         call = self.calls.pop(caller)
         self.questions.ended(caller, call, is_answered=is_answered)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
 
     async def ask(self) -> None:
         try:
@@ -56,7 +57,7 @@ class Asking:
 
     async def __call__(self) -> None:
         self._tasks.start_soon(self._child.ask)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
 
 
 @asynccontextmanager
@@ -177,11 +178,11 @@ async def test_calls_that_wait_for_each_other_are_told_so(monkeypatch: pytest.Mo
     one, _ = child.begin("a", "one"), child.begin("b", "two")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(child.ask)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         with anyio.fail_after(5):
             await child.ask()
         assert child.found == ["none"]
         assert child.habits.asking == {"one", "two"}
         child.questions.ended(one, child.calls.pop(one), is_answered=True)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
     assert child.found == ["none"] * 2, "it may be of the call that has ended"

@@ -22,6 +22,7 @@ from hub.server.http.serve import serve_http
 from hub.system.shutdown import ended_by_signals
 from hub.values import Json
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import scripted
 
 pytestmark = pytest.mark.live
@@ -144,7 +145,7 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         link = await child.connected()
         await link.request("tools/call")
         os.kill(os.getpid(), signal.SIGTERM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         os.kill(os.getpid(), signal.SIGTERM)
         await site.until_ended()
 
@@ -166,7 +167,7 @@ async def test_an_answer_that_comes_soon_after_a_signal_is_passed_on(*, is_known
         link = await child.connected()
         sent = await link.request("tools/call", nth=1 + is_known)
         os.kill(os.getpid(), signal.SIGTERM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         link.answer(sent["id"], {"content": []})
         await site.until_ended()
 

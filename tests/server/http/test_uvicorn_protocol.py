@@ -27,6 +27,7 @@ from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.server.http.bounds.test_bounded_protocol import QuietServer
 from tests.server.http.test_app import (
     HEADERS,
@@ -213,7 +214,7 @@ async def test_a_request_may_come_in_pieces() -> None:
         whole = client.bytes_of(echo(2))
         for at in range(0, len(whole), 40):
             await client.stream.send(whole[at : at + 40])
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         _, body = await client.answer()
         assert json.loads(body)["id"] == 2
         assert Noting.served == 0
@@ -247,7 +248,7 @@ async def test_a_request_that_comes_before_the_answer_to_another_waits_for_it() 
         first = await child.link.request("tools/call", nth=2)
         child.answers["tools/call"] = {"content": []}
         await client.stream.send(client.bytes_of(echo(3)))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(child.link.requests("tools/call")) == 2
         child.link.answer(first["id"], {"content": []})
         assert [json.loads((await client.answer())[1])["id"] for _ in range(2)] == [2, 3]
@@ -328,7 +329,7 @@ async def test_a_client_that_goes_takes_its_call_back() -> None:
 async def test_a_client_may_go_in_the_middle_of_a_request() -> None:
     async with connected() as client:
         await client.stream.send(client.bytes_of(echo(2))[:-5])
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         await client.stream.aclose()
     assert Noting.served == 0
 
@@ -353,7 +354,7 @@ async def test_an_answer_waits_for_a_client_that_does_not_read() -> None:
     async with connected(child) as client:
         await client.stream.send(b"".join(client.bytes_of(echo(id_)) for id_ in range(2, 8)))
         await child.link.request("tools/call", nth=3)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         for id_ in range(2, 8):
             status, body = await client.answer()
             assert (status, json.loads(body)["id"]) == (200, id_)
