@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
 from msgspec.structs import force_setattr
 
-from hub.calls.rounds import askable_call, parked_calls
-from hub.children.clients import Caller
-from hub.children.concurrency import Preemption
+from hub.calls.rounds import parked_calls
+from hub.children.concurrency import PATIENCE
 from hub.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -35,7 +35,7 @@ from tests.kit.callers import (
 )
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
 from tests.kit.hubs import text_of
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
 
@@ -534,13 +534,6 @@ async def test_of_calls_that_ask_one_is_sent_after_the_other() -> None:
         assert (await other.end(id_))["resultType"] == "complete"
 
 
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls give way whose clients have been away for a moment."""
-    monkeypatch.setattr(askable_call, "PATIENCE", 0.02)
-    monkeypatch.setattr(askable_call, "LOOK_AGAIN", 0.01)
-
-
 async def gone(child: FakeChild) -> str:
     """Wait until the first question is answered, end its call, and return what was said."""
     error = (await child.link.reply("q"))["error"]
@@ -548,7 +541,7 @@ async def gone(child: FakeChild) -> str:
     return str(error["message"])
 
 
-@pytest.mark.usefixtures("hurried")
+@virtual_time
 async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits() -> None:
     child = silent()
     servers = {"files": {"command": "x", "concurrency": 1}}
@@ -556,7 +549,7 @@ async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits(
         caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         id_ = await caller.begin()
-        assert await gone(child) == "the client has not come back for 0.02 s, and others wait"
+        assert await gone(child) == "the client has not come back for 60 s, and others wait"
         sent = await child.link.request("tools/call", nth=2)
         child.link.answer(sent["id"], {"content": []})
         assert (await caller.end(id_))["resultType"] == "complete"
@@ -565,7 +558,7 @@ async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits(
         assert late["n"] == "given up", "the server's own word"
 
 
-@pytest.mark.usefixtures("hurried")
+@virtual_time
 async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> None:
     child = silent()
     async with scripted(child) as hub:
@@ -583,22 +576,13 @@ async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> No
         assert (await other.end(id_))["resultType"] == "complete"
 
 
-@pytest.mark.usefixtures("hurried")
-async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    child, looks, must_leave = silent(), list[bool](), Preemption.must_leave
-
-    def looked(preemption: Preemption, call: Caller) -> bool:
-        looks.append(must_leave(preemption, call))
-        child.signals.moved()
-        return looks[-1]
-
-    monkeypatch.setattr(Preemption, "must_leave", looked)
+@virtual_time
+async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place() -> None:
+    child = silent()
     async with scripted(child) as hub:
         caller = ScriptedCaller(hub)
         result = await asked(child, caller)
-        await child.signals.until(lambda: looks == [False] * 3)
+        await anyio.sleep(3 * PATIENCE)
         id_ = await answered(child, caller, result)
         await completed(child, caller, id_)
 

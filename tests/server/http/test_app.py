@@ -20,8 +20,8 @@ from hub.app.setting import Setting
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig
-from hub.jsonrpc import incoming, messages
-from hub.jsonrpc.messages import Request
+from hub.jsonrpc.incoming import MAX_ASKED
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Request
 from hub.jsonrpc.peer import Outlet
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
@@ -357,26 +357,28 @@ async def test_a_message_is_json(kind: str) -> None:
         ).status == 200
 
 
-async def test_a_message_that_is_too_large_is_not_read_to_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 200)
+async def test_a_message_that_is_too_large_is_not_read_to_its_end() -> None:
     async with web() as site:
-        connection = Connection(b" " * 150, b" " * 51, b"the rest")
+        connection = Connection(b" " * MAX_MESSAGE_BYTES, b" ", b"the rest")
         await connection.serve(site.app, scope_of("POST", HEADERS))
         assert connection.status == 413
         assert (await connection.receive())["body"] == b"the rest"
-        assert (await site.post(json.dumps(initialize()).encode().ljust(200))).status == 200
+        assert (
+            await site.post(json.dumps(initialize()).encode().ljust(MAX_MESSAGE_BYTES))
+        ).status == 200
 
 
-@pytest.mark.parametrize(("most", "status"), [(0, 503), (1, 200)])
-async def test_a_session_with_too_many_requests_is_told_to_try_again_later(
-    most: int, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with web() as site:
+async def test_a_session_with_too_many_requests_is_told_to_try_again_later() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
         key = await site.session()
-        monkeypatch.setattr(incoming, "MAX_ASKED", most)
-        assert (await site.post(asked("ping"), key)).status == status
+        for id_ in range(MAX_ASKED - 1):
+            site.start("POST", key, echo(id_))
+        await all_tasks_blocked()
+        assert (await site.post(asked("ping", MAX_ASKED), key)).status == 200
+        site.start("POST", key, echo(MAX_ASKED))
+        await all_tasks_blocked()
+        assert (await site.post(asked("ping", MAX_ASKED + 1), key)).status == 503
 
 
 async def test_a_message_may_come_in_pieces() -> None:
