@@ -142,6 +142,6 @@ async def request(
     """Make one request, and return it when it is answered."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection = Connection(content)
-    with anyio.fail_after(5):
+    with in_time():
         await connection.serve(app, scope_of(method, headers, path))
     return connection

@@ -37,6 +37,7 @@ from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeChild
+from tests.kit.loops import in_time
 from tests.kit.trees import plant
 
 SOON = 5.0
@@ -200,6 +201,8 @@ class FakeClient:
         self._known: set[Json] = set()
         self.detoured: list[Request] = []
         self.received: list[JsonObject] = []
+        self.texts: list[bytes] = []
+        """What has come, as the hub wrote it."""
         self.held: list[JsonObject] = []
         self.connection: ClientConnection = open_connection(self, tasks, principal)
         self._tasks = tasks
@@ -213,7 +216,8 @@ class FakeClient:
 
     def take(self, message: Message) -> None:
         """Take a message of the hub without waiting."""
-        fields: JsonObject = json.loads(to_bytes(message))
+        self.texts.append(to_bytes(message))
+        fields: JsonObject = json.loads(self.texts[-1])
         self.received.append(fields)
         if "method" not in fields:
             self._answers[cast("int", fields["id"])] = fields
@@ -251,7 +255,7 @@ class FakeClient:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that came from the hub makes `condition` true."""
-        with anyio.fail_after(SOON):
+        with in_time():
             while not condition():
                 await self._moved.wait()
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from anyio.to_thread import current_default_thread_limiter
 
 Backend: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -49,6 +50,8 @@ class _JumpingSelector(selectors.DefaultSelector):
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         ready = super().select(0)
+        while not ready and current_default_thread_limiter().borrowed_tokens:
+            ready = super().select()  # a thread is at work, and wakes the loop when it is done
         if not ready:
             self.now += timeout
         return ready
@@ -58,8 +61,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """A loop in virtual time: once all tasks wait, its clock jumps to the next timer.
 
     So a test waits for no timer, and no timer runs out while something can still be done, however
-    slow the machine is. It is for tests in memory: the clock does not wait for another thread,
-    another process or the other end of a socket.
+    slow the machine is. The clock waits for work in threads, but not for another process or the
+    other end of a socket.
     """
 
     def __init__(self) -> None:

@@ -111,6 +111,7 @@ class HttpServer:
         proxies: Proxies | None = None,
         ids: SessionIds | None = None,
         usage: UsageByPrincipal | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.log = RefusalLog()
         self.proxies = proxies or Proxies()
@@ -121,7 +122,7 @@ class HttpServer:
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._path = path
-        self._patience = Deadlines(PATIENCE)
+        self._patience = Deadlines(patience)
         self.acceptor = FastCallAcceptor(
             self._header_checks,
             self._plain_post,

@@ -19,7 +19,6 @@ from hub.protocol.constants import (
     HEADER_MISMATCH,
     PROTOCOL_VERSION_META,
 )
-from hub.server.http import app as http
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.fast_calls import FastCallAcceptor, Line
@@ -51,12 +50,6 @@ META: JsonObject = {
     CLIENT_CAPABILITIES_META: {},
 }
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no call take its time, however busy the machine is."""
-    monkeypatch.setattr(http, "PATIENCE", 60)
 
 
 class Client:
@@ -131,7 +124,8 @@ async def connected(
     listener = socket.create_server(("127.0.0.1", 0))
     with anyio.fail_after(20):
         async with (
-            web(child, tokens=BearerTokens(token)) as site,
+            # No call takes its time, however busy the machine is.
+            web(child, tokens=BearerTokens(token), patience=60) as site,
             anyio.create_task_group() as tasks,
         ):
             idle = Idle()
