@@ -4,7 +4,8 @@ import anyio
 
 from hub.jsonrpc.messages import Notification
 from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.event_streams import PING_EVERY, EventStream, StreamConnection
+from hub.server.http.event_streams import EventStream, StreamConnection
+from hub.server.http.responses import PING_EVERY
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
