@@ -43,7 +43,6 @@ from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.fast_calls import PATIENCE
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from hub.server.http.resumption import OPEN_AFTER
 from hub.values import JsonObject, object_or_empty
@@ -178,7 +177,6 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     names: Sequence[str] = (),
     ids: SessionIds | None = None,
     oauth: OAuthEndpoints | None = None,
-    patience: float = PATIENCE,
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(
@@ -214,7 +212,6 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
             proxies=Proxies(proxies),
             ids=ids,
             usage=running.usage,
-            patience=patience,
         )
         await tasks.start(site.app.run)
         yield site

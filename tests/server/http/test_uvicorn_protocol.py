@@ -19,6 +19,7 @@ from hub.protocol.constants import (
     HEADER_MISMATCH,
     PROTOCOL_VERSION_META,
 )
+from hub.server.http.app import HttpLimits
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.fast_calls import FastCallAcceptor, Line
@@ -125,7 +126,7 @@ async def connected(
     with anyio.fail_after(20):
         async with (
             # No call takes its time, however busy the machine is.
-            web(child, tokens=BearerTokens(token), patience=60) as site,
+            web(child, tokens=BearerTokens(token), limits=HttpLimits(patience=60)) as site,
             anyio.create_task_group() as tasks,
         ):
             idle = Idle()
