@@ -18,7 +18,7 @@ from hypothesis import settings
 from structlog.dev import ConsoleRenderer, plain_traceback
 
 from hub.cli.main import main
-from tests.kit.hubs import FakeClient
+from tests.kit.hubs import CACHED_ROUTES
 from tests.kit.loops import FAST, Backend
 
 PROJECT = Path(__file__).parent.parent
@@ -122,7 +122,8 @@ def pytest_runtest_makereport(
 @pytest.fixture(params=[False, True], ids=["resolved", "by a cached route"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a test's calls go one way, and then the other."""
-    monkeypatch.setattr(FakeClient, "by_cached_route", request.param)
+    if request.param:
+        monkeypatch.setenv(CACHED_ROUTES, "1")
 
 
 @pytest.fixture(autouse=True)

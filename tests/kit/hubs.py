@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -40,6 +41,8 @@ from tests.kit.fakes import FakeChild
 from tests.kit.loops import in_time
 from tests.kit.trees import plant
 
+CACHED_ROUTES = "TESTS_TAKE_CACHED_ROUTES"
+"""The environment variable that says how clients' calls go where a test does not say it."""
 SOON = 5.0
 """Seconds that anything here may take."""
 
@@ -184,8 +187,6 @@ class FakeClient:
     have served one like it. `detoured` are those that were resolved again.
     """
 
-    by_cached_route = False
-
     def __init__(
         self,
         open_connection: ConnectionFactory,
@@ -198,6 +199,7 @@ class FakeClient:
         self.fails = False
         self.holds = False
         self.children: Collection[Scripted] = ()
+        self.by_cached_route = CACHED_ROUTES in os.environ
         self._known: set[Json] = set()
         self.detoured: list[Request] = []
         self.received: list[JsonObject] = []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -245,18 +246,19 @@ async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
         await tree.end()
 
 
-async def test_a_limit_that_the_user_has_set_is_not_used_as_a_mark(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_limit_that_the_user_has_set_is_not_used_as_a_mark() -> None:
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
-    async with kept() as supervisor:
-        tree = ProcessTree(supervisor)
-        pids = begin(tree, SLEEPS)
-        monkeypatch.undo()
-        assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
-        await tree.end()
-        assert there(pids) == []
+    users = (200_000, before[1])
+    resource.setrlimit(resource.RLIMIT_RTTIME, users)
+    try:
+        async with kept() as supervisor:
+            tree = ProcessTree(supervisor)
+            pids = begin(tree, SLEEPS)
+            assert resource.getrlimit(resource.RLIMIT_RTTIME) == users
+            await tree.end()
+            assert there(pids) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_RTTIME, before)
 
 
 async def test_a_tree_that_was_not_started_needs_no_end_and_no_watchdog() -> None:
@@ -287,11 +289,11 @@ async def test_a_killed_watchdog_is_replaced_by_one_that_knows_all_children() ->
     assert there([pid]) == [], "the new one ended what was left"
 
 
-async def test_a_watchdog_that_cannot_be_started_is_logged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    async with kept() as supervisor:
+async def test_a_watchdog_that_cannot_be_started_is_logged() -> None:
+    def refused(_hub: int, _since: int) -> ForkServerClient:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    async with keeping(Shutdown(), fork_server=refused) as supervisor:
         with capture_logs() as logs:
             supervisor.next_mark()
         supervisor.tell("- 1 1\n")

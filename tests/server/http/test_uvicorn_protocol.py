@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -22,7 +22,7 @@ from hub.protocol.constants import (
 from hub.server.http.app import HttpLimits
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
-from hub.server.http.fast_calls import FastCallAcceptor, Line
+from hub.server.http.fast_calls import FastCallAcceptor, Line, PlainCall
 from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
 from hub.values import JsonObject
@@ -117,7 +117,9 @@ class Client:
 
 @asynccontextmanager
 async def connected(
-    child: FakeChild | None = None, token: str | None = None
+    child: FakeChild | None = None,
+    token: str | None = None,
+    accepting: Callable[[FastCallAcceptor], object] = lambda acceptor: acceptor,
 ) -> AsyncGenerator[Client]:
     """Serve on a socket; a first call has been made."""
     child = child or FakeChild(ECHO)
@@ -133,7 +135,8 @@ async def connected(
             connections = Connections(Limits(), site.app.log)
             connections.idle = idle
             noting = cast(
-                "type[Any]", partial(Noting, acceptor=site.app.acceptor, connections=connections)
+                "type[Any]",
+                partial(Noting, acceptor=accepting(site.app.acceptor), connections=connections),
             )
             server = QuietServer(
                 uvicorn.Config(site.app, http=noting, lifespan="off", log_config=None)
@@ -399,16 +402,29 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
         assert await client.post(body, **MODERN_CALL) == answers[0]
 
 
-async def test_a_mistake_of_our_own_is_told_as_one(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def mistaken(
-        _acceptor: FastCallAcceptor, _head: RequestHead, _body: bytes, _line: Line
-    ) -> None:
-        raise KeyError("ours")
+class Mistaken:
+    """An acceptor that, once it `breaks`, takes no call because of a mistake of the hub's."""
 
-    async with connected() as client:
-        monkeypatch.setattr(FastCallAcceptor, "take", mistaken)
+    def __init__(self, acceptor: FastCallAcceptor) -> None:
+        self.bodies, self.head, self.no_room = acceptor.bodies, acceptor.head, acceptor.no_room
+        self.breaks = False
+        self._acceptor = acceptor
+
+    def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
+        if self.breaks:
+            raise KeyError("ours")
+        return self._acceptor.take(head, body, line)
+
+
+async def test_a_mistake_of_our_own_is_told_as_one(caplog: pytest.LogCaptureFixture) -> None:
+    made: list[Mistaken] = []
+
+    def mistaken(acceptor: FastCallAcceptor) -> Mistaken:
+        made.append(Mistaken(acceptor))
+        return made[0]
+
+    async with connected(accepting=mistaken) as client:
+        made[0].breaks = True
         status, _ = await client.post(echo(2))
         assert status == 500
         assert "KeyError: 'ours'" in caplog.text
