@@ -119,7 +119,7 @@ class Client:
 async def connected(
     child: FakeChild | None = None,
     token: str | None = None,
-    accepting: Callable[[FastCallAcceptor], object] = lambda acceptor: acceptor,
+    accepting: Callable[[FastCallAcceptor], Any] = lambda acceptor: acceptor,
 ) -> AsyncGenerator[Client]:
     """Serve on a socket; a first call has been made."""
     child = child or FakeChild(ECHO)
