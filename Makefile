@@ -30,6 +30,8 @@ DIST := .dist
 WHOLE_PROGRAMS := live test_packaging.py
 # A file's tests stay together: they share what they start.
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
+# Programs that the tests start hundreds of times are compiled once, whatever the environment says.
+PYTEST_RUN := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BENCH := .bench
 
 .PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions docs dist dist-quick manifests completions fmt lock clean
@@ -71,17 +73,17 @@ run: $(VENV)/run.stamp
 setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 
 test: setup
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(PYTEST)
+	$(PYTEST_RUN) $(SIDE_BY_SIDE) $(PYTEST)
 
 # What needs no other process, with fewer examples: for the loop of writing.
 quick: setup
-	$(BIN)/python -m pytest --quiet $(SIDE_BY_SIDE) --hypothesis-profile=quick -m "not live" tests \
+	$(PYTEST_RUN) --quiet $(SIDE_BY_SIDE) --hypothesis-profile=quick -m "not live" tests \
 	  $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS) seeds children/process confinement \
 	  guard/test_guard_against_the_kernel.py) $(PYTEST)
 
 # Without the tests of whole programs, which take long and depend on these versions no more than the others do.
 lowest: $(LOWEST)/.stamp
-	$(LOWEST)/bin/python -m pytest $(SIDE_BY_SIDE) tests $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS)) $(PYTEST)
+	PYTHONDONTWRITEBYTECODE= $(LOWEST)/bin/python -m pytest $(SIDE_BY_SIDE) tests $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS)) $(PYTEST)
 
 $(LOWEST)/.stamp: pyproject.toml | $(VENV)/dev.stamp
 	$(PIP) install uv==$(UV_VERSION)

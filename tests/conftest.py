@@ -3,23 +3,31 @@
 Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop that users get.
 """
 
+import itertools
 import logging
 import os
 import shutil
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 from hypothesis import settings
+from structlog.dev import ConsoleRenderer, plain_traceback
 
 from hub.cli.main import main
-from tests.kit.hubs import FakeClient
+from tests.kit.hubs import CACHED_ROUTES
 from tests.kit.loops import FAST, Backend
 
 PROJECT = Path(__file__).parent.parent
+# By default `rich`, which is there for other tests, would take seconds to paint a traceback.
+LOGS = [
+    *structlog.get_config()["processors"][:-1],
+    ConsoleRenderer(exception_formatter=plain_traceback),
+]
+structlog.configure(processors=LOGS)
 
 # `fast` tries the same examples each time: a build must not fail for what nobody changed.
 settings.register_profile("fast", deadline=None, derandomize=True, max_examples=100)
@@ -46,12 +54,17 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[No
             main(["stop", "--all"])
 
 
+@pytest.fixture(scope="session")
+def new_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give ever new paths below one directory: `mktemp` would search it for each of them."""
+    top = tmp_path_factory.mktemp("caches")
+    return (top / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def cache_of_the_test(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def cache_of_the_test(new_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test see the servers' lists that the hub of another test has kept."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(next(new_caches)))
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +122,8 @@ def pytest_runtest_makereport(
 @pytest.fixture(params=[False, True], ids=["resolved", "by a cached route"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a test's calls go one way, and then the other."""
-    monkeypatch.setattr(FakeClient, "by_cached_route", request.param)
+    if request.param:
+        monkeypatch.setenv(CACHED_ROUTES, "1")
 
 
 @pytest.fixture(autouse=True)
@@ -117,16 +131,20 @@ def own_logs(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """Let a test that configures the log, as `main` does, change it for no other test."""
     root, hub, configure = logging.getLogger(), logging.getLogger("hub"), structlog.configure
     handlers, levels = root.handlers[:], (root.level, hub.level)
+    is_configured = False
 
     def uncached(**options: Any) -> None:
+        nonlocal is_configured
+        is_configured = True
         # A logger that was used once would keep what it was configured for.
         del options["cache_logger_on_first_use"]
         configure(**options)
 
     monkeypatch.setattr(structlog, "configure", uncached)
     yield
-    if structlog.is_configured():
+    if is_configured:
         structlog.reset_defaults()
+        configure(processors=LOGS)
         root.handlers[:] = handlers
         root.setLevel(levels[0])
         hub.setLevel(levels[1])

@@ -64,10 +64,10 @@ class NoDisk(LinkReader):
         raise PathError(f"{path} is not a link")
 
 
-def read_lines(source: str) -> Iterator[str]:
-    """Yield the lines of a file, or of stdin for `-`."""
+def read_lines(source: str, stdin: Iterable[str] | None = None) -> Iterator[str]:
+    """Yield the lines of a file, or of `stdin` (this process's own) for `-`."""
     if source == "-":
-        yield from sys.stdin
+        yield from sys.stdin if stdin is None else stdin
         return
     with Path(source).open(encoding="utf-8") as lines:
         yield from lines

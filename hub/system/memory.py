@@ -11,7 +11,7 @@ import ctypes
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 KEPT: Final = 8 * 1024 * 1024
 """How many free bytes at the end of the heap the process keeps (M_TRIM_THRESHOLD)."""
@@ -22,11 +22,14 @@ _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 
 
-def keep_for_large_messages(platform: str = sys.platform) -> bool:
-    """Make glibc keep memory of large messages for later ones. Return whether that worked."""
+def keep_for_large_messages(platform: str = sys.platform, libc: object = None) -> bool:
+    """Make glibc keep memory of large messages for later ones. Return whether that worked.
+
+    `libc` is the C library: by default that of this process.
+    """
     if platform != "linux":
         return False
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
+    tune: Any = getattr(libc or ctypes.CDLL(None), "mallopt", None)  # only glibc has it
     if tune is None:
         return False
     return bool(tune(_MMAP_THRESHOLD, APART)) and bool(tune(_TRIM_THRESHOLD, KEPT))

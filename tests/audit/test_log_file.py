@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from structlog.testing import capture_logs
 
 from hub.audit import log_file as log_file_module
-from hub.audit.log_file import NoAudit, audit_log
+from hub.audit.log_file import BATCH, MAX_FILE_BYTES, PAUSE, NoAudit, audit_log
 from hub.audit.record import AuditRecord
 from hub.jsonrpc import exact_json
 from hub.values import SessionKey
@@ -69,85 +69,76 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path
     assert [line["tool"] for line in lines(rotated)] == ["t1"]
 
 
-class Appended:
-    """Records what was written, and the size of each write."""
+class Counting(Writer):
+    """Counts what is encoded and what is written together; `meanwhile` comes in between."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.batches: list[int] = []
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_FILE_BYTES, pause: float = PAUSE
+    ) -> None:
+        super().__init__(path, max_bytes=max_bytes, pause=pause)
+        self.encoded: list[int] = []
+        self.written: list[int] = []
         self.happened = threading.Semaphore(0)
-        self._append = Writer._append  # pyright: ignore[reportPrivateUsage] - to count
+        self.meanwhile: AuditRecord | None = None
 
-        def counted(writer: Writer, lines: bytes) -> None:
-            self._append(writer, lines)
-            self.batches.append(lines.count(b"\n"))
-            self.happened.release()
+    def _batch(self, most: int) -> list[AuditRecord]:
+        batch = super()._batch(most)
+        self.encoded.append(len(batch))
+        if self.meanwhile is not None and batch != [self.meanwhile]:
+            self.write(self.meanwhile)
+        return batch
 
-        monkeypatch.setattr(Writer, "_append", counted)
+    def _append(self, lines: bytes) -> None:
+        super()._append(lines)
+        self.written.append(lines.count(b"\n"))
+        self.happened.release()
 
 
-@pytest.fixture
-def appended(monkeypatch: pytest.MonkeyPatch) -> Appended:
-    return Appended(monkeypatch)
+@contextmanager
+def running(writer: Counting) -> Generator[Counting]:
+    writer.thread.start()
+    try:
+        yield writer
+    finally:
+        writer.finish()
 
 
-def test_records_that_arrive_during_a_write_are_written_together(
-    tmp_path: Path, appended: Appended
-) -> None:
+def test_records_that_arrive_during_a_write_are_written_together(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    with audit_log(path) as audit:
-        for record in numbered(log_file_module.BATCH + 5):
+    with running(Counting(path)) as audit:
+        for record in numbered(BATCH + 5):
             audit.write(record)
-    assert appended.batches == [log_file_module.BATCH + 5]
-    assert len(lines(path)) == log_file_module.BATCH + 5
+    assert audit.written == [BATCH + 5]
+    assert len(lines(path)) == BATCH + 5
 
 
-def test_records_that_arrive_during_formatting_wait_for_the_next_write(
-    tmp_path: Path, appended: Appended, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_arrive_during_formatting_wait_for_the_next_write(tmp_path: Path) -> None:
     first, second, third, later = numbered(4)
-    lines_of = log_file_module._lines  # pyright: ignore[reportPrivateUsage] - to know when
-
-    def lines_meanwhile(records: list[AuditRecord]) -> bytes:
-        if records != [later]:
-            writer.write(later)
-        return lines_of(records)
-
-    monkeypatch.setattr(log_file_module, "_lines", lines_meanwhile)
-    writer = Writer(tmp_path / "audit.jsonl")
+    writer = Counting(tmp_path / "audit.jsonl")
+    writer.meanwhile = later
     for record in (first, second, third):
         writer.write(record)
     for _ in range(2):
         writer._write_all()  # pyright: ignore[reportPrivateUsage] - its thread would choose when
-    assert appended.batches == [3, 3]
+    assert writer.written == [3, 3]
 
 
-def test_one_batch_formats_few_records_and_at_most_one_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines_of, sizes = log_file_module._lines, list[int]()  # pyright: ignore[reportPrivateUsage] - to count
-
-    def counted(records: list[AuditRecord]) -> bytes:
-        sizes.append(len(records))
-        return lines_of(records)
-
-    monkeypatch.setattr(log_file_module, "_lines", counted)
+def test_one_batch_formats_few_records_and_at_most_one_path(tmp_path: Path) -> None:
     path, plain = tmp_path / "audit.jsonl", replace(RECORD, path=None)
-    every = [*[plain] * (log_file_module.BATCH + 1), *numbered(2), plain]
-    with audit_log(path) as audit:
+    every = [*[plain] * (BATCH + 1), *numbered(2), plain]
+    with running(Counting(path)) as audit:
         for record in every:
             audit.write(record)
-    assert sizes == [log_file_module.BATCH, 2, 1, 1]
+    assert audit.encoded == [BATCH, 2, 1, 1]
     assert [line["tool"] for line in lines(path)] == [record.tool for record in every]
 
 
-def test_records_are_on_the_disk_soon_without_more_of_them(
-    tmp_path: Path, appended: Appended
-) -> None:
+def test_records_are_on_the_disk_soon_without_more_of_them(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    with audit_log(path, pause=0.001) as audit:
+    with running(Counting(path, pause=0.001)) as audit:
         for number, record in enumerate(numbered(3), 1):
             audit.write(record)
-            assert appended.happened.acquire(timeout=5)
+            assert audit.happened.acquire(timeout=5)
             assert len(lines(path)) == number
 
 
@@ -278,14 +269,14 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
-    tmp_path: Path, appended: Appended
+    tmp_path: Path,
 ) -> None:
     path, limit = tmp_path / "audit.jsonl", 3 * 1024 * 1024
-    with audit_log(path, max_bytes=limit) as audit:
+    with running(Counting(path, max_bytes=limit)) as audit:
         for record in numbered(50):
             audit.write(replace(record, path="x" * 100_000))
-    assert max(appended.batches) == 11
-    assert sum(appended.batches) == 50
+    assert max(audit.written) == 11
+    assert sum(audit.written) == 50
     aside = lines(path.with_name("audit.jsonl.1"))
     assert [line["tool"] for line in (*aside, *lines(path))] == [f"t{n}" for n in range(50)]
     assert path.stat().st_size < limit

@@ -16,6 +16,7 @@ from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import LIST_CHANGED
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import files_in, plant
 
@@ -233,7 +234,7 @@ async def test_a_known_server_is_started_before_a_call_only_where_it_must_be_eag
         client = at.client()
         await client.session.start_early()
         assert await listed(at, client) == [GET_ROOTS, "echo"]
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(fake.links) == int(eager is True)
 
 
@@ -352,7 +353,7 @@ async def test_a_list_waits_for_the_first_child_and_for_those_that_follow_soon()
                 now[0] += 20.0 if fake is fakes["a"] else 0.4
                 link.answer(asked["id"], greeting)
                 await link.request("tools/list")
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
         assert found == [GET_ROOTS, "a__echo", "b__echo", "c__echo"]
 
 

@@ -4,7 +4,6 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from hub.calls import caller as asker_module
 from hub.calls.caller import ClientCaller
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.messages import Notification, as_object
@@ -14,6 +13,7 @@ from hub.protocol.request_state import ChildInputRound
 from hub.sessions.client import Client
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet, failure
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import Rig, RigClient, remote, rig
 
 FILES = remote("files")
@@ -107,21 +107,16 @@ async def test_a_client_that_answers_with_an_error_or_cannot_be_asked_ends_the_c
                 await principal_key_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
 
 
-async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
+@virtual_time
+async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause() -> None:
+    pauses: list[float] = []
     async with rig({}, {}) as at:
         caller = principal_key_of(at.client())
-        monkeypatch.setattr(asker_module.anyio, "sleep", sleep)
         for _ in range(8):
+            began = anyio.current_time()
             assert await caller.inputs(FILES, {}, ROUND) == {}
-        monkeypatch.undo()
-    assert slept == [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+            pauses.append(round(anyio.current_time() - began, 6))
+    assert pauses == [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
 
 async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> None:

@@ -18,6 +18,7 @@ from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_MET
 from hub.values import Json, JsonObject, ServerName, SessionKey
 from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingListener, failure
 from tests.kit.hubs import FakeClient
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ScriptedHub, refusal, scripted
 from tests.kit.trees import plant
 from tests.server.test_modern import envelope, with_roots
@@ -281,7 +282,7 @@ async def test_logs_are_not_for_such_a_stream() -> None:
         child.link.notify("notifications/message", {"level": "error", "data": 1})
         say(child, TOOLS, "legacy")
         await client.until(lambda: TOOLS in methods(client, id_))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
 
 
@@ -295,7 +296,7 @@ async def test_a_server_that_comes_after_a_listing_without_it_is_told_of() -> No
             called: JsonObject = {"name": f"{server}__echo", "_meta": envelope(None)}
             await hub.client().request("tools/call", called)
         await client.until(lambda: TOOLS in methods(client, id_))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert methods(client, id_) == [ACKNOWLEDGED, TOOLS]
 
 
@@ -309,7 +310,7 @@ async def test_nothing_waits_for_a_stream_that_is_given_up_before_it_is_acknowle
         await child.link.request("resources/subscribe")
         await client.notify_cancelled(given_up)
         await child.link.request("notifications/cancelled")
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         waiting = [task.name for task in anyio.get_running_tasks()]
         assert [name for name in waiting if name and "Mailbox" in name] == []
         assert of_stream(client, given_up) == []

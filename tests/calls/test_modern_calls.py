@@ -10,9 +10,8 @@ import anyio
 import pytest
 from msgspec.structs import force_setattr
 
-from hub.calls.rounds import askable_call, parked_calls
-from hub.children.clients import Caller
-from hub.children.concurrency import Preemption
+from hub.calls.rounds import parked_calls
+from hub.children.concurrency import PATIENCE
 from hub.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -36,6 +35,7 @@ from tests.kit.callers import (
 )
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
 from tests.kit.hubs import text_of
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
 
@@ -496,7 +496,7 @@ async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last
             child.link.ask(name, ELICITATION, FORM)
             question(await caller.end(id_))
         child.link.ask("three", ELICITATION, FORM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         child.link.answer(child.link.requests("tools/call")[1]["id"], {"content": []})
         assert "error" in await child.link.reply("three")
 
@@ -509,7 +509,7 @@ async def test_a_question_that_could_be_for_several_clients_waits_until_one_is_l
         link = await child.connected()
         sent = [await link.request("tools/call", nth=nth) for nth in (1, 2)]
         link.ask("q", ELICITATION, FORM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         link.answer(sent[0]["id"], {"content": []})
         assert (await one.end(ids[0]))["resultType"] == "complete"
         key, _ = question(result := await other.end(ids[1]))
@@ -526,19 +526,12 @@ async def test_of_calls_that_ask_one_is_sent_after_the_other() -> None:
         await other.client.get_known(other.params())
         result = await asked(child, one)
         id_ = await other.begin()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(child.link.requests("tools/call")) == 1
         await completed(child, one, await answered(child, one, result))
         sent = await child.link.request("tools/call", nth=2)
         child.link.answer(sent["id"], {"content": []})
         assert (await other.end(id_))["resultType"] == "complete"
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls give way whose clients have been away for a moment."""
-    monkeypatch.setattr(askable_call, "PATIENCE", 0.02)
-    monkeypatch.setattr(askable_call, "LOOK_AGAIN", 0.01)
 
 
 async def gone(child: FakeChild) -> str:
@@ -548,7 +541,7 @@ async def gone(child: FakeChild) -> str:
     return str(error["message"])
 
 
-@pytest.mark.usefixtures("hurried")
+@virtual_time
 async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits() -> None:
     child = silent()
     servers = {"files": {"command": "x", "concurrency": 1}}
@@ -556,7 +549,7 @@ async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits(
         caller = ScriptedCaller(hub)
         result = await asked(child, caller)
         id_ = await caller.begin()
-        assert await gone(child) == "the client has not come back for 0.02 s, and others wait"
+        assert await gone(child) == "the client has not come back for 60 s, and others wait"
         sent = await child.link.request("tools/call", nth=2)
         child.link.answer(sent["id"], {"content": []})
         assert (await caller.end(id_))["resultType"] == "complete"
@@ -565,7 +558,7 @@ async def test_a_call_that_its_client_has_left_gives_its_slot_to_one_that_waits(
         assert late["n"] == "given up", "the server's own word"
 
 
-@pytest.mark.usefixtures("hurried")
+@virtual_time
 async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> None:
     child = silent()
     async with scripted(child) as hub:
@@ -583,22 +576,13 @@ async def test_a_call_that_its_client_has_left_lets_the_child_ask_others() -> No
         assert (await other.end(id_))["resultType"] == "complete"
 
 
-@pytest.mark.usefixtures("hurried")
-async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    child, looks, must_leave = silent(), list[bool](), Preemption.must_leave
-
-    def looked(preemption: Preemption, call: Caller) -> bool:
-        looks.append(must_leave(preemption, call))
-        child.signals.moved()
-        return looks[-1]
-
-    monkeypatch.setattr(Preemption, "must_leave", looked)
+@virtual_time
+async def test_a_call_that_its_client_has_left_waits_on_where_nobody_needs_its_place() -> None:
+    child = silent()
     async with scripted(child) as hub:
         caller = ScriptedCaller(hub)
         result = await asked(child, caller)
-        await child.signals.until(lambda: looks == [False] * 3)
+        await anyio.sleep(3 * PATIENCE)
         id_ = await answered(child, caller, result)
         await completed(child, caller, id_)
 

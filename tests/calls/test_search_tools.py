@@ -23,6 +23,7 @@ from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.jsonrpc.messages import as_object
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -326,7 +327,7 @@ async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_oth
         async with anyio.create_task_group() as calls:
             calls.start_soon(call)
             asked = await (await fakes["files"].connected()).request("initialize")
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert results == []
             assert not callable(handshake)
             fakes["files"].link.answer(asked["id"], handshake)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
 
 from hub.calls.subscriptions import Subscriptions
@@ -11,6 +10,7 @@ from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.values import Json
 from tests.kit.fakes import FakeChild, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
@@ -89,7 +89,7 @@ async def test_who_leaves_ends_what_nobody_else_wants() -> None:
         alice.session.close()
         asked = await fake.link.request(UNSUBSCRIBE)
         assert asked["params"] == {"uri": "note://2"}
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
@@ -118,7 +118,7 @@ async def test_under_other_roots_a_subscription_is_judged_again(tmp_path: Path) 
         client.shares(top / "b")
         client.session.roots.list_changed()
         await fake.link.request(UNSUBSCRIBE)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert list(client.session.notifier.subscriptions.values()) == [outside]
         assert fake.link.requests(UNSUBSCRIBE)[0]["params"] == {"uri": inside}
 
@@ -134,7 +134,7 @@ async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() ->
         fake.answers[SUBSCRIBE] = failure(INTERNAL_ERROR, "not now")
         await at.services.children.obtain(next(iter(client.session.slots)))
         await fake.link.request(SUBSCRIBE)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert list(client.session.notifier.subscriptions.values()) == ["note://1"]
         fake.answers[SUBSCRIBE] = {}
         await made.renew(remote().name)
@@ -153,5 +153,5 @@ async def test_a_child_that_has_the_resource_no_more_is_not_asked_again(code: in
         fake.answers[SUBSCRIBE] = failure(code, "no such resource")
         await at.services.children.obtain(next(iter(client.session.slots)))
         await fake.link.request(SUBSCRIBE)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert client.session.notifier.subscriptions == {}

@@ -17,6 +17,7 @@ from hub.specs import RemoteTarget, ServerSpec
 from hub.values import JsonObject, ServerName, SessionKey
 from tests.kit.child_calls import LinedUp, in_flight
 from tests.kit.fakes import RecordingAsker, RecordingLessee, RecordingOutlet
+from tests.kit.loops import all_tasks_blocked
 
 SPEC = ServerSpec(ServerName("files"), RemoteTarget("https://example.com/mcp"))
 ROOTS = RootSet(
@@ -143,9 +144,9 @@ async def test_an_abandoned_call_ends_if_a_question_or_a_call_that_asks_waits_fo
             assert not made.preemption.must_leave(away)
             with in_flight(made, here, "second"):
                 tasks.start_soon(made.answer, SAMPLING, NO_PARAMS, None)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 assert made.preemption.must_leave(away)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert len(away.asked) == 1
             assert not made.preemption.must_leave(away)
             waiting = LinedUp("here", "first")

@@ -37,6 +37,7 @@ from tests.kit.fakes import (
     failure,
     paged,
 )
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import INFO, admitted, remote, roots_at
 
 SPEC = replace(remote(), start_timeout=5.0, timeout=5.0)
@@ -140,7 +141,7 @@ async def test_no_more_calls_are_sent_at_once_than_the_operator_wants() -> None:
         for number in range(3):
             callers.start_soon(call, child, admitted("echo", {"n": number}), RecordingAsker())
         first = await (await fake.connected()).request("tools/call", nth=2)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(fake.link.requests("tools/call")) == 2
         fake.link.answer(first["id"], {})
         await fake.link.request("tools/call", nth=3)
@@ -350,7 +351,7 @@ async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
             fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
             fake.link.notify("notifications/tools/list_changed", {})
             await user.signals.until(lambda: bool(user.heard))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(fake.link.requests("tools/list")) == 2, "once at its start, and once since"
         assert len(user.heard) == 1
 
@@ -363,7 +364,7 @@ async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: A
         fake.answers["tools/list"] = broken
         fake.link.notify("notifications/tools/list_changed", {})
         await fake.link.request("tools/list", nth=2)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert (await child.ready()).listing.tools == (ECHO,)
         user.heard.clear()
         fake.answers["tools/list"] = {"tools": [READ]}
@@ -395,7 +396,7 @@ async def test_a_list_that_is_not_answered_stays_as_it_was_known() -> None:
         with capture_logs() as logs:
             fake.link.notify("notifications/tools/list_changed", {})
             await fake.link.request("notifications/cancelled")
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         assert [entry["event"] for entry in logs] == ["listing failed"]
         assert (await child.ready()).listing.tools == (ECHO,)
 
@@ -556,7 +557,7 @@ async def test_a_call_whose_verdict_no_longer_holds_when_it_is_its_turn_is_not_s
                 assert len(fake.link.requests("tools/call")) == 1
 
             calls.start_soon(second)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             now[:] = ["new"]
             fake.link.answer(sent["id"], {})
         fake.answers["tools/call"] = {}
@@ -592,7 +593,7 @@ async def test_a_call_whose_child_goes_before_its_turn_is_looked_up_again() -> N
         calls.start_soon(lost)
         await (await fake.connected()).request("tools/call")
         calls.start_soon(waiting)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         fake.link.crash()
 
 

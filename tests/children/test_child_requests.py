@@ -16,6 +16,7 @@ from hub.jsonrpc.peer import Asked, RpcError
 from hub.jsonrpc.send_queue import MAX_WEIGHT
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet
+from tests.kit.loops import all_tasks_blocked
 
 PROGRESS = "notifications/progress"
 
@@ -91,7 +92,7 @@ async def test_a_child_that_does_not_read_holds_up_who_reports_as_little_as_who_
             async with as_child_request(asked, tasks) as question:
                 for number in range(3):
                     await report(question, number)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 scope.cancel()
         assert scope.cancelled_caught
         assert len(outlet.messages) == 1
@@ -107,7 +108,7 @@ async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes
                 message = "x" * (MAX_WEIGHT * 6 // 10)
                 for _ in range(3):
                     await question.progress({"progress": 1, "message": message})
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
                 scope.cancel()
     assert [entry["log_level"] for entry in logs] == ["warning"], "one is on its way, one waits"
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import pytest
 
 from hub.children import listen_streams
@@ -18,6 +17,7 @@ from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_MET
 from hub.values import Json, JsonObject
 from tests.calls.test_listen_streams import acknowledging
 from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, RecordingLessee, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import remote, rig
 
 TOOLS = "notifications/tools/list_changed"
@@ -141,7 +141,7 @@ async def test_streams_end_with_their_child() -> None:
     async with ready(fake) as (child, _):
         fake.link.crash()
         await fake.ended()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not child.answers.busy
 
 

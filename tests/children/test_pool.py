@@ -34,6 +34,7 @@ from tests.kit.fakes import (
     RecordingLessee,
     failure,
 )
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import INFO, admitted, launched, remote, roots_at
 
 ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
@@ -247,7 +248,7 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
             assert "all of them serve calls (max_children: 2)" in text
             asked = fake.links[0].requests("tools/call")[0]
             fake.links[0].answer(asked["id"], {})
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             await at.children.obtain(slots[2])
             assert [slot.state for slot in slots] == ["idle", "ready", "ready"]
             calls.cancel_scope.cancel()

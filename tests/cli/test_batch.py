@@ -1,5 +1,4 @@
 import json
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -68,14 +67,11 @@ def test_a_row_that_cannot_be_used_is_refused(line: str) -> None:
     assert json.loads(text)["verdict"] == "deny"
 
 
-def test_rows_come_from_a_file_or_the_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_come_from_a_file_or_the_standard_input(tmp_path: Path) -> None:
     file = tmp_path / "rows"
     file.write_text("a\nb\n")
     assert list(read_lines(str(file))) == ["a\n", "b\n"]
-    monkeypatch.setattr(sys, "stdin", StringIO("c\n"))
-    assert list(read_lines("-")) == ["c\n"]
+    assert list(read_lines("-", StringIO("c\n"))) == ["c\n"]
 
 
 def test_a_disk_that_is_not_here_has_no_links() -> None:

@@ -15,7 +15,7 @@ NAME = "seldom"
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory with a module of that name, which can be imported."""
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType] - untyped
     monkeypatch.delitem(sys.modules, NAME, raising=False)
     (tmp_path / f"{NAME}.py").write_text("HERE = True\n")
     return tmp_path

@@ -32,7 +32,6 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     top = plant(tmp_path, "conf/data/", "docs/", "more docs/", "file.txt", "home/.ssh/", "home/x/")
     monkeypatch.setenv("HOME", str(top / "home"))
     monkeypatch.chdir(top)
-    monkeypatch.setattr("hub.system.log.configure_logs", quiet)
     write(top, "roots: {}\n")
     return top
 

@@ -29,6 +29,7 @@ from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
 from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.disk import OsDisk
+from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 from tests.kit.trees import plant
 from tests.kit.worlds import share
 
@@ -97,7 +98,7 @@ class Running:
         return [*logged]
 
     async def until_taken(self, count: int) -> None:
-        with anyio.fail_after(5):
+        with in_time():
             while len(self.taken) < count:
                 await self.changed.wait()
 
@@ -385,8 +386,8 @@ async def test_a_thousand_edits_leave_nothing_behind(top: Path) -> None:
 # When the file is looked at
 
 
-async def test_the_file_is_watched(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "EVERY", 0.01)
+@virtual_time
+async def test_the_file_is_watched(top: Path) -> None:
     at = Running(top, config())
     async with watching(at.watch, anyio.sleep_forever):
         other = top / "other.yaml"
@@ -398,34 +399,17 @@ async def test_the_file_is_watched(top: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [one.roots.deny for one in at.taken] == [("x",), ("x", "y")]
 
 
-async def test_a_file_that_still_changes_is_not_read(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@virtual_time
+async def test_a_file_that_still_changes_is_not_read(top: Path) -> None:
     """Half of a file may say less than the whole."""
     at = Running(top, config())
-    sizes = iter((1, 2, 3, 4, 4, 4))
-    seen: list[int] = []
-    took_over: list[int] = []
-    done = anyio.Event()
-
-    def look(_: Watched) -> tuple[int, ...]:
-        size = next(sizes, None)
-        if size is None:
-            done.set()
-            size = 4
-        seen.append(size)
-        return (size,)
-
-    async def take_over(_: ConfigWatch) -> None:
-        took_over.append(seen[-1])
-
-    monkeypatch.setattr(watch, "EVERY", 0.001)
-    monkeypatch.setattr(Watched, "look", look)
-    monkeypatch.setattr(ConfigWatch, "take_over", take_over)
     async with watching(at.watch, anyio.sleep_forever):
-        with anyio.fail_after(5):
-            await done.wait()
-    assert took_over == [4]
+        for size in range(1, 6):
+            at.file.write_text(config(f"{{deny: [{'x' * size}]}}"))
+            await anyio.sleep(watch.EVERY)
+        await at.until_taken(1)
+        await anyio.sleep(3 * watch.EVERY)
+    assert [one.roots.deny for one in at.taken] == [("xxxxx",)]
 
 
 async def test_a_pipe_is_not_watched(top: Path) -> None:
@@ -468,7 +452,7 @@ async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path)
     with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
         async with watching(at.watch, asked):
             await asked.send.send(None)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
     assert logged[-1]["event"] == "nothing to reload: there is no config file"
     report = await at.watch.take_over(confirmed=True)
     assert report.lines()[1:] == ["there is no config file", "Start the hub with --config."]

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,9 +16,8 @@ from mcp_types import (
     TextContent,
 )
 
-from hub.file_server import server as module
 from hub.file_server.files import MAX_FOUND, shared_directory
-from hub.file_server.server import file_server, main
+from hub.file_server.server import file_server
 
 READERS = {
     "read_file",
@@ -136,24 +136,18 @@ async def test_a_long_search_says_that_there_is_more(client: Client, tmp_path: P
     assert found.splitlines()[MAX_FOUND:] == ["(more than 1000: narrow the pattern)"]
 
 
-def test_a_directory_that_is_not_there_is_skipped_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    served: list[list[str]] = []
-
-    class Idle:
-        def run(self, transport: str) -> None:
-            raise KeyboardInterrupt
-
-    def remember(directories: list[str]) -> Idle:
-        served.append(directories)
-        return Idle()
-
-    monkeypatch.setattr(module, "file_server", remember)
-    main([str(tmp_path / "gone"), str(tmp_path)])
-    assert served == [[str(tmp_path)]]
-    gone = tmp_path / "gone"
-    assert capsys.readouterr().err == f"file server: not shared: '{gone}' does not exist\n"
+@pytest.mark.live
+def test_a_directory_that_is_not_there_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    gone, there = tmp_path / "gone", tmp_path / "there"
+    there.mkdir()
+    found = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-m", "hub.file_server.server", str(gone), str(there)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stderr == f"file server: not shared: '{gone}' does not exist\n"
 
 
 @pytest.mark.live

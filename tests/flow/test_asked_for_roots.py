@@ -19,6 +19,7 @@ from hub.roots.effective import OperatorRoots
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, FakeChild
 from tests.kit.hubs import FakeClient
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import roots_at
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
@@ -294,7 +295,7 @@ def give_up(hub: ScriptedHub, which: Callable[[ChildSlot], bool]) -> None:
 async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(5):
         while not holds():
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
 
 
 # Anything, in any order
@@ -361,7 +362,7 @@ class World:
         for link in self._child.links:
             with suppress(anyio.ClosedResourceError):
                 link.notify("notifications/tools/list_changed", {})
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
 
     async def _serve(self) -> None:
         """Serve a call that brings roots."""

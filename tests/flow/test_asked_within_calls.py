@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from hub.children.child_call import MAX_INPUT_ROUNDS
@@ -17,6 +16,7 @@ from tests.flow.test_relayed_rounds import ROOTS, asking, form, forms, sent
 from tests.kit.callers import FORM, URL
 from tests.kit.fakes import ECHO, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ScriptedHub, scripted
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -177,7 +177,7 @@ async def test_a_call_that_is_cancelled_in_between_is_not_made_again() -> None:
         assert isinstance(cancelled, dict)
         assert cancelled["requestId"] == request["id"]
         await client.client.reply(request, ACCEPTED)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert sent(child) == [{}]
         assert not client.client.is_answered(id_)
 

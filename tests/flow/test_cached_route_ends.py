@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from hub.jsonrpc.outgoing import Cancellable
 from hub.values import JsonObject
 from tests.calls.test_in_flight import DispatchedCaller
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import RigClient, remote, rig
 from tests.kit.trees import plant
 
@@ -104,15 +104,15 @@ class Calls:
             case "f":
                 self._fake.is_full = not self._fake.is_full
             case _:
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
 
     async def finish(self, child: Child) -> None:
         """Let the child answer all that it has got and still gets, if it is there."""
         self._fake.is_full = False
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         while self.unanswered and not (self._fake.closed or isinstance(child.state, Down)):
             self.answer()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
 
     async def check(self) -> int:
         """Check that each call has ended once; returns how many have an audit record."""

@@ -11,7 +11,6 @@ import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
-from hub.config import watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
@@ -21,6 +20,7 @@ from hub.sessions.config_file import ConfigState
 from hub.values import JsonObject
 from tests.kit.fakes import SILENT
 from tests.kit.hubs import FakeClient, FlowHub, flow_hub, text_of
+from tests.kit.loops import virtual_time
 from tests.kit.trees import plant
 
 LISTS_CHANGED = "notifications/tools/list_changed"
@@ -237,11 +237,9 @@ async def test_who_lets_clients_in_is_asked_first_and_may_refuse_the_change() ->
         assert heard == ["always", "never"]
 
 
-async def test_a_changed_file_is_taken_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@virtual_time
+async def test_a_changed_file_is_taken_over(tmp_path: Path) -> None:
     """What goes before the config stays before it, and that is told."""
-    monkeypatch.setattr(watch, "EVERY", 0.01)
     top = plant(tmp_path, "conf/", "a/f", "b/f")
     file = top / "conf/hub.yaml"
 

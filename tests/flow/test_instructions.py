@@ -12,10 +12,10 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
-from hub.server import connection, modern
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.hubs import FakeClient
+from tests.kit.loops import virtual_time
 from tests.kit.scripted import ROOTS, scripted
 from tests.kit.trees import plant
 
@@ -60,11 +60,8 @@ async def test_the_only_client_is_told_when_it_discovers() -> None:
 
 
 @pytest.mark.parametrize("method", ["initialize", "server/discover"])
-async def test_a_server_that_does_not_start_holds_up_no_greeting_for_long(
-    monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    monkeypatch.setattr(connection, "GREETING_GRACE", 0.3)
-    monkeypatch.setattr(modern, "GREETING_GRACE", 0.3)
+@virtual_time
+async def test_a_server_that_does_not_start_holds_up_no_greeting_for_long(method: str) -> None:
     mute = FakeChild(ECHO)
     mute.answers["initialize"] = SILENT
     async with scripted({"mute": mute, "files": saying("Read.")}, is_for_one=True) as hub:

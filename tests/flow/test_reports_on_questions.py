@@ -11,6 +11,7 @@ from hub.protocol.input_requests import SAMPLING
 from hub.values import Json, JsonObject
 from tests.flow.test_asked_within_calls import Asked
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import scripted
 from tests.kit.talks import Transport, Way, talking
 from tests.server.test_stdio import pytestmark as pipes
@@ -127,7 +128,7 @@ async def test_roots_are_answered_by_the_hub_which_reports_nothing() -> None:
         talk.link.ask("r", "roots/list", {"_meta": {"progressToken": 1}})
         assert "result" in await talk.link.reply("r")
         await talk.tell(PROGRESS, {"progressToken": 1, "progress": 1})
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert reports(talk.link) == []
 
 

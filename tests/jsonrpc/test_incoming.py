@@ -8,6 +8,7 @@ import pytest
 from hub.jsonrpc.incoming import LIGHT, MAX_UNREAD, MAX_UNSENT, MAX_WEIGHT, InboundRequests
 from hub.jsonrpc.outgoing import UNSAID
 from hub.values import Json
+from tests.kit.loops import all_tasks_blocked
 
 
 @pytest.mark.parametrize("ends", ["sent", "closed"])
@@ -31,7 +32,7 @@ async def test_a_sender_that_does_not_read_its_answers_has_to_wait(
                     unread.enter_context(inbound.sending())
                 assert not inbound.has_room
                 tasks.start_soon(wait)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 assert not was_let_in.is_set()
                 if ends == "closed":
                     inbound.close()
@@ -46,7 +47,7 @@ async def test_it_is_idle_once_every_request_has_ended() -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(inbound.idle)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             inbound.ended()
 
 
@@ -105,9 +106,9 @@ async def test_more_is_read_once_enough_of_what_was_asked_is_answered() -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(inbound.room_for_more)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             inbound.leave(2, asked[2])
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert not inbound.accepts(4)
             inbound.leave(0, asked[0])
     assert inbound.accepts(4)

@@ -19,6 +19,7 @@ from hub.jsonrpc.outgoing import (
     without_token,
 )
 from hub.values import Json, JsonObject
+from tests.kit.loops import all_tasks_blocked
 
 
 class Note:
@@ -90,7 +91,7 @@ async def test_a_task_waits_until_its_answer_is_there() -> None:
     waiter = AwaitedRequest(None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.done.wait)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         waiter.settle(Response(1, {}))
     assert waiter.answer == Response(1, {})
 

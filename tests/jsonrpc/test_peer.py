@@ -26,6 +26,7 @@ from hub.jsonrpc.peer import (
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
+from tests.kit.loops import all_tasks_blocked
 
 
 async def echo(asked: Asked) -> Payload:
@@ -488,10 +489,10 @@ async def test_who_leaves_its_answers_unread_is_not_read_any_more() -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(flood)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert MAX_UNSENT <= len(talk.outlet.messages) < MAX_UNSENT + 5
             talk.peer.close("enough")
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             tasks.cancel_scope.cancel()
 
 

@@ -22,7 +22,7 @@ from hub.jsonrpc.pipes import (
     open_lines,
     open_outlet,
 )
-from tests.kit.loops import BOTH
+from tests.kit.loops import BOTH, all_tasks_blocked
 
 
 @pytest.fixture(params=BOTH)
@@ -142,7 +142,7 @@ async def test_a_pipe_that_is_not_read_makes_its_writer_wait() -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert not sent.is_set()
             while not read.endswith(b"\n"):
                 read += await anyio.to_thread.run_sync(os.read, made.reader.fileno(), 65536)
@@ -159,7 +159,7 @@ async def test_of_many_writers_that_wait_no_more_write_than_the_pipe_takes() -> 
         async with anyio.create_task_group() as tasks:
             for _ in range(writers):
                 tasks.start_soon(outlet.send, large)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             while read < writers * size:
                 most = max(most, transport.get_write_buffer_size())
                 read += len(await anyio.to_thread.run_sync(os.read, made.reader.fileno(), 65536))
@@ -188,7 +188,7 @@ async def test_a_writer_that_waits_learns_that_its_reader_is_gone() -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             made.reader.close()
             await failed.wait()
 

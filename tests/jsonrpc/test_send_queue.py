@@ -7,6 +7,7 @@ import anyio
 from structlog.testing import capture_logs
 
 from hub.jsonrpc.send_queue import LIMIT, MAX_WEIGHT, SendQueue
+from tests.kit.loops import all_tasks_blocked
 
 
 class Post:
@@ -77,7 +78,7 @@ async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() ->
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(flush)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert flushed == []
 
             async def never() -> None:
@@ -92,7 +93,7 @@ async def test_a_client_that_does_not_read_loses_its_oldest_messages() -> None:
     async with post(limit=3) as at:
         at.open = anyio.Event()
         at.put(0)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         with capture_logs() as logs:
             at.put(1, 2, 3, 4, 5)
             at.open.set()
@@ -110,7 +111,7 @@ async def test_an_unread_flood_is_logged_in_two_lines() -> None:
             send_queue = SendQueue(tasks, limit=3)
             for _ in range(1000):
                 send_queue.put(anyio.sleep_forever)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             for _ in range(1000):
                 send_queue.put(anyio.sleep_forever)
             tasks.cancel_scope.cancel()
@@ -121,7 +122,7 @@ async def test_a_client_that_does_not_read_loses_no_more_for_large_messages_than
     async with post(max_weight=10) as at:
         at.open = anyio.Event()
         at.put(0, weight=100)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         at.put(1, 2, weight=4)
         at.put(3, weight=3)
         at.put(4, weight=100)
@@ -136,11 +137,11 @@ async def test_a_flush_ends_although_messages_were_dropped() -> None:
     async with post(limit=1) as at:
         at.open = anyio.Event()
         at.put(0)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         at.put(1)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(at.send_queue.flush)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             at.put(2)
             at.open.set()
         await at.send_queue.flush()

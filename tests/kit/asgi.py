@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from hub.values import Json
 from tests.kit.fakes import Signals
+from tests.kit.loops import in_time
 
 
 class Connection:
@@ -38,7 +39,7 @@ class Connection:
 
     async def served(self) -> None:
         """Wait until the application is done with the request."""
-        with anyio.fail_after(5):
+        with in_time():
             await self._served.wait()
 
     async def receive(self) -> Message:
@@ -141,6 +142,6 @@ async def request(
     """Make one request, and return it when it is answered."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection = Connection(content)
-    with anyio.fail_after(5):
+    with in_time():
         await connection.serve(app, scope_of(method, headers, path))
     return connection

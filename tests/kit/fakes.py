@@ -33,6 +33,7 @@ from hub.protocol.constants import (
 from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
+from tests.kit.loops import in_time
 
 
 class FakeLinks(LinkReader):
@@ -122,7 +123,7 @@ class Signals:
         moved.set()
 
     async def until(self, true: Callable[[], bool]) -> None:
-        with anyio.fail_after(5):
+        with in_time():
             while not true():
                 await self._moved.wait()
 

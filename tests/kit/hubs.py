@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -37,8 +38,11 @@ from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeChild
+from tests.kit.loops import in_time
 from tests.kit.trees import plant
 
+CACHED_ROUTES = "TESTS_TAKE_CACHED_ROUTES"
+"""The environment variable that says how clients' calls go where a test does not say it."""
 SOON = 5.0
 """Seconds that anything here may take."""
 
@@ -183,8 +187,6 @@ class FakeClient:
     have served one like it. `detoured` are those that were resolved again.
     """
 
-    by_cached_route = False
-
     def __init__(
         self,
         open_connection: ConnectionFactory,
@@ -197,9 +199,12 @@ class FakeClient:
         self.fails = False
         self.holds = False
         self.children: Collection[Scripted] = ()
+        self.by_cached_route = CACHED_ROUTES in os.environ
         self._known: set[Json] = set()
         self.detoured: list[Request] = []
         self.received: list[JsonObject] = []
+        self.texts: list[bytes] = []
+        """What has come, as the hub wrote it."""
         self.held: list[JsonObject] = []
         self.connection: ClientConnection = open_connection(self, tasks, principal)
         self._tasks = tasks
@@ -213,7 +218,8 @@ class FakeClient:
 
     def take(self, message: Message) -> None:
         """Take a message of the hub without waiting."""
-        fields: JsonObject = json.loads(to_bytes(message))
+        self.texts.append(to_bytes(message))
+        fields: JsonObject = json.loads(self.texts[-1])
         self.received.append(fields)
         if "method" not in fields:
             self._answers[cast("int", fields["id"])] = fields
@@ -251,7 +257,7 @@ class FakeClient:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that came from the hub makes `condition` true."""
-        with anyio.fail_after(SOON):
+        with in_time():
             while not condition():
                 await self._moved.wait()
 

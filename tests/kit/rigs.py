@@ -47,6 +47,7 @@ from hub.system.machine import Machine
 from hub.system.worker import FairWorker
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
+from tests.kit.loops import in_time
 
 INFO: JsonObject = {"name": "roots-hub", "version": "1"}
 ROOTS: JsonObject = {"roots": {"listChanged": True}}
@@ -157,7 +158,7 @@ async def rig(  # noqa: PLR0913 - each is one thing that a test may choose
         cache=None if cache is None else CatalogCache(CacheFiles(cache)),
     )
     audit = RecordingAudit()
-    with anyio.fail_after(5):
+    with in_time():
         async with made.running(), anyio.create_task_group() as tasks:
             services = Services(
                 info=INFO,

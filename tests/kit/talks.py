@@ -7,13 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol
 
-import anyio
-
 from hub.protocol.input_requests import SAMPLING
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
-from tests.kit.hubs import SOON
+from tests.kit.loops import in_time
 from tests.server.http.test_app import Web, echo, web
 from tests.server.test_stdio import SAY, Terminal, served
 
@@ -107,7 +105,7 @@ async def talking(transport: Transport, way: Way) -> AsyncGenerator[Talk]:
     """Begin a call; on a cached route, its tool has been called before."""
     child = FakeChild(ECHO)
     async with _line(transport, child) as line:
-        with anyio.fail_after(SOON):
+        with in_time():
             if way == "cached":
                 await line.call(CALL - 1)
                 assert (await line.heard())["id"] == CALL - 1

@@ -32,7 +32,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         (tmp_path / "keyring.py").write_text(code)
 
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType] - untyped
     return installed
 
 

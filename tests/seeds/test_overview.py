@@ -13,15 +13,15 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.config import watch as config_watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
-from hub.config.watch import ConfigWatch, Watched
+from hub.config.watch import EVERY, Watched
 from hub.guard.containment import OUTSIDE
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
 from tests.conftest import PROJECT
-from tests.kit.hubs import SOON, FakeClient, FlowChild, FlowHub, flow_hub, text_of
+from tests.kit.hubs import FakeClient, FlowChild, FlowHub, flow_hub, text_of
+from tests.kit.loops import in_time, virtual_time
 from tests.kit.trees import plant
 
 ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
@@ -218,10 +218,9 @@ OWN: JsonObject = {"sampling": {}}
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep roots in a config that a running hub watches closely."""
+def kept(tmp_path: Path) -> Path:
+    """Keep roots in a config that a running hub watches."""
     top = plant(tmp_path, "project/a.txt", "docs/b.txt")
-    monkeypatch.setattr(config_watch, "EVERY", 0.01)
     (top / "hub.yaml").write_text(KEPT)
     return top
 
@@ -247,7 +246,7 @@ async def watching_hub(top: Path) -> AsyncGenerator[FlowHub]:
 
 async def until_shared(hub: FlowHub, client: FakeClient, *paths: Path) -> None:
     """Wait until these are the roots in force."""
-    with anyio.fail_after(SOON):
+    with in_time():
         while True:
             moved = anyio.Event()
             unfollow = hub.services.operator.follow(moved.set)
@@ -258,6 +257,7 @@ async def until_shared(hub: FlowHub, client: FakeClient, *paths: Path) -> None:
             unfollow()
 
 
+@virtual_time
 async def test_o03_roots_are_added_renamed_removed_and_running_sessions_notice(kept: Path) -> None:
     async with watching_hub(kept) as hub:
         client = await hub.connected(capabilities=OWN)
@@ -286,6 +286,7 @@ async def test_o03_roots_are_added_renamed_removed_and_running_sessions_notice(k
         assert (kept / "hub.yaml").read_text() == KEPT.replace("project", entry)
 
 
+@virtual_time
 async def test_o03_a_client_with_roots_of_its_own_keeps_them(kept: Path) -> None:
     async with watching_hub(kept) as hub:
         client = await hub.connected([{"uri": f"file://{kept}/project"}])
@@ -300,23 +301,16 @@ async def test_o03_a_client_with_roots_of_its_own_keeps_them(kept: Path) -> None
         await until_shared(hub, other)
 
 
-async def test_o03_a_config_that_breaks_leaves_the_old_roots(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried, take_over = anyio.Event(), ConfigWatch.take_over
-
-    async def taking_over(watch: ConfigWatch) -> None:
-        await take_over(watch)
-        tried.set()
-
-    monkeypatch.setattr(ConfigWatch, "take_over", taking_over)
+@virtual_time
+async def test_o03_a_config_that_breaks_leaves_the_old_roots(kept: Path) -> None:
     async with watching_hub(kept) as hub:
         client = await hub.connected(capabilities=OWN)
         await until_shared(hub, client, kept / "project")
         with capture_logs() as logged:
             (kept / "hub.yaml").write_text(KEPT.replace("fallback", "fallbck"))
-            with anyio.fail_after(SOON):
-                await tried.wait()
+            with in_time():
+                while hub.services.config_file.state.error is None:  # noqa: ASYNC110 - nothing tells of it
+                    await anyio.sleep(EVERY)
         assert "hub.yaml: roots.fallbck: unknown key" in [line.get("where") for line in logged]
         await until_shared(hub, client, kept / "project")
 

@@ -22,6 +22,7 @@ from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from hub.server.stdio import serve_stdio
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ROOTS, scripted
 from tests.server.test_modern import envelope
 
@@ -208,7 +209,7 @@ async def test_what_was_asked_before_the_client_hung_up_is_answered() -> None:
         link = await child.connected()
         sent = await link.request("tools/call")
         terminal.hang_up()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not terminal.ended.is_set()
         link.answer(sent["id"], {"content": []})
         assert (await terminal.heard())["result"] == {"content": []}
@@ -282,12 +283,16 @@ async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
             await link.request("tools/call", nth=before + 3)
 
 
-async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lines, "has_more", True)
+async def test_the_answers_to_a_script_have_their_time() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
-    async with served(child, last_answers=0.01) as terminal:
-        await terminal.shake_hands()
-        await terminal.ask(1, "tools/call", SAY)
+    call: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": SAY}
+    script: list[JsonObject] = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        call,
+    ]
+    async with served(child, last_answers=0.01, hurried_answers=3600) as terminal:
+        await terminal.write(b"\n".join(json.dumps(message).encode() for message in script))
         link = await child.connected()
         asked = await link.request("tools/call")
         terminal.hang_up()
@@ -298,7 +303,7 @@ async def test_the_answers_to_a_script_have_their_time(monkeypatch: pytest.Monke
 
 async def test_a_client_that_conversed_is_not_kept_waiting() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
-    async with served(child, hurried_answers=0.01) as terminal:
+    async with served(child, last_answers=3600, hurried_answers=0.01) as terminal:
         await terminal.shake_hands()
         await terminal.ask(1, "tools/call", SAY)
         link = await child.connected()

@@ -19,6 +19,7 @@ from hub.sessions.client_roots import MAX_PAGES, ClientRoots
 from hub.system.disk import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.trees import plant
 
 CALL = RecordingOutlet()
@@ -201,7 +202,7 @@ async def test_a_call_after_a_change_waits_for_what_was_asked_after_it(top: Path
             await asked.until_asked()
             asked.roots.list_changed()
             calls.start_soon(asked.current)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             asked.reply(shared(top / "a"))
             await asked.until_asked(2)
             asked.reply(shared(top / "b"))
@@ -214,7 +215,7 @@ async def test_a_question_that_did_not_arrive_is_asked_again_through_the_call(to
             asked.roots.reachable()
             await asked.until_asked()
             calls.start_soon(asked.current)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             asked.reply(GoneError("no stream"), shared(top / "a"))
         assert asked.questions == [(None, None), (None, CALL)]
         assert asked.known == [str(top / "a")]
@@ -315,7 +316,7 @@ async def test_a_call_that_goes_takes_its_question_along_and_the_next_call_asks_
             calls.start_soon(asked.current)
             await asked.until_asked()
             calls.cancel_scope.cancel()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         other = RecordingOutlet()
         asked.reply(shared(top / "a"))
         await asked.roots.current(other)
@@ -338,10 +339,10 @@ async def test_all_who_wait_for_the_question_of_a_call_that_goes_wait_for_the_ne
                 await asked.until_asked()
                 for _ in range(3):
                     calls.start_soon(call)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 first.cancel_scope.cancel()
             await asked.until_asked(2)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             asked.reply(shared(top / "a"))
         assert len(asked.questions) == 2
     assert known == [True] * 3
@@ -354,7 +355,7 @@ async def test_a_call_that_goes_does_not_end_another_calls_question(top: Path) -
             await asked.until_asked()
             async with anyio.create_task_group() as others:
                 others.start_soon(asked.current)
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 others.cancel_scope.cancel()
             asked.reply(shared(top / "a"))
         assert len(asked.questions) == 1
@@ -368,7 +369,7 @@ async def test_what_was_asked_on_a_stream_that_closes_is_asked_again_through_the
         asked.roots.reachable(certain=False)
         await asked.until_asked()
         asked.roots.unreachable()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(asked.questions) == 1, "there is no way to ask it now"
         asked.reply(shared(top / "a"))
         await asked.current()
@@ -382,7 +383,7 @@ async def test_a_call_that_waits_for_a_stream_that_closes_asks_itself(top: Path)
         await asked.until_asked()
         async with anyio.create_task_group() as calls:
             calls.start_soon(asked.current)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             asked.roots.unreachable()
             await asked.until_asked(2)
             asked.reply(shared(top / "a"))
@@ -396,7 +397,7 @@ async def test_a_stream_that_closes_does_not_end_what_a_call_has_asked(top: Path
             calls.start_soon(asked.current)
             await asked.until_asked()
             asked.roots.unreachable()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             asked.reply(shared(top / "a"))
         assert asked.questions == [(None, CALL)]
         assert asked.known == [str(top / "a")]
@@ -421,7 +422,7 @@ async def test_silence_on_a_stream_that_may_be_dead_is_no_answer(
         asked.reply(SilentError("no answer within 10 s"), shared(top / "a"))
         asked.roots.reachable(certain=certain)
         await asked.until_asked()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         state = await asked.current()
         assert asked.questions == [(None, None)] + ([] if certain else [(None, CALL)])
         assert asked.known == ([] if certain else [str(top / "a")])

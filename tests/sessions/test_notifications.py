@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import anyio
 import pytest
 from msgspec import Raw
 
@@ -12,6 +11,7 @@ from hub.sessions.client import Client
 from hub.sessions.notifications import ClientNotifier
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, remote, rig
 
 SAMPLING, ELICITATION = "sampling/createMessage", "elicitation/create"
@@ -165,7 +165,7 @@ async def test_a_client_that_does_not_read_delays_no_sender() -> None:
         for _ in range(3):
             stuck.session.notifier.tell(FILES, Notification(MESSAGE, {}), None)
         assert await heard(well, Notification(MESSAGE, {})) != []
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(stuck.outlet.messages) == 1
 
 

@@ -14,6 +14,7 @@ from hub.sessions.client import Client
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from tests.kit.fakes import ECHO, SILENT, FakeChild, RecordingOutlet, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import ROOTS, Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -165,7 +166,7 @@ async def test_a_child_shared_by_all_stays_when_a_clients_roots_change(top: Path
             alice, bob = at.client(top / "a"), at.client()
             await started(at, alice, spec)
             await change(alice, top / "b")
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             await started(at, alice, spec)
             await started(at, bob, spec)
             assert len(fake.links) == 1
@@ -269,7 +270,7 @@ async def test_an_eager_child_is_started_before_it_is_needed(top: Path) -> None:
         client = at.client(top / "a")
         with capture_logs() as logs:
             await client.session.effective(client.outlet)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         assert "not started" in [entry["event"] for entry in logs]
 
 
@@ -291,7 +292,7 @@ async def test_an_eager_child_waits_for_a_client_with_a_session(top: Path) -> No
             session.greeted(Client("modern", "2026-07-28", capabilities, {}))
             session.opened()
             session.roots.given({"roots": [{"uri": (top / "a").as_uri()}]})
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         assert fake.links == []
 
 
@@ -304,11 +305,11 @@ async def test_other_roots_of_the_operator_reach_children_in_use(top: Path) -> N
         (slot,) = alice.session.slots
         other = roots_at(top / "b")
         at.services.operator.take(replace(operator, fallback=other))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert slot.key.roots == other
         alice.session.close()
         at.services.operator.take(operator)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert slot.key.roots == other
 
 
@@ -322,5 +323,5 @@ async def test_a_client_that_is_asked_for_roots_gets_no_child_for_the_fallback(t
         silent.session.roots.reachable()
         Session(at.services, at.tasks, principal="nobody yet")
         at.services.operator.take(replace(operator, fallback=roots_at(top)))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert fake.links == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import anyio
 
 from hub.system.shutdown import Shutdown
+from tests.kit.loops import all_tasks_blocked
 
 FOR_EVER = 3600.0
 
@@ -31,7 +32,7 @@ async def test_the_start_of_the_shutdown_shortens_a_running_wait() -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shutdown.until, anyio.Event().wait, FOR_EVER, 0.001)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             shutdown.begin()
 
 
@@ -40,7 +41,7 @@ async def test_a_wait_ends_when_the_hub_is_pressed() -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shutdown.until, anyio.Event().wait, FOR_EVER, FOR_EVER)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             shutdown.hurry()
         assert not await shutdown.until(anyio.Event().wait, FOR_EVER, FOR_EVER)
     assert shutdown.begun.is_set()

@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Final
@@ -192,9 +192,21 @@ class ProcessTree:
 
 
 class ProcessSupervisor:
-    """All process trees of a hub; `leaders` are the children's processes with their start times."""
+    """All process trees of a hub; `leaders` are the children's processes with their start times.
 
-    def __init__(self, shutdown: Shutdown, graces: EndGraces | None = None) -> None:
+    `read_table` reads the table of processes; `fork_server` starts one, where there can be one.
+    """
+
+    def __init__(
+        self,
+        shutdown: Shutdown,
+        graces: EndGraces | None = None,
+        *,
+        read_table: Callable[[int, int], Table] = watchdog.look,
+        fork_server: Callable[[int, int], ForkServerClient] = ForkServerClient,
+    ) -> None:
+        self._read_table = read_table
+        self._fork_server = fork_server
         self.shutdown = shutdown
         self.graces = graces or EndGraces()
         self.leaders: dict[int, int] = {}
@@ -238,7 +250,7 @@ class ProcessSupervisor:
         async with self._looking:
             if self._seen < wanted:
                 self._looks = began = self._looks + 1
-                self._table = await to_thread.run_sync(watchdog.look, self._hub, self._since)
+                self._table = await to_thread.run_sync(self._read_table, self._hub, self._since)
                 self._seen = began
             return self._table
 
@@ -261,7 +273,7 @@ class ProcessSupervisor:
         self.mark_none()
         can_fork = HAS_PROC and self._losses < _LOSSES
         try:
-            self.server = (ForkServerClient if can_fork else Watchdog)(self._hub, self._since)
+            self.server = (self._fork_server if can_fork else Watchdog)(self._hub, self._since)
         except OSError as exc:
             log.warning("no watchdog: a hub that is killed may leave processes", error=str(exc))
             return
@@ -278,10 +290,14 @@ class ProcessSupervisor:
 
 @asynccontextmanager
 async def keeping(
-    shutdown: Shutdown, graces: EndGraces | None = None
+    shutdown: Shutdown,
+    graces: EndGraces | None = None,
+    *,
+    read_table: Callable[[int, int], Table] = watchdog.look,
+    fork_server: Callable[[int, int], ForkServerClient] = ForkServerClient,
 ) -> AsyncGenerator[ProcessSupervisor]:
     """Keep a `ProcessSupervisor` while the context lasts."""
-    made = ProcessSupervisor(shutdown, graces)
+    made = ProcessSupervisor(shutdown, graces, read_table=read_table, fork_server=fork_server)
     try:
         yield made
     finally:

@@ -167,6 +167,7 @@ class Watchdog:
 class ForkServerClient(Watchdog):
     """The hub's connection to the fork server, a watchdog that also forks subreapers."""
 
+    patience = START_PATIENCE
     program = str(Path(__file__).with_name("forkserver.py"))
 
     def __init__(self, hub: int, since: int) -> None:
@@ -198,7 +199,7 @@ class ForkServerClient(Watchdog):
             with theirs:
                 await self._fork((*streams, theirs.fileno()))
             self.go_on()
-            with anyio.fail_after(START_PATIENCE):
+            with anyio.fail_after(self.patience):
                 await _send(ours, request)
                 return await _started(ours)
         except TimeoutError:

@@ -129,12 +129,13 @@ _READ_OF_ALL = 960
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
-def compile_schema(schema: Json, overrides: Mapping[str, Kind]) -> ArgumentNode:
+def compile_schema(schema: Json, overrides: Mapping[str, Kind], most: int = _MOST) -> ArgumentNode:
     """Return the shape of a tool's arguments; it may contain itself.
 
-    `overrides` maps JSON pointers (`*` for any member) to the operator's kinds.
+    `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
+    effort of reading the schema.
     """
-    shape = _Compiler(schema).shape()
+    shape = _Compiler(schema, most).shape()
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
@@ -148,9 +149,9 @@ class _Compiler:
     endlessly in new ways is read up to a limit that depends on its size.
     """
 
-    def __init__(self, schema: Json) -> None:
+    def __init__(self, schema: Json, most: int) -> None:
         self._schema = schema
-        self._left = _effort_for(schema)
+        self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
         self._described: dict[tuple[Verdict, str], Verdict] = {}
@@ -270,7 +271,7 @@ def _effort_for(schema: Json) -> int:
             queue += one.values()
         elif isinstance(one, list):
             queue += one
-    return min(_MOST, _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES)
+    return _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES
 
 
 def _cost_of(schema: JsonObject) -> int:

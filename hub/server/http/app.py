@@ -82,11 +82,15 @@ _UNKNOWN_VERSION: JsonObject = {
 
 
 class HttpLimits(Struct, frozen=True):
-    """How much all clients may have: sessions, and modern requests under way."""
+    """How much all clients may have: sessions, and modern requests under way.
+
+    `patience`: seconds after which a task waits for the answer to a plain call.
+    """
 
     sessions: int = MAX_SESSIONS
     session_idle: float = SESSION_IDLE
     underway: int = MAX_UNDERWAY
+    patience: float = PATIENCE
 
 
 class _Posted(Struct, frozen=True):
@@ -129,7 +133,7 @@ class HttpServer:
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
         self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._path = path
-        self._patience = Deadlines(PATIENCE)
+        self._patience = Deadlines(self._limits.patience)
         self.acceptor = FastCallAcceptor(
             self._header_checks,
             self._plain_post,

@@ -70,6 +70,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     ids: SessionIds | None = None,
     usage: UsageByPrincipal | None = None,
     drain: float = 0,
+    last_answers: float = LAST_ANSWERS,
     ready: Callable[[], None],
     shutdown: Shutdown,
 ) -> None:
@@ -94,7 +95,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)
-        tasks.start_soon(_stop, server, app, shutdown, drain)
+        tasks.start_soon(_stop, server, app, shutdown, drain, last_answers)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
 
@@ -131,10 +132,12 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
     return cast("type[asyncio.Protocol]", made)
 
 
-async def _stop(server: uvicorn.Server, app: HttpServer, shutdown: Shutdown, drain: float) -> None:
+async def _stop(
+    server: uvicorn.Server, app: HttpServer, shutdown: Shutdown, drain: float, last_answers: float
+) -> None:
     """At shutdown let requests in progress end, then end the streams, then what is left.
 
-    Requests in progress have `drain` seconds, and `LAST_ANSWERS` more once the streams have ended;
+    Requests in progress have `drain` seconds, and `last_answers` more once the streams have ended;
     none when pressed.
     """
     await shutdown.begun.wait()
@@ -142,7 +145,7 @@ async def _stop(server: uvicorn.Server, app: HttpServer, shutdown: Shutdown, dra
     await _drain(app, shutdown, drain)
     server.should_exit = True
     app.end_streams()
-    with anyio.move_on_after(LAST_ANSWERS):
+    with anyio.move_on_after(last_answers):
         await shutdown.pressed.wait()
     app.end_answers()
 

@@ -30,6 +30,7 @@ from tests.kit.callers import (
     silent,
 )
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
 
@@ -235,7 +236,7 @@ async def test_clients_that_go_one_way_are_still_two() -> None:
             assert dispatcher.take(request, route, reply) is not None
         one, two = [await child.link.request("tools/call", nth=nth) for nth in (1, 2)]
         child.link.ask("q", ELICITATION, FORM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert [reply.answers for reply in replies] == [[], []]
         child.link.answer(one["id"], {"content": []})
         await replies[1].signals.until(lambda: bool(replies[1].answers))

@@ -21,6 +21,7 @@ from hub.protocol.input_requests import ELICITATION
 from hub.values import JsonObject
 from tests.calls.test_in_flight import DispatchedCaller
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import remote, rig
 
 WANTED: JsonObject = {
@@ -116,7 +117,7 @@ async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
         await asked(caller)
         caller.client.peer.backlog.cancel({"requestId": 1, "reason": "enough"})
         await caller.client.peer.backlog.idle()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert caller.limiter.take()
         assert caller.reply.answers == [None]
         assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
@@ -153,7 +154,7 @@ async def test_a_call_can_be_taken_back_the_moment_that_its_child_asks(answer: J
         assert caller.take(1, "echo", {})
         settle(caller, await last_of(child), answer)
         caller.client.peer.backlog.cancel({"requestId": 1})
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert_taken_back(caller)
 
 
@@ -163,7 +164,7 @@ async def test_a_call_can_be_taken_back_the_moment_that_a_later_round_is_answere
         child.link.answer(await last_of(child), AGAIN)
         settle(caller, await last_of(child, nth=2), DONE)
         caller.client.peer.backlog.cancel({"requestId": 1})
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert_taken_back(caller)
 
 

@@ -6,11 +6,18 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children.asking import asking_line
-from hub.children.asking.asking_line import AskingLine, ToolHabits, tool_of
+from hub.children.asking.asking_line import (
+    EARLY,
+    MAX_IN_LINE,
+    MAX_KNOWN,
+    AskingLine,
+    ToolHabits,
+    tool_of,
+)
 from hub.children.clients import Caller
 from hub.values import Call, SessionKey
 from tests.kit.child_calls import LinedUp
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import remote
 
 
@@ -75,14 +82,12 @@ async def test_what_a_client_calls_to_find_an_answer_does_not_wait_for_others() 
         assert at.said == ["a asks: goes", "a asks: goes"]
 
 
-async def test_a_call_of_an_unknown_tool_waits_until_others_would_have_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@virtual_time
+async def test_a_call_of_an_unknown_tool_waits_until_others_would_have_asked() -> None:
     at = Line()
     slow = at.call("a", "slow")
     second = at.call("b", "unknown")
     assert at.said == ["a slow: goes"]
-    monkeypatch.setattr(asking_line, "EARLY", 0.01)
     third = at.call("c", "asks")
     await third.signals.until(lambda: len(at.said) == 3)
     assert at.said == ["a slow: goes", "b unknown: goes", "c asks: goes"]
@@ -109,14 +114,12 @@ async def test_a_call_that_asks_waits_for_all_that_were_sent_before_it() -> None
     assert at.said[2:] == ["d asks: goes"]
 
 
-async def test_a_call_of_an_unknown_tool_does_not_wait_for_ever_for_one_that_asks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@virtual_time
+async def test_a_call_of_an_unknown_tool_does_not_wait_for_ever_for_one_that_asks() -> None:
     at = Line()
     at.call("a", "asks")
     second = at.call("b", "unknown")
     assert at.said == ["a asks: goes"]
-    monkeypatch.setattr(asking_line, "ASKING", 0.01)
     at.call("c", "asks")
     await second.signals.until(lambda: len(at.said) == 2)
     assert at.said == ["a asks: goes", "b unknown: goes"]
@@ -133,20 +136,20 @@ async def test_what_is_learned_lets_calls_go() -> None:
     assert at.said[1:] == ["b slow: goes", "c slow: goes", "d slow: goes"]
 
 
-async def test_a_call_that_waits_for_a_slot_is_in_the_way_until_it_is_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(asking_line, "EARLY", 0.0)
+@virtual_time
+async def test_a_call_that_waits_for_a_slot_is_in_the_way_until_it_is_sent() -> None:
     at = Line()
     first = LinedUp("a", "slow", at.said)
     at.line.admits(first)
     del at.said[:]
-    at.call("b", "unknown")
+    second = at.call("b", "unknown")
+    await anyio.sleep(2 * EARLY)
     at.line.move()
     assert at.said == []
     at.line.sent(first.request_owner)
     at.line.move()
-    assert at.said == ["b unknown: goes"]
+    assert at.said == []
+    await second.signals.until(lambda: at.said == ["b unknown: goes"])
 
 
 async def test_a_call_that_may_ask_waits_after_one_that_was_abandoned() -> None:
@@ -198,13 +201,13 @@ async def test_who_waits_for_too_long_is_late() -> None:
     assert at.said[1] == "b asks: is late"
 
 
-async def test_no_more_calls_wait_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_line, "MAX_IN_LINE", 1)
+async def test_no_more_calls_wait_than_may() -> None:
     at = Line()
     at.call("a", "asks")
-    at.call("b", "asks")
+    for _ in range(MAX_IN_LINE):
+        at.call("b", "asks")
     at.call("c", "asks")
-    assert "c asks: server 'files' was not called: 1 calls wait already" in at.said[1]
+    assert f"c asks: server 'files' was not called: {MAX_IN_LINE} calls wait already" in at.said[1]
     at.call("d", "quiet")
     assert at.said[2] == "d quiet: goes"
 
@@ -225,13 +228,14 @@ def test_habits_are_those_of_tools_and_prompts_and_of_other_methods(
     assert tool_of(replace(call, method=method)) == habit
 
 
-def test_a_tool_that_asked_once_stays_one_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_line, "MAX_KNOWN", 2)
+def test_a_tool_that_asked_once_stays_one_that_asks() -> None:
     habits = ToolHabits()
-    for tool in ("a", "b", "c"):
-        habits.finished(tool)
+    for number in range(MAX_KNOWN):
+        habits.finished(f"tool {number}")
+    assert len(habits.quiet) == MAX_KNOWN
+    habits.finished("c")
     assert habits.quiet == {"c"}
     habits.asked("c")
     assert (habits.quiet, habits.asking) == (set[str](), {"c"})
-    assert habits.is_unknown("a")
+    assert habits.is_unknown("tool 0")
     assert not habits.is_unknown("c")

@@ -4,15 +4,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
-import pytest
 
-from hub.children.asking import open_questions
 from hub.children.asking.asking_line import ToolHabits
-from hub.children.asking.open_questions import OpenQuestions
+from hub.children.asking.open_questions import LINGER, OpenQuestions
 from hub.children.clients import Caller
 from hub.jsonrpc.peer import RpcError
 from hub.values import Call
 from tests.kit.fakes import RecordingAsker
+from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 from tests.kit.rigs import remote
 
 SAMPLING = "sampling/createMessage"
@@ -37,7 +36,7 @@ class Child:
     async def end(self, caller: RecordingAsker, *, is_answered: bool = True) -> None:
         call = self.calls.pop(caller)
         self.questions.ended(caller, call, is_answered=is_answered)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
 
     async def ask(self) -> None:
         try:
@@ -56,7 +55,7 @@ class Asking:
 
     async def __call__(self) -> None:
         self._tasks.start_soon(self._child.ask)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
 
 
 @asynccontextmanager
@@ -121,11 +120,12 @@ async def test_a_question_of_a_call_that_was_abandoned_goes_to_nobody() -> None:
         assert child.found == ["none"] * 2, "the child may not know yet that it was given up"
 
 
-async def test_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_questions, "LINGER", 0.0)
+@virtual_time
+async def test_not_for_ever() -> None:
     child = Child()
     slow, _ = child.begin("slow", "slow"), child.begin("asker", "asker")
     await child.end(slow, is_answered=False)
+    await anyio.sleep(LINGER)
     async with asking(child) as ask:
         await ask()
     assert child.found == ["asker asker"]
@@ -171,17 +171,17 @@ async def test_a_question_whose_call_has_ended_finds_nobody() -> None:
     assert "no client has a call under way" in child.found[0]
 
 
-async def test_calls_that_wait_for_each_other_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_questions, "TIED", 0.01)
+@virtual_time
+async def test_calls_that_wait_for_each_other_are_told_so() -> None:
     child = Child()
     one, _ = child.begin("a", "one"), child.begin("b", "two")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(child.ask)
-        await anyio.wait_all_tasks_blocked()
-        with anyio.fail_after(5):
+        await all_tasks_blocked()
+        with in_time():
             await child.ask()
         assert child.found == ["none"]
         assert child.habits.asking == {"one", "two"}
         child.questions.ended(one, child.calls.pop(one), is_answered=True)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
     assert child.found == ["none"] * 2, "it may be of the call that has ended"

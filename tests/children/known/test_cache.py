@@ -18,6 +18,7 @@ from hub.roots.roots import EMPTY
 from hub.system.cache_files import CacheFiles
 from hub.values import SessionKey
 from tests.kit.fakes import ECHO, READ
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import launched, roots_at
 from tests.kit.trees import files_in
 
@@ -43,7 +44,7 @@ async def cached(directory: Path) -> AsyncGenerator[tuple[CatalogCache, CountedF
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(made.write)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             yield made, files
             tasks.cancel_scope.cancel()
 
@@ -90,7 +91,7 @@ async def test_memory_is_bounded_and_the_disk_has_the_rest(tmp_path: Path) -> No
         large = KnownCatalog(Listing(({"name": "t", "text": "x" * 2_000_000},)))
         for number in range(cache_module.MAX_KEPT_BYTES // 2_000_000 + 1):
             cache.keep(f"large {number}", large)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         kept = cache._kept  # pyright: ignore[reportPrivateUsage] - to see that it is bounded
         assert "a" not in kept
         assert len(kept) < 20

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from hub.children.process.supervised import when_ended
-from tests.kit.loops import BOTH
+from tests.kit.loops import BOTH, all_tasks_blocked
 
 pytestmark = pytest.mark.live
 
@@ -54,7 +54,7 @@ async def test_a_watcher_that_has_stopped_gets_nothing() -> None:
     stop()
     go_on(process)
     await anyio.to_thread.run_sync(process.wait)
-    await anyio.wait_all_tasks_blocked()
+    await all_tasks_blocked()
     assert not told.is_set()
 
 

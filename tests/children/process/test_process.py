@@ -26,7 +26,7 @@ from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
 from hub.system.shutdown import Shutdown
 from tests.kit.fakes import no_descriptor_free
-from tests.kit.loops import BOTH
+from tests.kit.loops import BOTH, all_tasks_blocked
 
 live = pytest.mark.live
 # The lines of a process that never began are left open, which is reported when they are collected.
@@ -196,7 +196,7 @@ sys.stdin.read()
         async with running(code) as process:
             with anyio.fail_after(10):
                 while not any("caf" in str(entry.get("line")) for entry in logs):
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
             said = process.how_it_ended()
     lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
     assert lines == [*(f"line {n}" for n in range(7)), "(too long to show)", "caf\ufffd"]
@@ -213,7 +213,7 @@ async def test_last_words_need_no_end_of_line() -> None:
         async with running(code) as process:
             with anyio.fail_after(10):
                 while not any(entry.get("line") == "boom" for entry in logs):
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
             process.how_it_ended()
     assert "said | boom" in [entry.get("said") for entry in logs]
 
@@ -349,7 +349,7 @@ sys.exit(4)
         async with running(code) as process:
             with anyio.fail_after(10):
                 while not any(entry["event"] == "stderr" for entry in logs):
-                    await anyio.wait_all_tasks_blocked()
+                    await all_tasks_blocked()
             await process.outlet.send(Notification("go", {}))
             with pytest.raises(GoneError) as caught:
                 await process.next_line()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -76,10 +77,12 @@ def there(pids: list[int]) -> list[int]:
 
 @asynccontextmanager
 async def kept(
-    shutdown: Shutdown | None = None, graces: EndGraces | None = None
+    shutdown: Shutdown | None = None,
+    graces: EndGraces | None = None,
+    looks: Callable[[int, int], Table] = watchdog.look,
 ) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(shutdown or Shutdown(), graces) as supervisor:
+        async with keeping(shutdown or Shutdown(), graces, read_table=looks) as supervisor:
             yield supervisor
 
 
@@ -111,29 +114,31 @@ async def test_a_process_tree_is_ended_with_all_its_descendants() -> None:
         assert supervisor.leaders == {}
 
 
-async def test_trees_that_end_together_share_one_scan_of_the_process_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks: list[int] = []
-    look = watchdog.look
+class Looks:
+    """Reads the table of processes, and counts how often."""
 
-    def counted(hub: int, since: int) -> watchdog.Table:
-        looks.append(hub)
-        return look(hub, since)
+    def __init__(self) -> None:
+        self.count = 0
 
-    async with kept() as supervisor:
+    def __call__(self, hub: int, since: int) -> Table:
+        self.count += 1
+        return watchdog.look(hub, since)
+
+
+async def test_trees_that_end_together_share_one_scan_of_the_process_table() -> None:
+    looks = Looks()
+    async with kept(looks=looks) as supervisor:
         trees = [ProcessTree(supervisor) for _ in range(8)]
         pids = [pid for each in trees for pid in begin(each, SLEEPS)]
-        monkeypatch.setattr(watchdog, "look", counted)
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(supervisor.look)
-        assert len(looks) == 1
+        assert looks.count == 1
         async with anyio.create_task_group() as tasks:
             for each in trees:
                 tasks.start_soon(each.end)
         assert there(pids) == []
-    assert len(looks) < 1 + len(trees)
+    assert looks.count < 1 + len(trees)
 
 
 async def test_a_process_that_ignores_sigterm_is_killed() -> None:
@@ -168,17 +173,9 @@ async def test_a_process_that_cannot_be_killed_is_logged(monkeypatch: pytest.Mon
         ]
 
 
-async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks, look = list[None](), ProcessSupervisor.look
-
-    async def looked(supervisor: ProcessSupervisor) -> Table:
-        looks.append(None)
-        return await look(supervisor)
-
-    monkeypatch.setattr(ProcessSupervisor, "look", looked)
-    async with kept(graces=EndGraces(look_again=0.01)) as supervisor:
+async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free() -> None:
+    looks = Looks()
+    async with kept(graces=EndGraces(look_again=0.01), looks=looks) as supervisor:
         trees = [ProcessTree(supervisor) for _ in range(2)]
         pids = [pid for tree in trees for pid in starts(tree)]
         with capture_logs() as logs:
@@ -186,7 +183,7 @@ async def test_a_tree_is_ended_once_a_descriptor_for_scanning_is_free(
                 with no_descriptor_free():
                     for tree in trees:
                         tasks.start_soon(tree.end)
-                    while len(looks) < 6:
+                    while looks.count < 6:
                         await anyio.lowlevel.checkpoint()
                 assert there(pids) == pids
         assert there(pids) == []
@@ -208,18 +205,17 @@ async def test_an_ending_hub_leaves_trees_that_it_cannot_scan_to_its_watchdog() 
     assert there(pids) == []
 
 
-async def test_a_process_started_without_free_descriptors_is_found_by_its_marks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+class Unnoticed(ProcessTree):
+    """Finds no free file descriptor when a process has been started."""
+
+    def add_leader(self, pid: int) -> None:
+        with no_descriptor_free():
+            super().add_leader(pid)
+
+
+async def test_a_process_started_without_free_descriptors_is_found_by_its_marks() -> None:
     async with kept() as supervisor:
-        tree = ProcessTree(supervisor)
-        add_leader = tree.add_leader
-
-        def unnoticed(pid: int) -> None:
-            with no_descriptor_free():
-                add_leader(pid)
-
-        monkeypatch.setattr(tree, "add_leader", unnoticed)
+        tree = Unnoticed(supervisor)
         pids = starts(tree)
         assert supervisor.leaders == {}
         await tree.end()
@@ -250,18 +246,19 @@ async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
         await tree.end()
 
 
-async def test_a_limit_that_the_user_has_set_is_not_used_as_a_mark(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_limit_that_the_user_has_set_is_not_used_as_a_mark() -> None:
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (200_000, 200_000))  # pyright: ignore
-    async with kept() as supervisor:
-        tree = ProcessTree(supervisor)
-        pids = begin(tree, SLEEPS)
-        monkeypatch.undo()
-        assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
-        await tree.end()
-        assert there(pids) == []
+    users = (200_000, before[1])
+    resource.setrlimit(resource.RLIMIT_RTTIME, users)
+    try:
+        async with kept() as supervisor:
+            tree = ProcessTree(supervisor)
+            pids = begin(tree, SLEEPS)
+            assert resource.getrlimit(resource.RLIMIT_RTTIME) == users
+            await tree.end()
+            assert there(pids) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_RTTIME, before)
 
 
 async def test_a_tree_that_was_not_started_needs_no_end_and_no_watchdog() -> None:
@@ -292,11 +289,11 @@ async def test_a_killed_watchdog_is_replaced_by_one_that_knows_all_children() ->
     assert there([pid]) == [], "the new one ended what was left"
 
 
-async def test_a_watchdog_that_cannot_be_started_is_logged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    async with kept() as supervisor:
+async def test_a_watchdog_that_cannot_be_started_is_logged() -> None:
+    def refused(_hub: int, _since: int) -> ForkServerClient:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    async with keeping(Shutdown(), fork_server=refused) as supervisor:
         with capture_logs() as logs:
             supervisor.next_mark()
         supervisor.tell("- 1 1\n")

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from hub.children.process.process_tree import ProcessTree, keeping
@@ -15,7 +14,7 @@ from hub.children.process.spawn import ChildPipes, End, Spawned, Start, Started,
 from hub.children.process.watchdog import HAS_PROC
 from hub.system.shutdown import Shutdown
 from tests.kit.fakes import no_descriptor_free
-from tests.kit.loops import BOTH
+from tests.kit.loops import BOTH, all_tasks_blocked
 
 live = pytest.mark.live
 LISTS = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
@@ -136,7 +135,7 @@ async def test_a_pipe_end_of_a_transport_is_closed_by_the_transport_only(route: 
     transport, _ = await connect(Told, end.taken(loop))
     transport.close()
     await lost.wait()
-    await anyio.wait_all_tasks_blocked()
+    await all_tasks_blocked()
     took = os.dup(other)
     assert took == number
     end.close()

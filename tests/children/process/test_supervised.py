@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from hub.children.process import subreaper, supervised, watchdog
+from hub.children.process import subreaper
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.subreaper import children_of, encode
@@ -63,9 +63,11 @@ while time.monotonic() < float(sys.argv[1]):
 
 
 @asynccontextmanager
-async def kept(graces: EndGraces | None = None) -> AsyncGenerator[ProcessSupervisor]:
+async def kept(
+    graces: EndGraces | None = None, fork_server: type[ForkServerClient] = ForkServerClient
+) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(Shutdown(), graces) as supervisor:
+        async with keeping(Shutdown(), graces, fork_server=fork_server) as supervisor:
             yield supervisor
 
 
@@ -91,16 +93,16 @@ def parent_of(spawned: Spawned) -> int:
     return spawned.popen.subreaper
 
 
-async def forks() -> int:
+async def forks(program: str = ForkServerClient.program) -> int:
     """Return the process that forks for this one, which may have to become it first."""
     with anyio.fail_after(5):
-        while not (found := [pid for pid in children_of(os.getpid()) if forks_for_us(pid)]):  # noqa: ASYNC110 - nothing says when
+        while not (found := [pid for pid in children_of(os.getpid()) if runs(pid, program)]):  # noqa: ASYNC110 - nothing says when
             await anyio.sleep(0.01)
     return found[0]
 
 
-def forks_for_us(pid: int) -> bool:
-    return ForkServerClient.program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+def runs(pid: int, program: str) -> bool:
+    return program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 async def gone(*pids: int) -> None:
@@ -252,11 +254,11 @@ async def test_a_killed_fork_server_is_replaced_and_its_subreapers_stay() -> Non
         assert start_of(evader) is None
 
 
-async def test_without_a_fork_server_a_child_is_the_hubs_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ForkServerClient, "program", os.devnull)  # a program that ends at once
-    async with kept() as supervisor:
+async def test_without_a_fork_server_a_child_is_the_hubs_own() -> None:
+    class Ending(ForkServerClient):
+        program = os.devnull  # a program that ends at once
+
+    async with kept(fork_server=Ending) as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, SLEEPS)
         await line(spawned)
@@ -269,18 +271,18 @@ async def test_without_a_fork_server_a_child_is_the_hubs_own(
         assert start_of(spawned.popen.pid) is None
 
 
-async def test_a_fork_server_that_does_not_answer_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = tmp_path / "deaf.py"
-    program.write_text("import os; os.read(0, 1); import time; time.sleep(60)")
-    monkeypatch.setattr(ForkServerClient, "program", str(program))
-    monkeypatch.setattr(supervised, "START_PATIENCE", 0.05)
-    monkeypatch.setattr(watchdog, "GRACE", 0.0)
-    async with kept(EndGraces(kill=0.05)) as supervisor:
+async def test_a_fork_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
+    deaf = tmp_path / "deaf.py"
+    deaf.write_text("import os; os.read(0, 1); import time; time.sleep(60)")
+
+    class Deaf(ForkServerClient):
+        patience = 0.05
+        program = str(deaf)
+
+    async with kept(EndGraces(kill=0.05), Deaf) as supervisor:
         tree = ProcessTree(supervisor)
         supervisor.next_mark()
-        server = await forks()
+        server = await forks(str(deaf))
         with pytest.raises(TimeoutError):
             await begin(tree, SLEEPS)
         await tree.end()

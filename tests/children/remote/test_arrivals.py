@@ -8,6 +8,7 @@ from hub.children.remote.messages import QUEUE, InboundQueue
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
+from tests.kit.loops import all_tasks_blocked
 
 
 def said(number: int) -> Notification:
@@ -31,7 +32,7 @@ async def test_who_reads_waits_for_the_next() -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert found == []
             await arrivals.put(said(1))
     assert found == [said(1)]
@@ -50,10 +51,10 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(QUEUE + 3):
                 tasks.start_soon(bring, number)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert len(retry) == QUEUE
             read.append(await arrivals.next())
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert len(retry) == QUEUE + 1
             read += [await arrivals.next() for _ in range(QUEUE + 2)]
     assert len({message.method for message in read if isinstance(message, Notification)}) == len(
@@ -69,7 +70,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(arrivals.put, said(2))
-                await anyio.wait_all_tasks_blocked()
+                await all_tasks_blocked()
                 assert await arrivals.next() == first
             assert await arrivals.next() == said(2)
     await arrivals.put(Request(1, "m", {"a": "x" * 100}))
@@ -103,7 +104,7 @@ async def test_the_end_reaches_who_waits_on_either_side() -> None:
                     await arrivals.next()
 
             tasks.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             arrivals.end("over")
             full.end("over")
 
@@ -127,7 +128,7 @@ async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> Non
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(arrivals.next)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             await arrivals.put(answer)
             assert settled == [answer]
             wanted.clear()

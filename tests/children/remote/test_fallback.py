@@ -14,6 +14,7 @@ from hub.jsonrpc import messages as wire
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
 from hub.jsonrpc.peer import GoneError
 from hub.specs import RemoteTarget
+from tests.kit.loops import virtual_time
 from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
@@ -121,10 +122,8 @@ async def test_a_child_that_offers_neither_is_refused_as_before(stream: Answer) 
         assert await child.ask() == lost(1, "it answered with HTTP status 400")
 
 
-async def test_a_stream_that_names_no_endpoint_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hub.children.remote.streamable_http.ENDPOINT_WAIT", 0.01)
+@virtual_time
+async def test_a_stream_that_names_no_endpoint_is_not_waited_for() -> None:
     async with falling(400, events(Feed())) as child:
         assert await child.ask() == lost(1, "it answered with HTTP status 400")
 

@@ -19,6 +19,7 @@ from hub.logins.access_tokens import AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.specs import RemoteTarget
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted_http import URL, Answer, Feed, Script, ScriptedHttp, Sent, json_body
 
 SECRET = {"Authorization": "Bearer t0ken"}
@@ -297,7 +298,7 @@ async def test_an_exchange_that_is_given_up_while_it_ends_is_closed() -> None:
     exchange = await endpoint.open("POST", {}, b"")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(exchange.finish)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not feed.is_closed
         tasks.cancel_scope.cancel()
     assert feed.is_closed

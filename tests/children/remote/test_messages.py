@@ -14,6 +14,7 @@ from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.messages import Message, Notification, Request, lost
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
+from tests.kit.loops import all_tasks_blocked
 
 CALL = Request(7, "tools/call", {"name": "echo"})
 TOLD = Notification("notifications/roots/list_changed", {})
@@ -74,7 +75,7 @@ async def test_sending_a_request_does_not_wait_for_its_response() -> None:
         assert outbox.has(7)
         assert not outbox.has("7")
         transport.ends[0].set()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not outbox.has(7)
         assert outbox.has("x")
 
@@ -113,10 +114,10 @@ async def test_a_request_that_is_taken_back_is_given_up(failure: str | None) -> 
     async with started_outbox() as (outbox, transport):
         for id_ in (7, 8):
             await outbox.send(Request(id_, "m", {}))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         transport.failure = failure
         await outbox.send(CANCELLED)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert transport.told == [CANCELLED]
         assert transport.given_up == [7]
         assert (outbox.has(7), outbox.has(8)) == (False, True)
@@ -126,10 +127,10 @@ async def test_a_request_may_be_given_some_time_to_end() -> None:
     async with started_outbox() as (outbox, transport):
         await outbox.send(CALL)
         outbox.give_up(7, after=60)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert outbox.has(7)
         outbox.give_up(7)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert transport.given_up == [7]
         for unknown in (7, None):
             outbox.give_up(unknown)
@@ -140,7 +141,7 @@ async def test_the_end_of_a_request_is_not_that_of_a_later_one_with_its_id() -> 
         await outbox.send(CALL)
         await outbox.send(CALL)
         transport.ends[0].set()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert outbox.has(7)
 
 

@@ -32,6 +32,7 @@ from hub.launch.secret_references import FileSecret, SecretText
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
@@ -112,9 +113,9 @@ async def test_answers_are_handed_over_where_they_arrive() -> None:
     async with scripted_remote() as child, anyio.create_task_group() as tasks:
         child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         child.feed.write(ANSWER)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert settled == [Response(7, Raw(RESULT))]
         tasks.cancel_scope.cancel()
 

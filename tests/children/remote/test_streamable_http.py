@@ -30,6 +30,7 @@ from hub.protocol.constants import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_V
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted_http import (
     AT_ONCE,
     URL,
@@ -78,7 +79,7 @@ class ScriptedRemote:
 
     async def nothing_more(self) -> None:
         """Assert that no message is left after all tasks are done."""
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         await self.link.leave()
         with pytest.raises(GoneError, match="the connection ended"):
             await self.next()
@@ -215,7 +216,7 @@ async def test_in_the_modern_era_only_requests_are_sent() -> None:
         await child.ask(MODERN_CALL)
         for message in (TOLD, Notification("notifications/initialized", {}), Response(1, {})):
             await child.link.outlet.send(message)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         await child.link.leave()
         assert len(child.http.sent) == 1
 
@@ -506,9 +507,9 @@ async def test_answers_are_handed_over_where_they_arrive() -> None:
     async with scripted_remote(json_body(ANSWER)) as child, anyio.create_task_group() as tasks:
         child.link.hand_answers_to(taken_into(settled))
         tasks.start_soon(child.link.next)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         await child.link.outlet.send(CALL)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert settled == [ANSWERED]
         tasks.cancel_scope.cancel()
 

@@ -17,5 +17,4 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(home / "code" / "work")
-    monkeypatch.setattr("hub.system.log.configure_logs", quiet)
     return home

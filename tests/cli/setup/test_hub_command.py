@@ -1,5 +1,4 @@
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,6 @@ def test_a_program_of_uvx_is_started_by_uvx(kind: str) -> None:
 
 
 def test_else_this_python_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert hub_command("/x/hub/__main__.py") == [str(tmp_path / "python"), "-m", "hub"]
+    python = str(tmp_path / "python")
+    assert hub_command("/x/hub/__main__.py", python=python) == [python, "-m", "hub"]

@@ -197,11 +197,10 @@ def test_the_operator_decides_by_pointer() -> None:
     assert compiled.member("list").element().kind is Kind.WEAK
 
 
-def test_a_partly_read_schema_is_judged_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_read_schema_is_judged_by_names() -> None:
     schema: Json = {"properties": {"path": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}}
     for most in range(2, 8):
-        monkeypatch.setattr(schema_module, "_MOST", most)
-        assert compile_schema(schema, {}).member("path").kind is Kind.PATH, most
+        assert compile_schema(schema, {}, most).member("path").kind is Kind.PATH, most
 
 
 FILE: JsonObject = {"type": "string", "description": "Absolute path to the file to read"}

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from starlette.types import Message
 
-from hub.jsonrpc import messages
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES
 from hub.server.http.bounds.bodies import SMALL, BodyLimit
 from hub.server.http.responses import NO_ROOM, TOO_LARGE, read_body
 
@@ -25,14 +24,15 @@ async def test_a_body_is_read_to_its_last_piece() -> None:
     assert await read_body(Body([b"one ", b"", b"two"]), BodyLimit().load()) == b"one two"
 
 
-async def test_a_body_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 5)
-    assert await read_body(Body([b"123", b"456", b"789"]), BodyLimit().load()) is TOO_LARGE
+HALF = b"x" * (MAX_MESSAGE_BYTES // 2)
 
 
-async def test_a_body_may_be_as_large_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 5)
-    assert await read_body(Body([b"123", b"45"]), BodyLimit().load()) == b"12345"
+async def test_a_body_that_is_too_large_is_not_kept() -> None:
+    assert await read_body(Body([HALF, HALF, b"x", b"rest"]), BodyLimit().load()) is TOO_LARGE
+
+
+async def test_a_body_may_be_as_large_as_the_limit() -> None:
+    assert await read_body(Body([HALF, HALF]), BodyLimit().load()) == 2 * HALF
 
 
 async def test_a_body_that_there_is_no_room_for_is_not_read_on() -> None:

@@ -20,8 +20,8 @@ from hub.app.setting import Setting
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig
-from hub.jsonrpc import incoming, messages
-from hub.jsonrpc.messages import Request
+from hub.jsonrpc.incoming import MAX_ASKED
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Request
 from hub.jsonrpc.peer import Outlet
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
@@ -37,16 +37,17 @@ from hub.protocol.constants import (
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META
 from hub.server.connection import ClientConnection
 from hub.server.http import app as module
-from hub.server.http import responses, resumption
 from hub.server.http.access import AccessCheck, LoginEndpoints
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.resumption import OPEN_AFTER
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
+from tests.kit.loops import all_tasks_blocked, virtual_time
 
 BOTH = "application/json, text/event-stream"
 HEADERS = {"host": "localhost:8765", "accept": BOTH, "content-type": "application/json"}
@@ -355,26 +356,28 @@ async def test_a_message_is_json(kind: str) -> None:
         ).status == 200
 
 
-async def test_a_message_that_is_too_large_is_not_read_to_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 200)
+async def test_a_message_that_is_too_large_is_not_read_to_its_end() -> None:
     async with web() as site:
-        connection = Connection(b" " * 150, b" " * 51, b"the rest")
+        connection = Connection(b" " * MAX_MESSAGE_BYTES, b" ", b"the rest")
         await connection.serve(site.app, scope_of("POST", HEADERS))
         assert connection.status == 413
         assert (await connection.receive())["body"] == b"the rest"
-        assert (await site.post(json.dumps(initialize()).encode().ljust(200))).status == 200
+        assert (
+            await site.post(json.dumps(initialize()).encode().ljust(MAX_MESSAGE_BYTES))
+        ).status == 200
 
 
-@pytest.mark.parametrize(("most", "status"), [(0, 503), (1, 200)])
-async def test_a_session_with_too_many_requests_is_told_to_try_again_later(
-    most: int, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with web() as site:
+async def test_a_session_with_too_many_requests_is_told_to_try_again_later() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
         key = await site.session()
-        monkeypatch.setattr(incoming, "MAX_ASKED", most)
-        assert (await site.post(asked("ping"), key)).status == status
+        for id_ in range(MAX_ASKED - 1):
+            site.start("POST", key, echo(id_))
+        await all_tasks_blocked()
+        assert (await site.post(asked("ping", MAX_ASKED), key)).status == 200
+        site.start("POST", key, echo(MAX_ASKED))
+        await all_tasks_blocked()
+        assert (await site.post(asked("ping", MAX_ASKED + 1), key)).status == 503
 
 
 async def test_a_message_may_come_in_pieces() -> None:
@@ -664,6 +667,7 @@ async def test_progress_makes_the_answer_a_stream() -> None:
         }
 
 
+@virtual_time
 async def test_roots_are_asked_for_on_the_stream_of_the_call_that_needs_them() -> None:
     async with web() as site:
         key = await site.session(ROOTS)
@@ -676,6 +680,7 @@ async def test_roots_are_asked_for_on_the_stream_of_the_call_that_needs_them() -
         assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
 
 
+@virtual_time
 async def test_roots_are_asked_for_on_the_standing_stream_once_there_is_one() -> None:
     async with web() as site:
         key = await site.session(ROOTS)
@@ -684,6 +689,7 @@ async def test_roots_are_asked_for_on_the_standing_stream_once_there_is_one() ->
         assert wanted["method"] == "roots/list"
 
 
+@virtual_time
 @pytest.mark.parametrize("waits", [True, False])
 async def test_roots_asked_on_a_stream_that_closes_are_asked_again_through_the_call(
     *, waits: bool
@@ -694,7 +700,7 @@ async def test_roots_asked_on_a_stream_that_closes_are_asked_again_through_the_c
         (first,) = await stream.heard(1)
         call = site.start("POST", key, echo())
         if waits:
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert not call.sent
         stream.disconnect()
         await stream.served()
@@ -703,7 +709,7 @@ async def test_roots_asked_on_a_stream_that_closes_are_asked_again_through_the_c
         assert again["id"] != first["id"]
         late: JsonObject = {"jsonrpc": "2.0", "id": first["id"], "result": {"roots": []}}
         assert (await site.post(late, key)).status == 202
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not call.is_over, "nobody waits for that answer any more"
         answer: JsonObject = {"jsonrpc": "2.0", "id": again["id"], "result": {"roots": []}}
         assert (await site.post(answer, key)).status == 202
@@ -742,7 +748,7 @@ async def test_a_stream_that_is_being_opened_is_the_sessions_one() -> None:
         key = await site.session()
         stream = site.start("GET", key)
         stream.accepts = anyio.Event()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not stream.sent
         assert (await site.use("GET", key)).status == 409
         stream.accepts.set()
@@ -800,8 +806,8 @@ async def test_a_second_request_with_an_id_in_flight_is_refused() -> None:
         assert (await call.over()).json["result"] == {"content": []}
 
 
-async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "PING_EVERY", 0.001)
+@virtual_time
+async def test_a_long_silence_is_filled_with_comments() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
         key = await site.session()
@@ -814,10 +820,8 @@ async def test_a_long_silence_is_filled_with_comments(monkeypatch: pytest.Monkey
         assert len((await call.over()).events) == 1
 
 
-async def test_a_response_begins_while_its_client_has_something_to_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(resumption, "OPEN_AFTER", 0.001)
+@virtual_time
+async def test_a_response_begins_while_its_client_has_something_to_answer() -> None:
     async with web() as site:
         key = await site.session(ROOTS)
         stream = site.start("GET", key)
@@ -831,17 +835,15 @@ async def test_a_response_begins_while_its_client_has_something_to_answer(
         assert answered["result"]["structuredContent"] == {"text": "hi"}
 
 
-async def test_it_does_not_begin_before_its_answer_for_anything_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(resumption, "OPEN_AFTER", 0.0)
+@virtual_time
+async def test_it_does_not_begin_before_its_answer_for_anything_else() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
         key = await site.session()
         call = site.start("POST", key, echo())
         link = await child.connected()
         sent = await link.request("tools/call")
-        await anyio.wait_all_tasks_blocked()
+        await anyio.sleep(2 * OPEN_AFTER)
         assert call.sent == []
         link.answer(sent["id"], {"content": []})
         assert (await call.over()).json["result"] == {"content": []}

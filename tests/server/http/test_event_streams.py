@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import anyio
-import pytest
 
 from hub.jsonrpc.messages import Notification
-from hub.server.http import event_streams as module
 from hub.server.http.event_store import EventId, EventStore
 from hub.server.http.event_streams import EventStream, StreamConnection
+from hub.server.http.responses import PING_EVERY
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
+from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 
 TOLD = Notification("notifications/message", {"level": "info"})
 
@@ -51,9 +51,9 @@ async def test_of_two_who_come_at_once_one_carries_the_stream_and_the_other_ends
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stream.attach, first.send, EventId(3, 0))
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             tasks.start_soon(stream.attach, second.send, EventId(3, 0))
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             first.accepts.set()
     carrying, ended = (first, second) if not first.is_over else (second, first)
     assert ended.is_over
@@ -89,12 +89,12 @@ async def test_a_response_to_nobody_is_not_completed() -> None:
     assert stream.carrier is None
 
 
-async def test_a_response_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HANG_UP", 0.001)
+@virtual_time
+async def test_a_response_that_nobody_reads_is_given_up() -> None:
     connection = Connection()
     carrier = StreamConnection(connection.send)
     connection.accepts = anyio.Event()
-    with anyio.fail_after(5):
+    with in_time():
         await carrier.hang_up()
         await carrier.hang_up()
     assert connection.sent == []
@@ -109,20 +109,18 @@ async def test_a_carrier_that_has_ended_carries_nothing() -> None:
     assert connection.sent == []
 
 
-async def test_a_comment_beside_an_event_that_is_not_read_leaves_both_to_be_cut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "PING_EVERY", 0.001)
+@virtual_time
+async def test_a_comment_beside_an_event_that_is_not_read_leaves_both_to_be_cut() -> None:
     old, new = Connection(), Connection()
     stream = new_stream()
     carrier = await stream.attach(old.send, None)
     old.accepts = anyio.Event()
-    with anyio.fail_after(5):
+    with in_time():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stream.put, TOLD)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             tasks.start_soon(carrier.keep_alive)
-            await anyio.sleep(0.01)  # the comment is due
-            await anyio.wait_all_tasks_blocked()
+            await anyio.sleep(PING_EVERY)  # the comment is due
+            await all_tasks_blocked()
             await stream.attach(new.send, EventId(3, 0))
     assert new.ids == ["3-1"]

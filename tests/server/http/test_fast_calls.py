@@ -24,6 +24,7 @@ from hub.server.http.responses import PostResponse
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, remote, rig
 
 REPORTED: JsonObject = {"progressToken": "mine"}
@@ -46,6 +47,8 @@ class Posted:
         self.in_flight -= 1
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
+        if self._posts.are_mistaken:
+            raise KeyError("ours")
         route: CallRoute | KnownAnswer | None = self._posts.known
         route = route or self._posts.at.relay.session_routes.find(
             self._posts.client.session, self._request
@@ -96,6 +99,7 @@ class Posts:
         self.patience = Deadlines(patience)
         self.posted: list[Posted] = []
         self.known: KnownAnswer | None = None
+        self.are_mistaken = False
 
     def requested(self, id_: int, **params: Any) -> Posted:
         request = Request(id_, "tools/call", {"name": "echo", "arguments": {}, **params})
@@ -179,14 +183,9 @@ async def test_a_call_that_is_not_plain_is_left_alone() -> None:
         assert connection.status == 418
 
 
-async def test_a_call_that_a_mistake_of_our_own_stops_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def mistaken(_posted: Posted, _reply: ReplySink) -> None:
-        raise KeyError("ours")
-
+async def test_a_call_that_a_mistake_of_our_own_stops_is_not_waited_for() -> None:
     async with posting(FakeChild(ECHO)) as posts:
-        monkeypatch.setattr(Posted, "pass_on", mistaken)
+        posts.are_mistaken = True
         with pytest.raises(KeyError):
             posts.take(7)
         assert posts.posted[0].in_flight == 0
@@ -238,7 +237,7 @@ async def test_a_slow_call_is_answered_when_it_is() -> None:
     async with posting(fake, patience=0) as posts:
         connection = posts.post(7)
         asked = await fake.link.request("tools/call", nth=2)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         fake.link.answer(asked["id"], {"a": 1})
         await connection.served()
         assert connection.json == {"jsonrpc": "2.0", "id": 7, "result": {"a": 1}}
@@ -251,7 +250,7 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
         first = posts.post(1)
         asked = await fake.link.request("tools/call", nth=2)
         second = posts.post(2)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         posts.at.services.operator.version += 1
         fake.link.answer(asked["id"], {})
         await first.served()
@@ -303,7 +302,7 @@ async def test_a_server_that_gives_a_request_up_cancels_its_call() -> None:
 async def test_an_answer_is_written_where_it_arrives() -> None:
     async with posting(FakeChild(ECHO, answers={"tools/call": b'{"content":[]}'})) as posts:
         _, wired = posts.take(7)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert wired.written == [(200, b'{"jsonrpc":"2.0","id":7,"result":{"content":[]}}')]
         assert wired.connection.sent == []
 
@@ -315,7 +314,7 @@ async def test_a_call_that_is_over_is_no_garbage_to_be_looked_for() -> None:
             call, wired = posts.take(7)
             left = weakref.ref(call)
             del call
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert len(wired.written) == 1
             assert left() is None
         finally:
@@ -326,7 +325,7 @@ async def test_an_error_is_written_with_its_status() -> None:
     error = Failure(None, {"code": -7, "message": "no"})
     async with posting(FakeChild(ECHO, answers={"tools/call": error})) as posts:
         _, wired = posts.take(7)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert [status for status, _ in wired.written] == [500]
 
 

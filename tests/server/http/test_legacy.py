@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio
 import pytest
 
 from hub.protocol.constants import INVALID_REQUEST
-from hub.server.http import resumption
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.server.http.test_app import Web, asked, code, echo, initialize, told, web
 
 CHANGED = "notifications/tools/list_changed"
@@ -35,7 +34,7 @@ async def test_a_call_goes_on_while_its_client_is_away_and_is_answered_when_it_c
         key = await site.session()
         call, link, sent = await streaming(site, key)
         call.disconnect()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         again = site.start("GET", key, last_event_id=call.ids[-1])
         await again.began()
         link.answer(sent["id"], {"content": [], "n": 1})
@@ -59,10 +58,8 @@ async def test_an_answer_is_there_for_a_client_that_comes_back_late() -> None:
         assert again.is_over
 
 
-async def test_a_call_is_cancelled_when_its_client_stays_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(resumption, "RESUME_WITHIN", 0.0)
+@virtual_time
+async def test_a_call_is_cancelled_when_its_client_stays_away() -> None:
     async with web(silent()) as site:
         key = await site.session()
         call, link, sent = await streaming(site, key)
@@ -77,7 +74,7 @@ async def test_a_call_whose_client_is_away_ends_with_its_session() -> None:
         key = await site.session()
         call, link, sent = await streaming(site, key)
         call.disconnect()
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert (await site.use("DELETE", key)).status == 200
         cancelled = await link.request("notifications/cancelled")
         assert cancelled["params"]["requestId"] == sent["id"]

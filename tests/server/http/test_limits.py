@@ -4,8 +4,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from hub.app.limits import limits_of
 from hub.config.models import HubConfig
 from hub.protocol.bearer import token_hash
@@ -14,6 +12,7 @@ from hub.server.http.bounds.failed_logins import MOST
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock
+from tests.kit.loops import all_tasks_blocked
 from tests.server.http.test_app import MODERN_CALL, Web, asked, echo, enveloped, web
 
 ANNA, BEN = ({"authorization": f"Bearer {name}-0123456789"} for name in ("anna", "ben"))
@@ -212,7 +211,7 @@ async def test_more_calls_under_way_than_allowed_are_answered_with_when_to_come_
         gone["params"] = {"requestId": 3}
         assert (await site.post(gone, key, **ANNA)).status == 202
         child.answers["tools/call"] = ECHOED
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert "isError" not in (await site.post(echo(id_=5), other, **ANNA)).json["result"]
 
 

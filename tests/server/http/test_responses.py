@@ -8,6 +8,7 @@ from hub.jsonrpc.messages import Failure, Notification, Response
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.responses import PostResponse, event, respond, until_disconnected
 from tests.kit.asgi import Connection
+from tests.kit.loops import all_tasks_blocked
 
 TOLD = Notification("notifications/message", {"level": "info"})
 ANSWER = Response(7, {"x": 1})
@@ -112,7 +113,7 @@ async def test_two_who_send_at_once_begin_one_stream() -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(response.send, TOLD)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             connection.accepts.set()
     assert [message["type"] for message in connection.sent].count("http.response.start") == 1
     assert len(connection.events) == 3

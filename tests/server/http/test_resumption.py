@@ -9,11 +9,11 @@ from anyio.abc import TaskGroup
 
 from hub.jsonrpc.messages import Failure, Notification, Response
 from hub.jsonrpc.peer import GoneError
-from hub.server.http import event_streams, responses, resumption
 from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.resumption import ResumableResponse, ResumableStreams
+from hub.server.http.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
+from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 
 TOLD = Notification("notifications/message", {"level": "info"})
 ANSWER = Response(7, {"x": 1})
@@ -51,7 +51,7 @@ async def come_back(streams: ResumableStreams, after: EventId) -> AsyncGenerator
     coming = Coming()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(coming.serve, streams, after)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         yield coming
         tasks.cancel_scope.cancel()
 
@@ -67,7 +67,7 @@ class PostedRequest:
 
     async def disconnect(self) -> None:
         self._tasks.start_soon(self._lose)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
 
     async def _lose(self) -> None:
         await self.response.lost()
@@ -113,7 +113,7 @@ async def test_a_stream_that_is_given_up_before_it_begins_is_none() -> None:
         one.connection.accepts = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.response.ping)
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             tasks.cancel_scope.cancel()
         one.connection.accepts.set()
         await one.response.finish(ANSWER)
@@ -154,17 +154,15 @@ async def test_a_response_that_has_begun_without_an_event_is_answered_as_a_strea
         assert post.connection.ids == ["1-0", "1-1", "1-2"]
 
 
-async def test_a_response_begins_once_its_client_has_not_answered_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(resumption, "OPEN_AFTER", 0.0)
+@virtual_time
+async def test_a_response_begins_once_its_client_has_not_answered_for_a_while() -> None:
     streams, asking = new_streams(), list[bool]()
     streams.is_asking = lambda: bool(asking)
     async with posting(streams) as post, anyio.create_task_group() as tasks:
         tasks.start_soon(post.response.tend)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         streams.note_question()  # one that has been answered by now
-        await anyio.wait_all_tasks_blocked()
+        await anyio.sleep(2 * OPEN_AFTER)
         assert post.connection.sent == []
         asking.append(True)
         streams.note_question()
@@ -180,8 +178,8 @@ async def test_a_cancelled_request_gets_a_stream_that_just_ends() -> None:
         assert post.connection.is_over
 
 
-async def test_after_the_end_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "PING_EVERY", 0.0)
+@virtual_time
+async def test_after_the_end_nothing_is_sent() -> None:
     async with posting(new_streams()) as post:
         await post.response.finish(ANSWER)
         await post.response.finish(ANSWER)
@@ -262,13 +260,14 @@ async def test_an_event_that_was_never_sent_is_unknown(unknown: EventId) -> None
         assert len(post.connection.events) == 2
 
 
-async def test_who_stays_away_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumption, "RESUME_WITHIN", 0.0)
+@virtual_time
+async def test_who_stays_away_too_long_is_lost() -> None:
     streams = new_streams()
     async with posting(streams) as post:
         await post.response.begin()
         await post.disconnect()
-        with anyio.fail_after(5):
+        assert not post.is_lost.is_set()
+        with in_time():
             await post.is_lost.wait()
         with pytest.raises(GoneError):
             await post.response.send(TOLD)
@@ -301,7 +300,7 @@ async def test_who_comes_back_takes_the_place_of_a_connection_that_does_not_read
         await post.response.begin()
         post.connection.accepts = anyio.Event()
         tasks.start_soon(post.response.send, told(1))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         event_stream_gives_up = post.connection.accepts
         async with come_back(streams, EventId(1, 0)) as coming:
             event_stream_gives_up.set()
@@ -329,10 +328,8 @@ async def test_a_client_that_waits_long_is_let_go_to_come_back() -> None:
         assert len((await coming.served()).events) == 1
 
 
-async def test_a_client_that_does_not_know_how_to_come_back_is_not_let_go(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(responses, "PING_EVERY", 0.01)
+@virtual_time
+async def test_a_client_that_does_not_know_how_to_come_back_is_not_let_go() -> None:
     async with posting(new_streams(primed=False, poll_after=0.001)) as post:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post.response.tend)
@@ -341,10 +338,8 @@ async def test_a_client_that_does_not_know_how_to_come_back_is_not_let_go(
         assert not post.connection.is_over
 
 
-async def test_a_long_silence_is_filled_where_the_client_listens(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(event_streams, "PING_EVERY", 0.05)
+@virtual_time
+async def test_a_long_silence_is_filled_where_the_client_listens() -> None:
     streams = new_streams()
     async with posting(streams) as post:
         await post.response.begin()

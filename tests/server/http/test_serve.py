@@ -13,15 +13,15 @@ import httpx2
 import pytest
 
 from hub.app.connections import connection_builder
-from hub.server.http import serve as module
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.connections import KEEP_ALIVE
-from hub.server.http.serve import serve_http
+from hub.server.http.serve import LAST_ANSWERS, serve_http
 from hub.system.shutdown import ended_by_signals
 from hub.values import Json
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import scripted
 
 pytestmark = pytest.mark.live
@@ -55,7 +55,9 @@ class Site:
 
 
 @asynccontextmanager
-async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
+async def served(
+    child: FakeChild | None = None, *, last_answers: float = LAST_ANSWERS
+) -> AsyncGenerator[Site]:
     """Serve until this process gets a signal, at the latest when this ends."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -64,7 +66,13 @@ async def served(child: FakeChild | None = None) -> AsyncGenerator[Site]:
         async with ended_by_signals() as shutdown:
             connection = connection_builder(hub.services)
             await serve_http(
-                connection, keeper, listener, path="/mcp", ready=site.ready.set, shutdown=shutdown
+                connection,
+                keeper,
+                listener,
+                path="/mcp",
+                last_answers=last_answers,
+                ready=site.ready.set,
+                shutdown=shutdown,
             )
         site.ended.set()
 
@@ -118,11 +126,8 @@ async def test_a_signal_ends_it(number: signal.Signals) -> None:
     assert signal.getsignal(number) is before
 
 
-async def test_a_stream_that_is_held_open_does_not_hold_it_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "LAST_ANSWERS", 0)
-    async with served() as site:
+async def test_a_stream_that_is_held_open_does_not_hold_it_up() -> None:
+    async with served(last_answers=0) as site:
         key = await site.session()
         headers = {**HEADERS, "mcp-session-id": key}
         async with site.client.stream("GET", site.url, headers=headers) as stream:
@@ -144,7 +149,7 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         link = await child.connected()
         await link.request("tools/call")
         os.kill(os.getpid(), signal.SIGTERM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         os.kill(os.getpid(), signal.SIGTERM)
         await site.until_ended()
 
@@ -166,7 +171,7 @@ async def test_an_answer_that_comes_soon_after_a_signal_is_passed_on(*, is_known
         link = await child.connected()
         sent = await link.request("tools/call", nth=1 + is_known)
         os.kill(os.getpid(), signal.SIGTERM)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         link.answer(sent["id"], {"content": []})
         await site.until_ended()
 

@@ -9,11 +9,11 @@ from starlette.types import Message
 
 from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.peer import GoneError
-from hub.server.http import event_streams
 from hub.server.http.event_store import EventId, EventStore
 from hub.server.http.event_streams import WAITING_NOTIFICATIONS, NotificationStream
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
+from tests.kit.loops import all_tasks_blocked, virtual_time
 
 TOLD = Notification("notifications/message", {"level": "info"})
 
@@ -99,7 +99,7 @@ async def test_a_stream_is_claimed_before_the_client_reads_it() -> None:
     async with anyio.create_task_group() as tasks:
         stream = Held(notification_stream, connection)
         tasks.start_soon(stream.serve)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert notification_stream.is_open
         assert (connection.sent, stream.opened) == ([], 0)
         with pytest.raises(GoneError):
@@ -116,7 +116,7 @@ class Interrupting(Connection):
         self._standing = notification_stream
 
     async def send(self, message: Message) -> None:
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         await super().send(message)
         for number in (1, 2):
             if f'"n{number}"'.encode() in message.get("body", b""):
@@ -169,8 +169,8 @@ async def test_a_client_that_disconnects_can_come_back() -> None:
         assert stream.opened == 1
 
 
-async def test_a_silent_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_streams, "PING_EVERY", 0.0)
+@virtual_time
+async def test_a_silent_stream_is_kept_alive() -> None:
     async with held(new_standing()) as stream:
         await stream.connection.signals.until(lambda: len(stream.connection.sent) >= 4)
         assert set(stream.connection.body.split(b"\r\n\r\n")) == {b": ping", b""}
@@ -222,7 +222,7 @@ async def test_who_comes_back_takes_the_place_of_a_connection_that_seems_to_be_t
         await notification_stream.send(Notification("n1", {}))
         async with held(notification_stream, after=EventId(0, 0)) as new:
             await old.until_served()
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
             assert old.connection.is_over
             assert notification_stream.is_open
             assert new.opened == 1

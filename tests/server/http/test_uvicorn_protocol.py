@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -19,15 +19,16 @@ from hub.protocol.constants import (
     HEADER_MISMATCH,
     PROTOCOL_VERSION_META,
 )
-from hub.server.http import app as http
+from hub.server.http.app import HttpLimits
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.bounds.large_messages import LARGE_MESSAGE
-from hub.server.http.fast_calls import FastCallAcceptor, Line
+from hub.server.http.fast_calls import FastCallAcceptor, Line, PlainCall
 from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.server.http.bounds.test_bounded_protocol import QuietServer
 from tests.server.http.test_app import (
     HEADERS,
@@ -51,12 +52,6 @@ META: JsonObject = {
     CLIENT_CAPABILITIES_META: {},
 }
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no call take its time, however busy the machine is."""
-    monkeypatch.setattr(http, "PATIENCE", 60)
 
 
 class Client:
@@ -123,7 +118,9 @@ class Client:
 
 @asynccontextmanager
 async def connected(
-    child: FakeChild | None = None, token: str | None = None
+    child: FakeChild | None = None,
+    token: str | None = None,
+    accepting: Callable[[FastCallAcceptor], Any] = lambda acceptor: acceptor,
 ) -> AsyncGenerator[Client]:
     """Serve on a socket; a first call has been made."""
     child = child or FakeChild(ECHO)
@@ -131,14 +128,16 @@ async def connected(
     listener = socket.create_server(("127.0.0.1", 0))
     with anyio.fail_after(20):
         async with (
-            web(child, tokens=BearerTokens(token)) as site,
+            # No call takes its time, however busy the machine is.
+            web(child, tokens=BearerTokens(token), limits=HttpLimits(patience=60)) as site,
             anyio.create_task_group() as tasks,
         ):
             idle = Idle()
             connections = Connections(Limits(), site.app.log)
             connections.idle = idle
             noting = cast(
-                "type[Any]", partial(Noting, acceptor=site.app.acceptor, connections=connections)
+                "type[Any]",
+                partial(Noting, acceptor=accepting(site.app.acceptor), connections=connections),
             )
             server = QuietServer(
                 uvicorn.Config(site.app, http=noting, lifespan="off", log_config=None)
@@ -214,7 +213,7 @@ async def test_a_request_may_come_in_pieces() -> None:
         whole = client.bytes_of(echo(2))
         for at in range(0, len(whole), 40):
             await client.stream.send(whole[at : at + 40])
-            await anyio.wait_all_tasks_blocked()
+            await all_tasks_blocked()
         _, body = await client.answer()
         assert json.loads(body)["id"] == 2
         assert Noting.served == 0
@@ -251,7 +250,7 @@ async def test_a_request_that_comes_before_the_answer_to_another_waits_for_it() 
         first = await child.link.request("tools/call", nth=2)
         child.answers["tools/call"] = {"content": []}
         await client.stream.send(client.bytes_of(echo(3)))
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert len(child.link.requests("tools/call")) == 2
         child.link.answer(first["id"], {"content": []})
         assert [json.loads((await client.answer())[1])["id"] for _ in range(2)] == [2, 3]
@@ -332,7 +331,7 @@ async def test_a_client_that_goes_takes_its_call_back() -> None:
 async def test_a_client_may_go_in_the_middle_of_a_request() -> None:
     async with connected() as client:
         await client.stream.send(client.bytes_of(echo(2))[:-5])
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         await client.stream.aclose()
     assert Noting.served == 0
 
@@ -357,7 +356,7 @@ async def test_an_answer_waits_for_a_client_that_does_not_read() -> None:
     async with connected(child) as client:
         await client.stream.send(b"".join(client.bytes_of(echo(id_)) for id_ in range(2, 8)))
         await child.link.request("tools/call", nth=3)
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         for id_ in range(2, 8):
             status, body = await client.answer()
             assert (status, json.loads(body)["id"]) == (200, id_)
@@ -407,16 +406,29 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
         assert await client.post(body, **MODERN_CALL) == answers[0]
 
 
-async def test_a_mistake_of_our_own_is_told_as_one(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def mistaken(
-        _acceptor: FastCallAcceptor, _head: RequestHead, _body: bytes, _line: Line
-    ) -> None:
-        raise KeyError("ours")
+class Mistaken:
+    """An acceptor that, once it `breaks`, takes no call because of a mistake of the hub's."""
 
-    async with connected() as client:
-        monkeypatch.setattr(FastCallAcceptor, "take", mistaken)
+    def __init__(self, acceptor: FastCallAcceptor) -> None:
+        self.bodies, self.head, self.no_room = acceptor.bodies, acceptor.head, acceptor.no_room
+        self.breaks = False
+        self._acceptor = acceptor
+
+    def take(self, head: RequestHead, body: bytes, line: Line) -> PlainCall | None:
+        if self.breaks:
+            raise KeyError("ours")
+        return self._acceptor.take(head, body, line)
+
+
+async def test_a_mistake_of_our_own_is_told_as_one(caplog: pytest.LogCaptureFixture) -> None:
+    made: list[Mistaken] = []
+
+    def mistaken(acceptor: FastCallAcceptor) -> Mistaken:
+        made.append(Mistaken(acceptor))
+        return made[0]
+
+    async with connected(accepting=mistaken) as client:
+        made[0].breaks = True
         status, _ = await client.post(echo(2))
         assert status == 500
         assert "KeyError: 'ours'" in caplog.text

@@ -52,10 +52,17 @@ class BodyLimit:
     """Limits the bytes of the bodies of one endpoint's requests.
 
     `make_room` gives up a body that comes too slowly, and returns whether there was one.
+    `give_back` returns free memory to the system.
     """
 
-    def __init__(self, most: int = MOST, make_room: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        most: int = MOST,
+        make_room: Callable[[], bool] | None = None,
+        give_back: Callable[[], object] = give_back,
+    ) -> None:
         self._most = most
+        self._give_back = give_back
         self.make_room = make_room or _none
         self._peak = 0
         self._is_timed = False
@@ -84,15 +91,15 @@ class BodyLimit:
             self._is_timed = True
             loop = asyncio.get_running_loop()
             at = max(loop.time() + _SOON, self._given_back + _SELDOM)
-            loop.call_at(at, self._give_back, loop)
+            loop.call_at(at, self._collect, loop)
 
-    def _give_back(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _collect(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_timed = False
         if self.held <= self._peak // 2:
             self._peak = self.held
             # Abandoned requests stay in memory, held by their tracebacks, until they are collected.
             gc.collect()
-            give_back()
+            self._give_back()
             self._given_back = loop.time()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
 
 from hub.protocol.constants import LIST_CHANGED
@@ -15,6 +14,7 @@ from hub.system.remembered_ids import RememberedIds
 from hub.system.sealing import SealingSecrets
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock
+from tests.kit.loops import all_tasks_blocked
 from tests.server.http.test_app import LEGACY, ROOTS, asked, echo, initialize, told, web
 
 BOTH = "application/json, text/event-stream"
@@ -116,7 +116,7 @@ async def test_an_answer_to_the_process_before_is_no_answer_to_this_one() -> Non
         assert again["id"] != wanted["id"]
         late: JsonObject = {"jsonrpc": "2.0", "id": wanted["id"], "result": {"roots": []}}
         assert (await site.post(late, key)).status == 202
-        await anyio.wait_all_tasks_blocked()
+        await all_tasks_blocked()
         assert not call.is_over
 
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import anyio
-import pytest
 
 from hub.server.http.bounds import bodies as module
 from hub.server.http.bounds.bodies import SMALL, BodyLimit
+from tests.kit.loops import in_time, virtual_time
 
 
 async def test_all_bodies_have_one_bound() -> None:
@@ -47,15 +47,14 @@ async def test_a_load_is_released_once() -> None:
     assert bodies.held == 0
 
 
-async def test_memory_goes_back_once_much_of_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SOON", 0.01)
-    monkeypatch.setattr(module, "_SELDOM", 0)
+@virtual_time
+async def test_memory_goes_back_once_much_of_it_is_free() -> None:
     given = anyio.Event()
-    monkeypatch.setattr(module, "give_back", given.set)
-    bodies = BodyLimit()
+    bodies = BodyLimit(give_back=given.set)
     one, other = bodies.load(), bodies.load()
     one.add(module.MUCH)
     other.add(module.MUCH // 4)
     one.release()
-    with anyio.fail_after(5):
+    assert not given.is_set()
+    with in_time():
         await given.wait()

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from hub.jsonrpc.deadlines import Deadlines
-from hub.server.http.bounds import connections as module
-from hub.server.http.bounds.connections import MOST, MOST_UNPROVEN, Connections, Limits
+from hub.server.http.bounds.connections import MOST, MOST_UNPROVEN, MOST_UNREAD, Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.refusal_log import RefusalLog
 
@@ -115,14 +114,13 @@ async def test_a_body_that_comes_too_slowly_makes_room() -> None:
         assert [one.closed for one in bodies] == [False, True, False]
 
 
-async def test_what_is_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_UNREAD", 100)
+async def test_what_is_not_read_is_bounded() -> None:
     with limited(8) as among:
         slow = One(among).proven(among.unread)
         new = One(among).proven(among.unread)
-        among.unread_by(80, 0)
+        among.unread_by(MOST_UNREAD, 0)
         new.since = 1.0
-        among.unread_by(80, 1.0)
+        among.unread_by(1, 1.0)
         assert not slow.closed
         among.unread_by(1, 5.5)
         assert slow.closed
