@@ -67,6 +67,8 @@ _SHAPED = re.compile(
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
+_LABEL = re.compile(r"/|~|~> ?\d+(?:\.\d+)*", re.ASCII)
+"""A key on a keyboard, a separator, or a version: no path where a label is expected."""
 _URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
@@ -273,7 +275,8 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if not value or (node.values and value in node.values):
         return False
     if kind is _NEUTRAL:
-        return (is_shaped(value) and not (node.label and value == "/")) or _can_be_name(value, node)
+        is_sign = node.label and value[0] in "/~" and _LABEL.fullmatch(value) is not None
+        return not is_sign and (is_shaped(value) or _can_be_name(value, node))
     if kind is _PAYLOAD:
         if node.structured and json_in(value) is not None:
             return True

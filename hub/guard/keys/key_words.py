@@ -13,6 +13,7 @@ from hub.guard.keys.vocabulary import (
     FILLERS,
     GLOB_WORDS,
     LABEL_WORDS,
+    LOCATOR_WORDS,
     MEASURES,
     MOUNT_WORDS,
     NAMED,
@@ -38,7 +39,7 @@ LONGEST_KEY = 200
 """Characters that are read of a key, from its end: so the caches of clients' keys stay small."""
 _KNOWN = {
     *(PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | REVISION_WORDS),
-    *FILLERS,
+    *(FILLERS | LOCATOR_WORDS),
     "name",
 }
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
@@ -88,7 +89,7 @@ def is_measure(key: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_label(key: str) -> bool:
     """Return whether `key` takes a label, not a file name: a kind, a status, a branch, an id."""
-    return any(word in LABEL_WORDS for word in words_of(key)[-1:])
+    return any({word, word.removesuffix("s")} & LABEL_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)

@@ -62,7 +62,8 @@ WEAK_WORDS = _words(
     "src dst source destination dest target output out root base workspace vault db database"
     " config configuration conf template log doc document image img picture photo screenshot"
     " video audio recording media attachment artifact asset archive backup dump binary"
-    " executable bundle plugin dataset notebook repo repository project mount volume certificate"
+    " executable bundle plugin dataset notebook repo repository project mount volume binds"
+    " certificate"
     " cert keystore keyfile credentials ini dotenv playlist font subtitle home"
 )
 GLOB_WORDS = _words(
@@ -91,6 +92,8 @@ FILLERS = _words(
     "list array set value val str string arg argument param parameter item entry collection input"
 )
 """After the word that matters these say nothing, as in `file_list`, `path_arg`."""
+LOCATOR_WORDS = _words("url uri link connection conn dsn address")
+"""Before a filler: the name of a place, not a text, as in `connection_string`, `url_string`."""
 CONTENT_WORDS = _words(
     "content text body code html css markdown md xml base64 b64 payload description desc comment"
     " note title summary message msg caption"
@@ -102,7 +105,7 @@ LABEL_WORDS = _words(
     "kind type status state label branch tag mode id uuid ref revision version level priority"
     " severity category role action operation op operator method event format encoding language"
     " lang locale unit color colour scope visibility sort order direction separator sep delimiter"
-    " delim key char character symbol"
+    " delim key keystroke shortcut hotkey char character symbol"
 )
 """Their values are no file names: a bare word passes, even if a link of that name exists."""
 COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
@@ -134,7 +137,7 @@ QUERY_PATHS = _words("jq x")
 """Before `path`: a query into a document, where `..` is nothing special, as in `jq_path`."""
 PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
 """Before `path`: no file path, or the path of a file of that type, as in `svg_path`."""
-MOUNT_WORDS = _words("volume mount")
+MOUNT_WORDS = _words("volume mount binds")
 """The part of the value after a colon is a path in a container, as in `data:/var/lib/x`."""
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"

@@ -16,7 +16,7 @@ GLOBS = (
 )
 WEAK = """
     src dst output target destination repo template config image css_path svgPath htmlPaths
-    output_json_path
+    output_json_path binds
 """
 PAYLOADS = """
     content text body sql query xpath jsonpath jq_path x_path
@@ -31,7 +31,7 @@ COMMANDS = "command cmd args extraArgs argv"
 NEUTRAL = """
     profile profiles file_type file_id fileKey folder_color pathology multipath empathy name value
     x from to location max_files maxFileCount userProfile refers_to sheet_name a1 _ 123
-    filenameSuffix xml_root
+    filenameSuffix xml_root connection_string connectionStr conn_str url_string
 """
 
 
@@ -82,6 +82,7 @@ def test_revisions() -> None:
 
 def test_mounts() -> None:
     assert is_mount("extra_volumes")
+    assert is_mount("Binds")
     assert not is_mount("volume_name")
 
 
