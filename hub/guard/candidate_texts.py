@@ -17,15 +17,26 @@ from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
     is_null,
     is_program,
+    mounts_whole_disk,
     uncut_words,
     with_short_roots,
+    with_working_folder,
     without_messages,
+    without_mount_targets,
     words_in,
 )
 from hub.guard.text.names import names_in, quoted_names_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
-from hub.guard.text.readings import Reader, climbing, is_local_uri, is_remote, plainly, readings
+from hub.guard.text.readings import (
+    Reader,
+    climbing,
+    is_local_uri,
+    is_remote,
+    plainly,
+    readings,
+    without_host,
+)
 from hub.paths.resolve import PATH_MAX, PathError
 
 _WILDCARD = re.compile(r"[*?\[{(|^$]")
@@ -33,7 +44,7 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
-_SHAPE_OF_A_NAME = re.compile(r"[\w.-]+")
+_SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _LONGEST_LIST = 1024
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
@@ -89,7 +100,8 @@ class CandidateTexts(Struct, frozen=True):
         else:
             yield from self._texts_of_value(kind, value)
             if kind is Kind.GLOB and "\\" in value and self.posix:
-                yield from self._readings(_ESCAPE.sub(r"\1", value), kind, self.reader)
+                reader = replace(self.reader, is_pattern=True)
+                yield from self._readings(_ESCAPE.sub(r"\1", value), kind, reader)
 
     def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the value as one path, and the parts that some child may take for paths."""
@@ -102,6 +114,13 @@ class CandidateTexts(Struct, frozen=True):
                 if text not in one:
                     yield text, how, Kind.NEUTRAL
                     yield from self._tops_of(text)
+
+        yield from self._without_host(value)
+
+    def _without_host(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+        path = without_host(value.strip())
+        if path is not None:
+            yield from self._readings(path, Kind.NEUTRAL, replace(self.reader, whole=True))
 
     def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield a value that may be a path, and the parts that some child may take for paths."""
@@ -120,13 +139,14 @@ class CandidateTexts(Struct, frozen=True):
             return replace(self.reader, whole=True)
         if kind is Kind.WEAK:
             return replace(self.reader, as_shell=True)
-        return replace(self.reader, words="names")
+        return replace(self.reader, words="names", is_pattern=kind is Kind.GLOB)
 
     def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         # An argument whose name says nothing of paths may take any URL: ignore its query.
         path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
         if path is not None:
             yield path, "as a relative path", Kind.WEAK
+        yield from self._without_host(value)
         if "::" in value:
             yield from self._readings(value, Kind.NEUTRAL, self.reader)
 
@@ -138,17 +158,28 @@ class CandidateTexts(Struct, frozen=True):
         self, value: str, *, starts: bool = True
     ) -> Iterator[tuple[str, Iterator[tuple[str, str, Kind]]]]:
         """Yield the words of a command that can be paths, each with its texts that are judged."""
-        reader = replace(self.reader, as_shell=True)
+        reader = self._shell()
+        if mounts_whole_disk(value):
+            yield "/", iter((("/", "the right-hand side", Kind.WEAK),))
+        value = with_working_folder(value)
         if starts and len(value) <= PATH_MAX:
-            value = without_messages(value)
+            value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
-        words = dict.fromkeys(words_in(value, self.reader, starts=starts))
+        words = dict.fromkeys(words_in(value, reader, starts=starts))
         for word in words:
             yield word, self._texts_of_word(word, reader)
+        # Without a shell there is no `PWD` but what the child's own environment has.
+        whole = replace(self.reader, as_shell=True, words="never")
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
-                texts = self._texts_of_word(word, replace(reader, words="never"))
+                texts = self._texts_of_word(word, whole)
                 yield word, (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+
+    def _shell(self) -> Reader:
+        """Return the reader for a shell, which sets `PWD` itself."""
+        cwd = self.tracer.cwd
+        env = self.reader.env if cwd is None else {**self.reader.env, "PWD": cwd}
+        return replace(self.reader, as_shell=True, env=env)
 
     def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         if is_local_uri(word):
@@ -158,12 +189,14 @@ class CandidateTexts(Struct, frozen=True):
             if is_prose(word):
                 yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in quoted_names_in(word))
         else:
-            is_top = not word.rstrip("/.") or word.rstrip("/.")[-1] in "=@"
+            before = word.rstrip("/.")
+            is_top = not before or before[-1] in "=@" or before == "-C"
             kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
             for text, how, of in self._readings(word, kind, reader):
                 if _WILD_CLIMB.search(text):
                     raise PathError("it has '..' after a wildcard")
                 yield text, how, of
+            yield from self._without_host(word)
             if self.posix:
                 yield from self._tops_of(word)
 

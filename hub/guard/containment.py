@@ -132,6 +132,11 @@ class PathTracer:
         self._depths = index.depths
         self._known: dict[str, str] = {}
 
+    @property
+    def cwd(self) -> str | None:
+        """The directory that the child runs in, or None if it is not known."""
+        return self._context.cwd
+
     def is_absolute(self, text: str) -> bool:
         """Return whether `text` is an absolute path."""
         try:

@@ -154,14 +154,14 @@ class Judge:
             if text.strip() and not self._local_paths.is_elsewhere(text, value):
                 yield from self._tracer.follow(text, how, strict=True)
         elif kind is Kind.GLOB:
-            yield from self._evaluate_glob(text, how)
+            yield from self._evaluate_glob(text, how, value)
         elif self._local_paths.is_meant(text, kind, value):
             yield from self._tracer.follow(text, how, strict=False)
         elif text[:1] == "/" and self._policy.paths == "local" and text.strip("/. "):
             # Some servers read `/name` as a path below a root.
             yield from self._tracer.follow(text.lstrip("/"), how, strict=False)
 
-    def _evaluate_glob(self, text: str, how: str) -> Iterator[ReadingResult]:
+    def _evaluate_glob(self, text: str, how: str, value: str) -> Iterator[ReadingResult]:
         names = (text if self._posix else text.replace("\\", "/")).split("/")
         wild = next((n for n, name in enumerate(names) if _WILDCARD.search(name)), len(names))
         if any(_CLIMBING.search(name) for name in names[wild:]):
@@ -171,7 +171,12 @@ class Judge:
         static = "/".join(names[:wild]) or ("/" if absolute else "")
         if self._local_paths.is_elsewhere(static, static):
             return
-        if static and (static == "/" or self._local_paths.is_meant(static, Kind.NEUTRAL, static)):
+        if absolute and not static.strip("/."):
+            first = names[wild] if wild < len(names) else ""
+            meant = self._local_paths.is_top_pattern(text, first, how, value)
+        else:
+            meant = bool(static) and self._local_paths.is_meant(static, Kind.NEUTRAL, static)
+        if meant:
             yield from self._tracer.follow(static, how, strict=False)
         is_name = self._posix and wild < len(names) and len(text) < PATH_MAX
         if is_name and self._local_paths.is_meant(text, Kind.NEUTRAL, text):

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 from hub.guard.containment import PathTracer
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.text.prose import is_prose
-from hub.guard.text.readings import Reader, is_special, readings
+from hub.guard.text.readings import (
+    BRACES,
+    INNER,
+    SLASHED,
+    Reader,
+    is_special,
+    plainly,
+    readings,
+)
 from hub.paths.resolve import Flavour, collapse
 
 _DOUBTS = (
@@ -26,6 +34,9 @@ _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 _WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_LIST = re.compile(r"[,;|\s]")
+_OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
+_ANYTHING = frozenset({"*", "**"})
 _LOCAL = re.compile(r"file:", re.I)
 
 
@@ -56,6 +67,22 @@ class LocalPaths(Struct, frozen=True):
         if self.all_local or _LOCAL.search(value):
             return False
         return self.tracer.is_absolute(text)
+
+    def is_top_pattern(self, text: str, first: str, how: str, value: str) -> bool:
+        r"""Return whether a pattern that begins at the top directory is meant to find files there.
+
+        `first` is its first name, with a wildcard. In a search for code a slash at the start of a
+        part means nothing: `\s*\{`, `"/.*"`.
+        """
+        if first in _ANYTHING and how != INNER:
+            return True
+        wholes = readings(value, replace(self.reader, whole=True, is_pattern=True))
+        if not first and text in wholes:
+            return True
+        given = (whole for whole, made in wholes.items() if made != SLASHED)
+        if "\\" not in first and (how == BRACES or any(text in _items(one) for one in given)):
+            return True
+        return any(map(str.isalnum, first)) and bool(self.tracer.matching_tops(plainly(first)))
 
     def is_long_path(self, text: str, kind: Kind) -> bool:
         """Return whether a text longer than any path is meant as a path of this machine."""
@@ -99,6 +126,11 @@ def doubt_about(text: str, kind: Kind) -> str | None:
     if kind is not Kind.PATH:
         return "it contains a NUL character" if "\x00" in text else None
     return next((reason for doubt, reason in _DOUBTS if doubt.search(text)), None)
+
+
+def _items(text: str) -> set[str]:
+    items = {text, *(item.strip() for item in _LIST.split(text))}
+    return {*items, *(_OPTION.sub("", item) for item in items)}
 
 
 def _first(path: str) -> str:

@@ -49,6 +49,31 @@ def objection(
         (NEUTRAL, "https://example.com/?file=../../../../../x"),
         (NEUTRAL, "https://example.com/#../../../../../x"),
         (GLOB, "https?://[^/]+/etc"),
+        (GLOB, "{src,tests}/**/*.ts"),
+        (GLOB, "!{dist,build}/**"),
+        (GLOB, "src/(group)/**"),
+        (GLOB, "@(a|b)/etc/*.js"),
+        (GLOB, "{a,b}/etc/**"),
+        (GLOB, r"function\s+\w+\("),
+        (GLOB, r"\w+\s*=\s*\w+"),
+        (GLOB, r"\bfoo\s*\+\s*\w+"),
+        (GLOB, r"=>\s*\{"),
+        (GLOB, r"[a-z]+\.[a-z]+"),
+        (GLOB, r"\d{4}-\d{2}"),
+        (GLOB, r"</?\w+>"),
+        (GLOB, 'href="/.*"'),
+        (GLOB, r"//\s*TODO"),
+        (GLOB, r"\$\{.*\}"),
+        (NEUTRAL, "delta:///no-such/x"),
+        (NEUTRAL, "sqlite:///db.sqlite3"),
+        (NEUTRAL, "sqlite://db.sqlite3"),
+        (PATH, "sqlite://:memory:"),
+        (COMMAND, "docker run -v data:/etc/x -w /etc alpine ls"),
+        (COMMAND, 'docker run -v "$(pwd)":/etc -v "./src:/usr/src:ro" alpine'),
+        (COMMAND, "sed '/:/d' a.txt"),
+        (COMMAND, 'curl -s -o /dev/null -w "%{http_code}\\n" http://localhost/health'),
+        (COMMAND, 'curl -w "%{http_code}\\n" -o /dev/null -s http://localhost/health'),
+        (COMMAND, 'for f in *.png; do convert "$f" "out/${f%.png}.jpg"; done'),
         (NEUTRAL, "/no-such/x"),
         (NEUTRAL, "/$1"),
         (NEUTRAL, "\x00\x1f"),
@@ -110,7 +135,35 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (PATH, "file:///etc"),
         (GLOB, "/etc/*"),
         (GLOB, "/*"),
+        (GLOB, "a.txt,/**"),
+        (GLOB, "{/,x}**"),
+        (GLOB, "--glob=/**"),
+        (GLOB, "/e*/passwd"),
+        (GLOB, r"/\e*/passwd"),
+        (GLOB, r"\**"),
+        (GLOB, "{a,/e*}/*"),
+        (GLOB, "(/e*)"),
         (GLOB, "../*"),
+        (PATH, "delta:///etc/x"),
+        (WEAK, "s3:///etc"),
+        (NEUTRAL, "delta:////etc/x"),
+        (NEUTRAL, "delta:///%65tc"),
+        (COMMAND, "load delta:///etc/x"),
+        (NEUTRAL, "sqlite:///etc/x.db"),
+        (PATH, "sqlite+aiosqlite:///etc/x.db"),
+        (NEUTRAL, "sqlite://../x.db"),
+        (NEUTRAL, "vrt://../../x.tif"),
+        (COMMAND, "docker run -v /:/x alpine"),
+        (COMMAND, "sudo docker run -v/:/x alpine"),
+        (COMMAND, 'podman run --volume="/..":/x:ro alpine'),
+        (COMMAND, "docker run --mount type=bind,source=/,target=/x alpine"),
+        (COMMAND, "docker run -v /etc:/x alpine"),
+        (COMMAND, "/:/host:ro"),
+        (COMMAND, "cp docker -v x:/etc/y"),
+        (COMMAND, "cp ';docker ' -v x:/etc/y ' '"),
+        (COMMAND, 'docker run -v "x:/y$(cat</etc/passwd)" alpine'),
+        (COMMAND, "docker run -v x:/y;cat -v x:/etc/y"),
+        (COMMAND, "tar -C/ -c ."),
         (GLOB, "evil/*"),
         (WEAK, "/no-such/x"),
         (WEAK, "//etc"),
@@ -457,7 +510,9 @@ def test_a_link_that_a_command_quotes_in_prose_is_followed(tmp_path: Path, words
     assert objection(here, COMMAND, words.replace("x y", "y x")) is None
 
 
-@pytest.mark.parametrize("name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b"])
+@pytest.mark.parametrize(
+    "name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b", "é"]
+)
 def test_a_root_with_special_characters_in_its_name_can_be_used(tmp_path: Path, name: str) -> None:
     top = plant(tmp_path, f"{name}/src/a.py", "private/secret.txt", f"{name}/out => ../private")
     here = context(share(top / name), top / name)
@@ -466,6 +521,7 @@ def test_a_root_with_special_characters_in_its_name_can_be_used(tmp_path: Path, 
         f"'{top / name}/src/a.py'",
         f'"{top / name}/src/a b.py"',
         f"{escaped}/src/a.py",
+        f"{(top / name).as_uri()}/src/a.py",
     ):
         assert objection(here, COMMAND, f"cat -n {spelled} > /dev/null") is None
     for kind in (PATH, GLOB, NEUTRAL):
@@ -474,7 +530,18 @@ def test_a_root_with_special_characters_in_its_name_can_be_used(tmp_path: Path, 
         f"'{top / name}/../private/x'",
         f"'{top / name}/out/secret.txt'",
         f"{top}/'{name} x'",
+        f"{(top / name).as_uri()}/out/secret.txt",
+        f"{(top / name).as_uri()}x/secret.txt",
     ):
         assert objection(here, COMMAND, f"cat {spelled}") == OUTSIDE
     assert objection(here, GLOB, f"{top / name}/out/*") == OUTSIDE
     assert objection(here, GLOB, f"{top / name}/../*") == OUTSIDE
+
+
+@pytest.mark.parametrize("name", ["\uff4cink", "l\u200bink", "link\ufe0f"])
+def test_a_bare_name_in_other_characters_is_read_in_plain_ones(tmp_path: Path, name: str) -> None:
+    top = plant(tmp_path, "project/a.txt", "private/x", "project/link => ../private/x")
+    here = context(share(top / "project"), top / "project")
+    for kind in (COMMAND, NEUTRAL, WEAK, PATH):
+        assert objection(here, kind, name) == OUTSIDE
+        assert objection(here, kind, f"x{name}") is None

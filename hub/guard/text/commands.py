@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from urllib.parse import quote
 
 from hub.guard.text.readings import Reader, defaulted
 from hub.paths.resolve import Flavour
@@ -34,6 +35,23 @@ _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
 )
 _MOST_MESSAGES = 4
+_GLUED = re.compile(r"\$(\w+)(?=['\"\\]+\w)", re.ASCII)
+_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
+_CONTAINER = re.compile(
+    # Matched from the start of the command: otherwise it is unknown what is quoted.
+    r"(?:[^'\"\\]*[;&|(\n])?\s*(?:sudo\s+)?(?:docker|podman|nerdctl)\s"
+    r"(?:[^;&|<>()`\n'\"]|'[^']*'|\"[^\"]*\")*"
+)
+_MOUNT = re.compile(
+    r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
+)
+_WORKDIR = re.compile(r"\s(?:-w|--workdir)[\s=]+/[\w./-]*(?=\s|$)")
+_WHOLE_DISK = re.compile(
+    r"(?:^|[\s\"'])(?:-v|--volume)[\s=]*[\"']?/[/.]*[\"']?:[\"']?/\w"
+    r"|(?:^|[\s,=\"'])(?:src|source)=[\"']?/[/.]*(?=[,\s\"']|$)"
+)
+_WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
+_NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
@@ -41,7 +59,7 @@ _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
-_ODD = re.compile(r"[^\w./-]")
+_ODD = re.compile(r"[^\w./-]", re.ASCII)
 
 
 def is_program(word: str) -> bool:
@@ -79,6 +97,30 @@ def without_messages(command: str) -> str:
     return command
 
 
+def with_working_folder(command: str) -> str:
+    """Return a command with `$PWD` for each `$(pwd)`."""
+    return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
+
+
+def without_mount_targets(command: str) -> str:
+    """Return a command without paths in the container that it starts: `-v a:/b`, `-w /b`."""
+    if ":/" not in command and " -w" not in command:
+        return command
+    started = _CONTAINER.match(command)
+    if started is None:
+        return command
+    inner = _WORKDIR.sub(" ", _MOUNT.sub(r"\1=\2\3\2", started[0]))
+    return inner + command[started.end() :]
+
+
+def mounts_whole_disk(command: str) -> bool:
+    """Return whether a command, or one argument, mounts `/`: `-v /:/x`, `type=bind,source=/`."""
+    if ":/" not in command and "=/" not in command:
+        return False
+    as_argument = _WHOLE_DISK_AS_ARGUMENT.fullmatch(command)
+    return as_argument is not None or _WHOLE_DISK.search(command) is not None
+
+
 def is_null(text: str) -> bool:
     """Return whether `text` is `/dev/null` or a similar device, perhaps with a stream number."""
     return text.removesuffix(" 2").removesuffix(" 1") in _DEVICES
@@ -107,7 +149,9 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[str]:
     """
     posix = reader.flavour is not Flavour.WINDOWS
     spellings = (command, *defaulted(command, reader)) if posix else ()
-    for spelling in spellings:
+    for written in spellings:
+        # `$x'y'` is `${x}y`.
+        spelling = _GLUED.sub(r"${\1}", written)
         if "$'" in spelling:
             yield from words_of(plainly_quoted(spelling), starts=starts)
         yield from words_of(spelling, starts=starts)
@@ -125,7 +169,7 @@ def uncut_words(command: str) -> Iterator[str]:
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
-        yield command
+        yield _NULL_IN_COMMAND.sub(".", command)
 
 
 def with_short_roots(text: str, reader: Reader) -> str:
@@ -140,12 +184,14 @@ def with_short_roots(text: str, reader: Reader) -> str:
 
 @lru_cache(maxsize=256)
 def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return a pattern for the folder paths that have special characters, plain and escaped.
+    """Return a pattern for the folder paths that have special characters: plain, escaped, as URI.
 
     None if no path has any.
     """
     odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
     if not odd:
         return None
-    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one)))
+    spelled = (
+        form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one), f"file://{quote(one)}")
+    )
     return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")

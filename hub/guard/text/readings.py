@@ -37,6 +37,7 @@ class Reader(Struct, frozen=True):
     an unset variable is empty, and `.?` can mean `..`. `folders`: a text that begins with the path
     of one of them is not split inside that path. `is_path`: the string is known to be a path and is
     judged as a whole anyway, so its start is no separate path, unless it lies in a folder.
+    `is_pattern`: the string may be a search pattern, so brackets and backslashes may be part of it.
     """
 
     env: Mapping[str, str]
@@ -46,14 +47,16 @@ class Reader(Struct, frozen=True):
     as_shell: bool = False
     folders: tuple[str, ...] = ()
     is_path: bool = False
+    is_pattern: bool = False
 
 
 # A path of these characters reads in one way only.
 _PLAIN = re.compile(r"(?!-|/vsi)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
 _LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
 _DATABASE_URI = re.compile(
-    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///)?(.*)", re.I | re.S
+    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///|//(?=[^/]))?(.*)", re.I | re.S
 )
+_WITHOUT_HOST = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
     r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
     r"|(?:osfs|fs|localfs|posix)://(.*)",
@@ -62,7 +65,7 @@ _OTHER_LOCAL_URI = re.compile(
 _REMOTE_URI = re.compile(
     r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
     r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
-    r"|pango|inline|msl|mvg|vid|a?movie)://)"
+    r"|pango|inline|msl|mvg|vid|vrt|a?movie)://)"
     r"(?:[a-z][a-z0-9+.-]+://|https\?://|(?:data|mailto|urn|about|blob|tel):)",
     re.I,
 )
@@ -78,6 +81,7 @@ _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
 _COMMA = re.compile(r",(?![^{},]*\})")
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^}]*)\}", re.ASCII)
+_COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
 _SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
@@ -91,11 +95,14 @@ _COMMANDS = re.compile(r"[;|]|&&")
 _COLON = re.compile(r":")
 _LAST_COLON = re.compile(r":(?=[^:]*\Z)")
 _ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
+_ASSIGNED_IN_PATTERN = re.compile(r"[=@!]")
 _SIGNS = "@!<>+"
 _CUT = re.compile(r"[?#]")
+_CUT_IN_PATTERN = re.compile("#")
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
 _CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
 _EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
+_SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 # Invisible characters, which a child that cleans up text drops.
@@ -106,6 +113,8 @@ IGNORABLE = re.compile(
 )
 _VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
 """GDAL's prefixes for reading inside the file named after them: `/vsizip/a.zip/b`."""
+_AFTER_BRACKET = re.compile(r"(?<=[)\]}])[*+?]?/")
+_CLASS_ESCAPE = re.compile(r"\\[A-Za-z](?![A-Za-z])")
 _SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
@@ -125,7 +134,7 @@ def readings(text: str, reader: Reader) -> Readings:
     found: Readings = {text: "as given"}
     queue = [text]
     for reading in queue:  # grows in the loop: each reading is read in turn
-        for how, transform in _transforms(reading, reader):
+        for how, transform in _transforms(reading, found[reading], reader):
             for other in transform(reading, reader):
                 if other and other not in found:
                     found[other] = how
@@ -152,6 +161,15 @@ def is_remote(text: str) -> bool:
     if not _REMOTE_URI.match(text):
         return False
     return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
+
+
+def without_host(uri: str) -> str | None:
+    """Return the absolute path of a URI that names no host, or None: `delta:///a` is `/a`.
+
+    Some children read `sqlite:///a` so as well, and others as the relative path `a`.
+    """
+    start = _WITHOUT_HOST.match(uri)
+    return None if start is None else f"/{uri[start.end() :]}"
 
 
 def climbing(uri: str) -> str | None:
@@ -188,11 +206,16 @@ def _unquoted(uri: str) -> str:
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
 
 
-def _transforms(text: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
+def _transforms(text: str, how: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
     if is_local_uri(text):
         return _URI
     if is_remote(text):
         return _CHAIN if "::" in text else ()
+    if reader.is_pattern:
+        if how in _PARTS and _CLASS_ESCAPE.match(text.lstrip(_SIGNS + _QUOTES)):
+            return ()
+        if how == SLASHED:
+            return _ONE_PATH
     return _ONE_PATH if reader.whole else _ALL
 
 
@@ -283,6 +306,7 @@ def _with_variables(text: str, reader: Reader) -> Iterable[str]:
         if plain != text:
             yield plain
         plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
+        plain = _COMPUTED.sub("", plain)
         yield _POSITION.sub("", plain)
 
 
@@ -342,6 +366,9 @@ def _archived(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _quoted(text: str, reader: Reader) -> Iterable[str]:
+    if reader.is_pattern:
+        # `/*` in `{a,b}/*` is no path of its own.
+        text = _AFTER_BRACKET.sub("x/", text)
     yield from (match[1] or match[2] for match in _QUOTED.finditer(text))
     for opened in (_OPENED, _OPENED_QUOTE):
         if opened.search(text):
@@ -349,9 +376,10 @@ def _quoted(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _assigned(text: str, reader: Reader) -> Iterable[str]:
-    if _ASSIGNED.search(text):
+    assigned = _ASSIGNED_IN_PATTERN if reader.is_pattern else _ASSIGNED
+    if assigned.search(text):
         yield text.partition("=")[2]
-        yield from _pieces(_ASSIGNED, text, reader)
+        yield from _pieces(assigned, text, reader)
     if text[:1] == "-":
         if match := _FLAG.match(text):
             yield text[match.start(1) :]
@@ -364,7 +392,8 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
 def _cut(text: str, reader: Reader) -> Iterable[str]:
     # As in a child that takes the text for a URL.
     start = _end_of_folder(text, reader)
-    sign = _CUT.search(text, start)
+    # In a pattern `?` is a wildcard.
+    sign = (_CUT_IN_PATTERN if reader.is_pattern else _CUT).search(text, start)
     return (text[: sign.start()],) if sign is not None else ()
 
 
@@ -390,7 +419,7 @@ def _dots_of(wildcard: re.Match[str]) -> str:
 
 def plainly(wildcard: str) -> str:
     """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
-    wildcard = _CLASS.sub("?", _EXTENDED.sub("*", wildcard))
+    wildcard = _CLASS.sub("?", _SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard)))
     return wildcard.replace("[^", "[!")
 
 
@@ -408,17 +437,22 @@ def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
     return [piece for piece in pieces if piece.strip("/. ") or ".." in piece]
 
 
+BRACES = "one alternative of the braces"
+SLASHED = "with '\\' as '/'"
+ITEM, INNER = "one item of a list", "what is quoted in it"
+SIDE, WORDS = "the right-hand side", "one of several words"
+_PARTS = frozenset({ITEM, INNER, SIDE, WORDS})
 _URI: tuple[tuple[str, Transform], ...] = (
     ("as a local URI", _uri_paths),
     ("trimmed and unquoted", _trimmed),
-    ("one item of a list", _listed_uris),
+    (ITEM, _listed_uris),
 )
 _CHAIN: tuple[tuple[str, Transform], ...] = (("one link of a chain of URLs", _chained),)
 _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("with line breaks and tabs removed", _joined),
     ("trimmed and unquoted", _trimmed),
     ("percent-decoded", _decoded),
-    ("with '\\' as '/'", _slashed),
+    (SLASHED, _slashed),
     ("in plain characters", _normalised),
     ("with variables and '~' expanded", _expanded),
     ("without what a URL has behind its path", _cut),
@@ -427,9 +461,9 @@ _ONE_PATH: tuple[tuple[str, Transform], ...] = (
 )
 _ALL: tuple[tuple[str, Transform], ...] = (
     *_ONE_PATH,
-    ("one alternative of the braces", _braces),
-    ("one item of a list", _listed),
-    ("what is quoted in it", _quoted),
-    ("the right-hand side", _assigned),
-    ("one of several words", _separated),
+    (BRACES, _braces),
+    (ITEM, _listed),
+    (INNER, _quoted),
+    (SIDE, _assigned),
+    (WORDS, _separated),
 )

@@ -1,0 +1,88 @@
+r"""Commands that open a file outside in a real shell are refused, however they spell its path.
+
+Each command is run with bash first and must print the secret: else it proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hub.guard.arguments import PathCandidate
+from hub.guard.containment import OUTSIDE
+from hub.guard.judge import Judge
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.policy import Policy
+from tests.kit.trees import plant
+from tests.kit.worlds import context, share
+
+HIDDEN = "what nobody may read"
+READING = [
+    "cat $PWD/../private/*",
+    "tar -cC $PWD/.. private | tar -xO",
+    'cat "$(pwd)/../private/secret.txt"',
+    "cd $PWD/.. && cat private/*",
+    'for each in "${PWD}"/..; do cat $each/private/*; done',
+    "cat $PWD/leak",
+    "cat .${x#y}./private/secret.txt",
+    "cat .${x[0]}./private/secret.txt",
+    "cat .${x/y/z}./private/secret.txt",
+    "cat .${x+y}./private/secret.txt",
+    "cat .${x:0:1}./private/secret.txt",
+    "cat .${PWD##*}./private/secret.txt",
+    "cat ${x[0]}../private/secret.txt",
+    "cat .$x'./private/secret.txt'",
+]
+FROM_THE_TOP = [
+    "cat /$x'{top}'/{rest}",
+    'cat /$x"{top}"/{rest}',
+    "cat /{{{first}..{first}}}{others}/{rest}",
+    "cat /${{x%y}}{top}/{rest}",
+    "cat /{first}${{x[@]}}{others}/{rest}",
+]
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = plant(tmp_path, "project/a.txt", "project/leak => ../private/secret.txt", "private/")
+    (folder / "private" / "secret.txt").write_text(HIDDEN)
+    return folder
+
+
+def objection(top: Path, command: str) -> str | None:
+    world = context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
+    judge = Judge(world, Policy(), needs_write=True)
+    return judge.objection(PathCandidate("/k", "k", Kind.COMMAND, command, ""))
+
+
+def printed(top: Path, command: str) -> str:
+    bash = shutil.which("bash")
+    assert bash is not None, "install bash"
+    env = {"PATH": os.environ["PATH"], "HOME": f"{top}/home"}
+    run = subprocess.run(  # noqa: S603 - a shell is what is asked here
+        [bash, "-c", command],
+        cwd=top / "project",
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return run.stdout
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_that_a_shell_takes_outside_is_refused(top: Path, command: str) -> None:
+    assert printed(top, command) == HIDDEN
+    assert objection(top, command) == OUTSIDE
+
+
+@pytest.mark.parametrize("command", FROM_THE_TOP)
+def test_a_command_that_spells_an_absolute_path_oddly_is_refused(top: Path, command: str) -> None:
+    _, first, rest = str(top / "private" / "secret.txt").split("/", 2)
+    command = command.format(top=first, first=first[0], others=first[1:], rest=rest)
+    assert printed(top, command) == HIDDEN
+    assert objection(top, command) == OUTSIDE
