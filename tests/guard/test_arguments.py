@@ -49,6 +49,7 @@ def found(
         ({"kind": "leak.txt"}, [("/kind", "neutral", "leak.txt")]),
         ({"tags": ["data"], "key": "~", "keys": ["ctrl", "/"], "version": "~> 1.0"}, []),
         ({"version": "~> 1/x"}, [("/version", "neutral", "~> 1/x")]),
+        ({"private_key": "data"}, [("/private_key", "neutral", "data")]),
         ({"key": "~/x"}, [("/key", "neutral", "~/x")]),
         ({"separator": "/", "key": "/"}, []),
         ({"item": "/"}, [("/item", "neutral", "/")]),

@@ -12,6 +12,7 @@ from hub.guard.keys.vocabulary import (
     DATA_WORDS,
     FILLERS,
     GLOB_WORDS,
+    KEY_KINDS,
     LABEL_WORDS,
     LOCATOR_WORDS,
     MEASURES,
@@ -28,7 +29,10 @@ from hub.guard.keys.vocabulary import (
     PREPOSITIONS,
     QUERY_PATHS,
     REVISION_WORDS,
+    SCRIPT_WORDS,
+    SEARCHING_PROGRAMS,
     SELECTING_WORDS,
+    SHELL_WORDS,
     WEAK_WORDS,
     WRITING_VERBS,
     Kind,
@@ -89,7 +93,10 @@ def is_measure(key: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_label(key: str) -> bool:
     """Return whether `key` takes a label, not a file name: a kind, a status, a branch, an id."""
-    return any({word, word.removesuffix("s")} & LABEL_WORDS for word in words_of(key)[-1:])
+    words = words_of(key)
+    if words[-1:] == ["key"] and words[-2:-1] and words[-2] in KEY_KINDS:
+        return False
+    return any({word, word.removesuffix("s")} & LABEL_WORDS for word in words[-1:])
 
 
 @lru_cache(maxsize=4096)
@@ -141,7 +148,9 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
         return Kind.PATH, f"{before} {head}"
     if head == "filter" and any(map(_is_path_word, words)):
         return Kind.GLOB, " ".join(words)
-    return next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
+    named = next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
+    is_command = before in SHELL_WORDS and head in SCRIPT_WORDS
+    return (Kind.COMMAND, f"{before} {head}") if is_command else named
 
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
@@ -165,6 +174,8 @@ def _noun_phrase(words: list[str]) -> list[str]:
     cut = next((n for n, word in enumerate(words) if n and word in PREPOSITIONS), len(words))
     words = words[:cut]
     while len(words) > 1 and words[-1] in FILLERS and words[-2] in _KNOWN:
+        if words[-1] in COMMAND_WORDS and words[-2] in SEARCHING_PROGRAMS:
+            break  # `jq_args` go to a program
         words = words[:-1]
     return words
 

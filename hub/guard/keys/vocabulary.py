@@ -86,14 +86,22 @@ PAYLOAD_WORDS = _words(
     " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
 )
 COMMAND_WORDS = _words(
-    "command cmd commandline cmdline shell arg argv argument flag exec invocation cli"
+    "command cmd commandline cmdline shell bash zsh powershell pwsh arg argv argument flag exec"
+    " invocation cli"
 )
+SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
+SCRIPT_WORDS = _words("line text script code")
+"""After a shell's name: a command, as in `command_line`, `shell_script`."""
+SEARCHING_PROGRAMS = _words("jq find search")
+"""Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 FILLERS = _words(
     "list array set value val str string arg argument param parameter item entry collection input"
 )
 """After the word that matters these say nothing, as in `file_list`, `path_arg`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")
 """Before a filler: the name of a place, not a text, as in `connection_string`, `url_string`."""
+KEY_KINDS = _words("private public ssh signing deploy host pem")
+"""Before `key`: perhaps a file with a key, so no label."""
 CONTENT_WORDS = _words(
     "content text body code html css markdown md xml base64 b64 payload description desc comment"
     " note title summary message msg caption"

@@ -27,7 +27,10 @@ VIRTUAL = """
     object_path
 """
 EITHER = "path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description"
-COMMANDS = "command cmd args extraArgs argv"
+COMMANDS = (
+    "command cmd args extraArgs argv command_line commandLine shellScript bash bash_code cmd_text"
+    " jq_args findArguments search_args command_string"
+)
 NEUTRAL = """
     profile profiles file_type file_id fileKey folder_color pathology multipath empathy name value
     x from to location max_files maxFileCount userProfile refers_to sheet_name a1 _ 123
