@@ -685,3 +685,10 @@ def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Pat
     for value in ("file:///etc/passwd", "../private/secret.txt", "evil/secret.txt"):
         for key in ("path", "source", "item"):
             assert isinstance(judge({key: value}, world, remote), Refused), (key, value)
+
+
+@pytest.mark.timeout(30)  # in time that grew with the square, it would take minutes
+def test_many_commands_of_many_lines_take_no_longer_than_their_length(tmp_path: Path) -> None:
+    here = context(share(tmp_path), tmp_path)
+    for line in ("\n", "; ", "docker run ;\n", "git commit\n"):
+        judge({"commands": [f"{line * (4000 // len(line))}{n}" for n in range(200)]}, here)

@@ -25,7 +25,7 @@ _CODE = re.compile(
 _QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
 _MESSAGE = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"""(\s*(?:(?:[^'"`$\\<]|{_QUOTED})*(?:&&|;)\s*)?"""
+    rf"""((?:(?:[^'"`$\\<]|{_QUOTED})*(?:&&|;))?\s*"""
     r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
     rf"""\s(?:[^;&|<\n'"`$\\]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
     rf"(?:{_QUOTED})(?=[\s;&|)]|$)"
@@ -37,15 +37,17 @@ _PREFIXES = frozenset(
 _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$(\w+)(?=['\"\\]+\w)", re.ASCII)
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
+_PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _CONTAINER = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    r"(?:[^'\"\\]*[;&|(\n])?\s*(?:sudo\s+)?(?:docker|podman|nerdctl)\s"
+    r"(?:[^'\"\\]*[;&|(\n])?[^\S\n]*(?:sudo\s+)?(?:docker|podman|nerdctl)\s"
     r"(?:[^;&|<>()`\n'\"]|'[^']*'|\"[^\"]*\")*"
 )
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
 )
 _WORKDIR = re.compile(r"\s(?:-w|--workdir)[\s=]+/[\w./-]*(?=\s|$)")
+_TARGET = re.compile(r"(?:,|(?<=[\s=\"']))(?:target|dst|destination)=/[\w./-]*(?=[\s,\"']|$)")
 _WHOLE_DISK = re.compile(
     r"(?:^|[\s\"'])(?:-v|--volume)[\s=]*[\"']?/[/.]*[\"']?:[\"']?/\w"
     r"|(?:^|[\s,=\"'])(?:src|source)=[\"']?/[/.]*(?=[,\s\"']|$)"
@@ -103,13 +105,15 @@ def with_working_folder(command: str) -> str:
 
 
 def without_mount_targets(command: str) -> str:
-    """Return a command without paths in the container that it starts: `-v a:/b`, `-w /b`."""
-    if ":/" not in command and " -w" not in command:
-        return command
+    """Return a command without paths in the container that it starts: `-v a:/b`, `-w /b`.
+
+    `target=/b` of a mount is one of these too.
+    """
     started = _CONTAINER.match(command)
     if started is None:
         return command
-    inner = _WORKDIR.sub(" ", _MOUNT.sub(r"\1=\2\3\2", started[0]))
+    inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
+    inner = _WORKDIR.sub(" ", _TARGET.sub("", inner))
     return inner + command[started.end() :]
 
 
@@ -137,7 +141,8 @@ def words_of(command: str, *, starts: bool) -> Iterator[str]:
             program = token["mark"] not in "<>\"'"
             continue
         word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
-        if not (program and _EXECUTABLE.fullmatch(word)) and word not in _DEVICES | _STREAMS:
+        is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
+        if not (is_device or (program and _EXECUTABLE.fullmatch(word))):
             yield word
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
@@ -169,7 +174,7 @@ def uncut_words(command: str) -> Iterator[str]:
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
-        yield _NULL_IN_COMMAND.sub(".", command)
+        yield _PWD.sub(".", _NULL_IN_COMMAND.sub(".", command))
 
 
 def with_short_roots(text: str, reader: Reader) -> str:

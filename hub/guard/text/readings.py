@@ -56,7 +56,8 @@ _LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
 _DATABASE_URI = re.compile(
     r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///|//(?=[^/]))?(.*)", re.I | re.S
 )
-_WITHOUT_HOST = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
+_RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
+_WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
     r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
     r"|(?:osfs|fs|localfs|posix)://(.*)",
@@ -166,7 +167,7 @@ def is_remote(text: str) -> bool:
 def without_host(uri: str) -> str | None:
     """Return the absolute path of a URI that names no host, or None: `delta:///a` is `/a`.
 
-    Some children read `sqlite:///a` so as well, and others as the relative path `a`.
+    Some children read `sqlite:///a` and `file:a` so as well, and others as the relative path `a`.
     """
     start = _WITHOUT_HOST.match(uri)
     return None if start is None else f"/{uri[start.end() :]}"
@@ -230,6 +231,8 @@ def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
 
 def _file_uri_paths(uri: str, reader: Reader) -> Iterable[str]:
     before = re.split(r"[?#]", uri, maxsplit=1)[0]
+    if _RELATIVE_URI.match(uri) and reader.flavour is not Flavour.WINDOWS:
+        return [spelled.partition(":")[2] for spelled in (before, uri)]
     whole = uri.replace("?", "%3F").replace("#", "%23")
     try:
         return [path_from_uri(spelled, reader.flavour) for spelled in (before, whole)]
