@@ -50,6 +50,7 @@ _LONGEST_LIST = 1024
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _BRACKET = re.compile(r"[()\[\]{}<>]")
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _ESCAPE = re.compile(r"\\(.)")
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
 
@@ -119,6 +120,8 @@ class CandidateTexts(Struct, frozen=True):
 
     def _without_host(self, value: str) -> Iterator[tuple[str, str, Kind]]:
         path = without_host(value.strip())
+        if path is not None and not self.posix:
+            path = path.lstrip("/") if _DRIVE.match(path.lstrip("/")) else None
         if path is not None:
             yield from self._readings(path, Kind.NEUTRAL, replace(self.reader, whole=True))
 

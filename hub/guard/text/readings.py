@@ -114,7 +114,7 @@ IGNORABLE = re.compile(
 )
 _VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
 """GDAL's prefixes for reading inside the file named after them: `/vsizip/a.zip/b`."""
-_AFTER_BRACKET = re.compile(r"(?<=[)\]}])[*+?]?/")
+_AFTER_BRACKET = re.compile(r"(?<=[)\]}])[*+?]?[/\\]")
 _CLASS_ESCAPE = re.compile(r"\\[A-Za-z](?![A-Za-z])")
 _SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
