@@ -160,6 +160,8 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (NEUTRAL, "sqlite:///etc/x.db"),
         (PATH, "sqlite+aiosqlite:///etc/x.db"),
         (NEUTRAL, "sqlite://../x.db"),
+        (NEUTRAL, "sqlite://localhost/etc/x.db"),
+        (GLOB, r"x,\a/../../private/*"),
         (NEUTRAL, "file:../../x.db"),
         (PAYLOAD, "file:etc/passwd"),
         (PAYLOAD, "FILE:evil/x"),

@@ -56,6 +56,9 @@ _LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
 _DATABASE_URI = re.compile(
     r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///|//(?=[^/]))?(.*)", re.I | re.S
 )
+_DATABASE_HOST = re.compile(
+    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?://[^/]+/", re.I
+)
 _RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
 _WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
@@ -167,9 +170,10 @@ def is_remote(text: str) -> bool:
 def without_host(uri: str) -> str | None:
     """Return the absolute path of a URI that names no host, or None: `delta:///a` is `/a`.
 
-    Some children read `sqlite:///a` and `file:a` so as well, and others as the relative path `a`.
+    Some children read `sqlite:///a`, `sqlite://x/a` and `file:a` so as well; for others these are
+    relative paths.
     """
-    start = _WITHOUT_HOST.match(uri)
+    start = _WITHOUT_HOST.match(uri) or _DATABASE_HOST.match(uri)
     return None if start is None else f"/{uri[start.end() :]}"
 
 
