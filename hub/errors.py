@@ -72,6 +72,15 @@ class RouteError(HubError):
     """A client named a tool, prompt, resource or server that does not exist."""
 
 
+class InsufficientScopeError(HubError):
+    """A client's token lacks `missing`, of the scopes `needed` for what was asked."""
+
+    def __init__(self, needed: Sequence[str], missing: Sequence[str]) -> None:
+        noun = "scope" if len(missing) == 1 else "scopes"
+        super().__init__(f"The token lacks the {noun} {' '.join(missing)}")
+        self.needed = tuple(needed)
+
+
 class ChildError(HubError):
     """A child could not answer. The text names the server, what happened and what happens next."""
 

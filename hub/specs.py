@@ -129,6 +129,24 @@ class LeftOut(Struct, frozen=True):
         return "; ".join(f"{fault.where}. {fault.fix}" for fault in self.faults)
 
 
+class NeededScopes(Struct, frozen=True):
+    """All scopes that an issuer's token needs for what a server offers.
+
+    `tools` has those of single tools, by the server's own name; `others` are for all else. Empty:
+    no more is needed than for any request.
+    """
+
+    others: tuple[str, ...] = ()
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def __bool__(self) -> bool:
+        return bool(self.others or self.tools)
+
+    def of(self, tool: str | None) -> tuple[str, ...]:
+        """Return the scopes for a call of a tool; None: for anything else of the server."""
+        return self.others if tool is None else self.tools.get(tool, self.others)
+
+
 class ServerSpec(Struct, frozen=True):
     """One configured server. Times are in seconds.
 
@@ -166,6 +184,7 @@ class ServerSpec(Struct, frozen=True):
     concurrency: int = 64
     idle_stop: float = 600.0
     confined_by: Policy | None = None
+    scopes: NeededScopes = field(default_factory=NeededScopes)
 
     @property
     def has_login(self) -> bool:

@@ -45,14 +45,17 @@ class Issuers(Struct, frozen=True):
         return None if self.proxy is None else OAuthEndpoints(self.proxy, path)
 
 
-def issuers_of(auth: Auth, machine: Machine, keys: Sequence[str]) -> Issuers:
+def issuers_of(
+    auth: Auth, machine: Machine, keys: Sequence[str], supported: tuple[str, ...] = ()
+) -> Issuers:
     """Return the verifier of tokens for the resource in `auth`, and the proxy if it has one.
 
-    `keys` seal what clients carry for the proxy; without any, the machine's own key does.
+    `supported` are all scopes that clients may need. `keys` seal what clients carry for the proxy;
+    without any, the machine's own key does.
     """
     # Where logins go through the hub, clients find the hub itself in place of the issuer.
     names = tuple(auth.resource if one.proxy else one.issuer for one in auth.issuers)
-    resource = ProtectedResource(auth.resource, names, auth.scopes)
+    resource = ProtectedResource(auth.resource, names, auth.scopes, supported)
     trusted = {one.issuer: _issuer(one, auth.resource) for one in auth.issuers}
     signed = SignedTokens(list(trusted.values()), time.time)
     opaque = _opaque(auth)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
-from hub.errors import ChildError, RouteError
+from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.peer import RpcError
@@ -110,12 +110,12 @@ def looking_up(
     """Record a call that fails before its route is known, by its public name.
 
     `owners` are the servers that may own the name, None for any. A RouteError is not recorded: an
-    unknown name is no call.
+    unknown name is no call. An InsufficientScopeError is recorded where it is raised.
     """
     record = _unresolved(session, owners, name)
     try:
         yield
-    except RouteError:
+    except (RouteError, InsufficientScopeError):
         raise
     except BaseException as exc:
         if owners is None or owners:
@@ -128,6 +128,11 @@ def turned_away(
 ) -> None:
     """Record a call that is refused before its route is looked up, by its public name."""
     _unresolved(session, owners, name).write("refused", why)
+
+
+def turned_away_at(session: Session, server: ServerName, name: str, why: str) -> None:
+    """Record a call to a server that is refused before the guard has judged it."""
+    CallAudit.of(session, server, name[:_LONGEST_NAME]).write("refused", why)
 
 
 def _unresolved(session: Session, owners: Collection[ServerName] | None, name: str) -> CallAudit:

@@ -66,15 +66,22 @@ BUILTINS: tuple[JsonObject, ...] = (
 )
 
 
-def get_roots(session: Session, effective: EffectiveRoots) -> JsonObject:
-    """Return the result of `get-roots`: the same JSON as text and as structured content."""
+def get_roots(
+    session: Session, effective: EffectiveRoots, granted: frozenset[str] | None = None
+) -> JsonObject:
+    """Return the result of `get-roots`: the same JSON as text and as structured content.
+
+    `granted` are the scopes of the client's token, None for one that has no scopes.
+    """
     # A path on the disk may not be valid text; the URI beside it is exact.
-    report = object_or_empty(mended(_report(session, effective)))
+    report = object_or_empty(mended(_report(session, effective, granted)))
     text = exact_json.encode(report).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": report}
 
 
-def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
+def _report(
+    session: Session, effective: EffectiveRoots, granted: frozenset[str] | None
+) -> JsonObject:
     declared = session.client.capabilities.get("roots") if session.client is not None else None
     state, operator = session.roots.state, session.services.operator.roots()
     modes = {spec.policy.mode.value for spec in session.services.servers.values()}
@@ -99,7 +106,10 @@ def _report(session: Session, effective: EffectiveRoots) -> JsonObject:
         "rejected": [{"uri": entry.uri, "reason": entry.reason} for entry in effective.rejected],
         "ceiling": None if operator.ceiling is None else list(operator.ceiling.paths),
         "servers": [
-            *(_server(session, spec, effective) for spec in session.services.servers.values()),
+            *(
+                {**_server(session, spec, effective), "scopes": _scopes(spec, granted)}
+                for spec in session.services.servers.values()
+            ),
             *map(_left_out, session.services.left_out),
         ],
         "recentRefusals": list[Json](session.refusals.recent),
@@ -134,6 +144,20 @@ def _server(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> Js
         "confinement": _confinement(session, spec),
         "sharing": spec.sharing,
     }
+
+
+def _scopes(spec: ServerSpec, granted: frozenset[str] | None) -> JsonObject | None:
+    """Return the scopes that a server's operations need, and those that the token lacks."""
+    needed = spec.scopes
+    if not needed:
+        return None
+    every = dict.fromkeys(
+        scope for scopes in (needed.others, *needed.tools.values()) for scope in scopes
+    )
+    missing = [] if granted is None else [scope for scope in every if scope not in granted]
+    tools: JsonObject = {tool: list[Json](scopes) for tool, scopes in needed.tools.items()}
+    others = list[Json](needed.others)
+    return {"server": others, "tools": tools, "missing": list[Json](missing)}
 
 
 def _left_out(server: LeftOut) -> JsonObject:

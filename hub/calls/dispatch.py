@@ -32,6 +32,7 @@ from hub.calls.routes import (
     resolved_beside,
     resolved_route_of,
 )
+from hub.calls.scopes import check_before_route, check_call
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.child import Child, log_from
@@ -142,11 +143,12 @@ class Relay:
 
         Raises: RouteError for a name without a route; RpcError that the child answered;
             InputNeededError if a modern client must be asked for input first,
-            RootsNeededError if it must be asked for its roots.
+            RootsNeededError if it must be asked for its roots; InsufficientScopeError.
         """
         method = cast("CallMethod", asked.request.method)
         try:
             named = address(method, asked.request.params, expose=self._services.expose)
+            check_before_route(session, asked, named)
             request = CallRequest(session, asked, named, retry, make)
             with self._underway(request):
                 return await self._settled(request)
@@ -154,6 +156,16 @@ class Relay:
             return tool_error(str(exc))
         except ChildError as exc:
             return failed(method, str(exc))
+
+    def check_scopes(self, session: Session, asked: Asked) -> None:
+        """Check the scopes that a call needs, as far as its name tells where it leads.
+
+        Raises: InsufficientScopeError.
+        """
+        method = cast("CallMethod", asked.request.method)
+        with suppress(RouteError, SearchError):  # `call` raises these
+            named = address(method, asked.request.params, expose=self._services.expose)
+            check_before_route(session, asked, named)
 
     def _underway(self, request: CallRequest) -> AbstractContextManager[None]:
         """Return the context that counts a call as under way for the limits of its principal.
@@ -199,12 +211,12 @@ class Relay:
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
             if named.question is None:
-                return get_roots(session, effective)
+                return get_roots(session, effective, request.asked.granted)
             result = answer(named.question, session, catalog, self.listings.missing)
             objection = too_large(result, self._services.max_result, "the hub")
             return result if objection is None else tool_error(objection)
+        spec = self._permitted(request, self._services.servers[route.server], route.name)
         check_headers(session, named, route)
-        spec = self._services.servers[route.server]
         slot = session.slot_for(spec, effective)
         own = named.own(catalog, route)
         case = JudgingContext(
@@ -240,7 +252,7 @@ class Relay:
             call=_call_of(request, its.name, its.own),
             guard=its.guard,
             effective=its.effective,
-            spec=its.spec,
+            spec=self._permitted(request, its.spec, its.name),
             slot=its.slot,
             pointer=its.pointer,
             own=its.own,
@@ -266,6 +278,16 @@ class Relay:
         if has_moved and session.known_effective() != effective:
             raise StaleError
         return effective, catalog
+
+    @staticmethod
+    def _permitted(request: CallRequest, spec: ServerSpec, name: str) -> ServerSpec:
+        """Return the server of a call of `name` there, for which its token has the scopes.
+
+        Raises: InsufficientScopeError.
+        """
+        tool = name if request.named.method == "tools/call" else None
+        check_call(request.session, request.asked, spec, tool, name)
+        return spec
 
     async def _log_in_first(self, request: CallRequest) -> None:
         """Have the client's user log in at the call's server, if that is needed and possible."""
@@ -337,7 +359,7 @@ class Relay:
 
         None if the name leads to no server, or its server does not have it any more.
 
-        Raises: ChildError if the server does not start.
+        Raises: ChildError if the server does not start; InsufficientScopeError.
         """
         named, session = request.named, request.session
         try:
@@ -346,6 +368,7 @@ class Relay:
             return None
         if not isinstance(route, ChildRoute):
             return None
+        self._permitted(request, self._services.servers[route.server], route.name)
         found = await self.listings.catalog(session, effective, (route.server,), for_call=True)
         trouble = self.listings.missing(session, (route.server,))
         if trouble is not None:

@@ -19,6 +19,7 @@ from hub.calls.era_bridge import send_to_urls
 from hub.calls.refusals import note_objection, refusal
 from hub.calls.results import too_large
 from hub.calls.routes import CallRoute, KnownAnswer
+from hub.calls.scopes import has_scopes
 from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
 from hub.children.failures import failed
@@ -103,15 +104,25 @@ class CallDispatcher:
         self._counted: _CountedRegister | None = None
 
     def take(
-        self, request: Request, route: CallRoute | KnownAnswer | None, reply: ReplySink
+        self,
+        request: Request,
+        route: CallRoute | KnownAnswer | None,
+        reply: ReplySink,
+        granted: frozenset[str] | None = None,
     ) -> Cancellable | None:
-        """Answer or start a call, and return it; None if its route has to be resolved first."""
+        """Answer or start a call, and return it; None if its route has to be resolved first.
+
+        `granted` are the scopes of its token. Without what it needs it is not taken: it is refused
+        where routes are resolved.
+        """
         if route is None or not self.register.accepts(request.id):
             return None
         # `isinstance` is slow to return False for a Struct.
         if type(route) is KnownAnswer:
             return route if reply.give(Response(request.id, route.result)) else None
-        verdict = route.judge(request.params)
+        needed = route.resolved.scopes
+        is_granted = not needed or has_scopes(granted, needed)
+        verdict = route.judge(request.params) if is_granted else None
         if verdict is None:
             return None
         owner, resolved = route.owner, route.resolved
@@ -125,9 +136,21 @@ class CallDispatcher:
         if type(register) is OverLimit:
             self._turn_away(request, route, audit, reply, register.why)
             return ANSWERED
+        in_flight = self._made(request, route, reply, register, audit)
+        in_flight.start(verdict.call)
+        return in_flight
+
+    def _made(
+        self,
+        request: Request,
+        route: CallRoute,
+        reply: ReplySink,
+        register: InFlightRegistry,
+        audit: CallAudit,
+    ) -> InFlightCall:
         make = self._modern if route.is_modern else InFlightCall
-        in_flight = make(
-            owner,
+        return make(
+            route.owner,
             reply.outlet,
             token_in(request.params),
             self.tasks,
@@ -137,8 +160,6 @@ class CallDispatcher:
             reply=reply,
             audit=audit,
         )
-        in_flight.start(verdict.call)
-        return in_flight
 
     def _refuse(
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink

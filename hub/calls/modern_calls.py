@@ -17,6 +17,7 @@ from hub.calls.rounds.modern_routes import Headers, ModernRoute
 from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import KnownAnswer
+from hub.calls.scopes import check_call
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.outgoing import token_in
@@ -111,6 +112,7 @@ class ModernCalls:
                 "hub; make the call again without it",
             )
         try:
+            self._check_scopes(session, asked, call)
             effective = await session.effective(asked.outlet)
             case = call.case_for(session, asked, effective, retry)
             refusal = await self._relay.judge_again(case)
@@ -131,6 +133,17 @@ class ModernCalls:
         except anyio.get_cancelled_exc_class():
             call.cancel(asked.reason)
             raise
+
+    @staticmethod
+    def _check_scopes(session: Session, asked: Asked, call: AskableCall) -> None:
+        """Check the scopes of a retry: its token may be another one than its call's.
+
+        Raises: InsufficientScopeError.
+        """
+        resolved = call.route.resolved
+        tool = resolved.name if resolved.method == "tools/call" else None
+        spec = session.services.servers.get(resolved.spec.name, resolved.spec)
+        check_call(session, asked, spec, tool, resolved.name)
 
     # What `AskableCall` needs
 

@@ -42,7 +42,7 @@ class ResolvedRoute(Struct, frozen=True):
     Each call replaces the `links` of `judged_in`. `plain_check` admits plain paths without the
     judge. `effective` are the client's roots, and `catalog` is what the name was looked up in.
     `no_overlap` says why no path is admitted, if the roots and the server's own directories
-    do not overlap.
+    do not overlap. `scopes` are those that an issuer's token needs.
     """
 
     method: CallMethod
@@ -63,6 +63,7 @@ class ResolvedRoute(Struct, frozen=True):
     catalog: Catalog
     others: tuple[tuple[ChildSlot, Listing | None], ...] = ()
     no_overlap: str | None = None
+    scopes: tuple[str, ...] = ()
 
     def is_open(self, services: Services) -> bool:
         """Return whether calls of the name would still go to this child, with the same list."""
@@ -174,6 +175,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         catalog=case.catalog,
         others=_others(case),
         no_overlap=case.no_overlap,
+        scopes=case.spec.scopes.of(case.call.name if case.call.method == "tools/call" else None),
     )
 
 
@@ -205,6 +207,7 @@ def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two ro
         plain_check=plain_check,
         pointer=pointer,
         others=(),
+        scopes=its.spec.scopes.of(name if method == "tools/call" else None),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import anyio
 import anyio.lowlevel
 import structlog
@@ -10,7 +12,7 @@ from anyio.abc import TaskGroup
 from hub.calls.dispatch import Relay
 from hub.children.child import Child
 from hub.children.clients import RootsNeededError
-from hub.errors import ChildError, HubError, RouteError
+from hub.errors import ChildError, HubError, InsufficientScopeError, RouteError
 from hub.jsonrpc.messages import Notification, Payload, Request, as_object
 from hub.jsonrpc.peer import Asked, Outlet, RpcError
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, RESOURCE_NOT_FOUND
@@ -38,23 +40,28 @@ class Subscriptions:
     """Starts and ends a session's subscriptions, and renews them at a new child.
 
     The hub counts the subscribers of each resource, and unsubscribes at the child after the last.
+    A subscription counts by the scopes of the token that it was made with.
     """
 
     def __init__(self, relay: Relay, session: Session, outlet: Outlet) -> None:
         self._relay = relay
         self._session = session
         self._outlet = outlet
+        self._granted: dict[str, frozenset[str] | None] = {}
         session.renew = self.renew
 
     async def subscribe(self, asked: Asked) -> Payload:
         """Subscribe at the child by a guarded call, and store the URI that the client uses.
 
-        Raises: RouteError for an unknown resource; RpcError that the child answered, or a refusal.
+        Raises: RouteError for an unknown resource; RpcError that the child answered, or a refusal;
+            InsufficientScopeError.
         """
         uri = str(asked.request.params.get("uri"))
+        self._relay.check_scopes(self._session, asked)
         server, own = await self._owner_of(asked, uri)
         result = await self._relay.call(self._session, asked)
         self._session.notifier.subscriptions[server, own] = uri
+        self._granted[uri] = asked.granted
         child = self._child(server)
         if child is not None:
             child.answers.subscribe(own, self._session.key)
@@ -78,6 +85,7 @@ class Subscriptions:
         for (server, own), public in self._session.notifier.subscriptions.items():
             if public == uri:
                 del self._session.notifier.subscriptions[server, own]
+                self._granted.pop(public, None)
                 return await self._end(server, own)
         raise RouteError(f"No subscription to resource: {uri}")
 
@@ -97,12 +105,13 @@ class Subscriptions:
             if owner != server or child is None or child.answers.has(own, self._session.key):
                 continue
             params: JsonObject = {"uri": public}
-            asked = Asked(Request(_RENEWAL, "resources/subscribe", params), self._outlet)
+            request = Request(_RENEWAL, "resources/subscribe", params)
+            asked = Asked(request, self._outlet, granted=self._granted.get(public))
             try:
                 await self.subscribe(asked)
             except (HubError, RpcError) as exc:
                 log.warning("not subscribed again", server=server, uri=public, error=str(exc))
-                if isinstance(exc, RouteError | RpcError) and _is_final(exc):
+                if _is_final(exc):
                     await self._drop(server, own)
 
     async def _drop(self, server: ServerName, own: str) -> None:
@@ -116,9 +125,11 @@ class Subscriptions:
         return next((slot.child for slot in self._session.slots if slot.spec.name == server), None)
 
 
-def _is_final(exc: RouteError | RpcError) -> bool:
-    """Return whether the resource does not exist, or the guard refuses it with these roots."""
-    return isinstance(exc, RouteError) or exc.code in {INVALID_PARAMS, RESOURCE_NOT_FOUND}
+def _is_final(exc: HubError | RpcError) -> bool:
+    """Return whether the resource does not exist, or the subscription is refused by now."""
+    if isinstance(exc, RpcError):
+        return exc.code in {INVALID_PARAMS, RESOURCE_NOT_FOUND}
+    return isinstance(exc, RouteError | InsufficientScopeError)
 
 
 class ListenStream:
@@ -140,7 +151,8 @@ class ListenStream:
     async def run(self) -> JsonObject:
         """Send the acknowledged filter, then the notifications that match it; return on `end`.
 
-        Raises: RpcError for an invalid filter; ChildError if too many streams are open.
+        Raises: RpcError for an invalid filter; ChildError if too many streams are open;
+            InsufficientScopeError for all that the token lacks.
         """
         session, children = self._session, self._session.services.children
         try:
@@ -210,25 +222,50 @@ class ListenStream:
     # Resources
 
     async def _subscribed(self, uris: tuple[str, ...]) -> tuple[str, ...]:
-        """Subscribe to resources; return those that can be subscribed to."""
+        """Subscribe to resources; return those that can be subscribed to.
+
+        Raises: InsufficientScopeError.
+        """
         honoured: list[str] = []
         refused: list[str] = []
+        lacking: list[InsufficientScopeError] = []
         for uri in uris:
             await anyio.lowlevel.checkpoint()  # a client may name very many
-            why = await self._subscribe(uri)
+            try:
+                why = await self._subscribe(uri)
+            except InsufficientScopeError as exc:
+                lacking.append(exc)
+                continue
             if why is None:
                 honoured.append(uri)
             else:
                 refused.append(why)
         if refused:
             log.info("not subscribed", resources=len(refused), first=refused[0][:SHOWN])
+        if lacking:
+            raise self._lacks(lacking)
         return tuple(honoured)
 
+    def _lacks(self, errors: Iterable[InsufficientScopeError]) -> InsufficientScopeError:
+        """Return the refusal of the stream, which names the scopes for all of its resources."""
+        servers, granted = self._session.services.servers, self._asked.granted or ()
+        names = dict.fromkeys(name for name, _ in self._session.notifier.subscriptions)
+        met = [servers[name].scopes.others for name in names if name in servers]
+        parts = [*met, *(one.needed for one in errors)]
+        needed = dict.fromkeys(scope for part in parts for scope in part)
+        return InsufficientScopeError([*needed], [one for one in needed if one not in granted])
+
     async def _subscribe(self, uri: str) -> str | None:
-        """Subscribe to a resource; return why that is refused, None if it is not."""
+        """Subscribe to a resource; return why that is refused, None if it is not.
+
+        Raises: InsufficientScopeError.
+        """
         request = Request(self._asked.request.id, "resources/subscribe", {"uri": uri})
+        asked = Asked(request, self._asked.outlet, granted=self._asked.granted)
         try:
-            await self._subscriptions.subscribe(Asked(request, self._asked.outlet))
+            await self._subscriptions.subscribe(asked)
+        except InsufficientScopeError:
+            raise
         except (HubError, RpcError, RootsNeededError) as exc:
             return str(exc) or type(exc).__name__
         for server, _ in self._session.notifier.subscriptions:

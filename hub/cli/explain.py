@@ -241,6 +241,11 @@ class _Case(Struct, frozen=True):
     context: CallContext
     circumstances: Circumstances
 
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that an issuer's token needs for the call."""
+        return self.circumstances.spec.scopes.of(self.call.name)
+
 
 def _question(options: Namespace) -> _Question:
     found = configured(options)
@@ -425,6 +430,8 @@ def _text(
             "",
             "No roots are set, so paths are not compared with any; set one with --root DIR.",
         ]
+    if case.scopes:
+        lines += ["", f"A token of an issuer needs the scopes {' '.join(case.scopes)}."]
     if refused is not None:
         lines += ["", *_permission(allowed_by, refused)]
     return "\n".join(lines)
@@ -482,6 +489,7 @@ def _json(
         "pointer": refused.pointer if refused is not None else None,
         "roots": list(case.context.roots.uris),
         "enforcing": case.context.enforcing,
+        "scopes": list(case.scopes),
         "allowedBy": [to_builtins(change) for change in allowed_by] if allowed_by else None,
         "arguments": arguments,
     }

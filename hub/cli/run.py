@@ -300,7 +300,7 @@ class _Access(Struct, frozen=True):
 
 def _access(host: str, config: HubConfig) -> _Access:
     listen = config.listen
-    issuers = _issuers(listen)
+    issuers = _issuers(config)
     credentials = Credentials(_tokens(config), None if issuers is None else issuers.verifier)
     check = AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
     check.logins = None if issuers is None else issuers.endpoints(listen.path)
@@ -338,12 +338,13 @@ def _tokens(config: HubConfig) -> BearerTokens:
     return BearerTokens(unnamed, {one.name: one.hash for one in named}, ends)
 
 
-def _issuers(listen: Listen) -> Issuers | None:
+def _issuers(config: HubConfig) -> Issuers | None:
+    listen = config.listen
     if listen.auth is None:
         return None
     from hub.app.issuers import issuers_of  # noqa: PLC0415 - loads PyJWT
 
-    return issuers_of(listen.auth, this_machine(os.environ), _keys(listen))
+    return issuers_of(listen.auth, this_machine(os.environ), _keys(listen), config.scopes)
 
 
 def _following(

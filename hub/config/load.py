@@ -16,7 +16,7 @@ from hub.config.fields import LoadContext, files_in
 from hub.config.listening.listen import check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
-from hub.config.profiles.references import check_profiles
+from hub.config.profiles.references import check_profiles, check_scopes
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault
@@ -123,6 +123,7 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
         raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
     made = _Servers(document, None, context).config(config)
     check_profiles(made)
+    check_scopes(made)
     return made
 
 

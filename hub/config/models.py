@@ -5,7 +5,7 @@ The docstrings of the models are descriptions in the output of `roots-hub schema
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -47,7 +47,7 @@ from hub.config.fields import (
     off_spelled_false,
     path_alone,
 )
-from hub.config.listening.auth import SafeAddress, ScopeName
+from hub.config.listening.auth import SafeAddress, ScopeName, united
 from hub.config.listening.listen import Listen
 from hub.config.listening.profile import Profile, ProfileName
 from hub.config.source.places import Path, spelled
@@ -116,6 +116,7 @@ class ToolOverride(Part):
     description: str | None = None
     access: Access | None = None
     guard: GuardMode | None = None
+    scopes: tuple[ScopeName, ...] = ()
     arguments: dict[Pointer, Kind] = Field(default_factory=dict[str, Kind])
 
 
@@ -149,6 +150,7 @@ class _Server(Part):
     idle_stop: Seconds = 600
     era: Literal["auto", "legacy", "modern"] = "auto"
     describe_roots: Flag = False
+    scopes: tuple[ScopeName, ...] = ()
     tools: Tools = Tools()
 
 
@@ -316,6 +318,21 @@ class HubConfig(Part):
     def left_out(self) -> tuple[LeftOut, ...]:
         """The servers of the file that cannot be used; they are not among `servers`."""
         return self._left_out
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """All scopes that the config names, the general ones first."""
+        general = () if self.listen.auth is None else self.listen.auth.scopes
+        return united(general, *(scopes for _, scopes in self.particular_scopes()))
+
+    def particular_scopes(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """Yield the scopes of servers and tools, with their places."""
+        for name, server in self.servers.items():
+            if server.scopes:
+                yield ("servers", name, "scopes"), server.scopes
+            for tool, override in server.tools.overrides.items():
+                if override.scopes:
+                    yield ("servers", name, "tools", "overrides", tool, "scopes"), override.scopes
 
     def with_servers(
         self,

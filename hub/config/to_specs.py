@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import Offer, ToolText
 from hub.config.fields import AccessAt
 from hub.config.inheritance import deciding, fingerprint_of, inherited_by, offered_to_commands
+from hub.config.listening.auth import united
 from hub.config.models import FaultAt, HubConfig, RemoteAuth, Server, StdioServer
 from hub.config.operator_roots import PathContext
 from hub.config.source.places import Path
@@ -19,7 +20,16 @@ from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server, known_to_keep_nothing
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.roots import RootSet, root_set
-from hub.specs import ConfineSetting, LeftOut, RemoteLogin, RemoteTarget, ServerSpec, Share, Target
+from hub.specs import (
+    ConfineSetting,
+    LeftOut,
+    NeededScopes,
+    RemoteLogin,
+    RemoteTarget,
+    ServerSpec,
+    Share,
+    Target,
+)
 from hub.values import ServerName
 
 
@@ -93,6 +103,7 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         timeout=server.timeout,
         concurrency=server.concurrency,
         idle_stop=server.idle_stop,
+        scopes=_scopes(config, server),
     )
 
 
@@ -117,6 +128,18 @@ def _login(auth: RemoteAuth | None) -> RemoteLogin | None:
         auth.scopes,
         auth.redirect_port,
     )
+
+
+def _scopes(config: HubConfig, server: Server) -> NeededScopes:
+    """Return all scopes that are needed for what a server offers, the general ones first."""
+    general = () if config.listen.auth is None else config.listen.auth.scopes
+    own = server.scopes
+    tools = {
+        tool: united(general, own, override.scopes)
+        for tool, override in server.tools.overrides.items()
+        if override.scopes
+    }
+    return NeededScopes(united(general, own) if own else (), tools)
 
 
 def _share(name: ServerName, server: Server, place: PathContext) -> Share:

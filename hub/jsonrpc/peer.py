@@ -136,7 +136,9 @@ class Asked(Struct, eq=False):
     """A request of the other side that is being answered; responses go to `outlet`.
 
     `reason` is the reason of its cancellation. `pending` has our own requests to the same peer,
-    `backlog` all its requests under way.
+    `backlog` all its requests under way. `granted` are the scopes of the token that it came with,
+    None for one that has no scopes. `needed` are all that it would have needed, once it is refused
+    for want of some.
     """
 
     request: Request
@@ -145,6 +147,8 @@ class Asked(Struct, eq=False):
     reason: str = UNSAID
     pending: PendingRequests = field(default_factory=PendingRequests)
     backlog: InboundRequests = field(default_factory=InboundRequests)
+    granted: frozenset[str] | None = None
+    needed: tuple[str, ...] = ()
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -342,12 +346,14 @@ class Peer:
         self.backlog.begun()
         self._tasks.start_soon(self._answer_into, asked)
 
-    def accept(self, request: Request, outlet: Outlet) -> Asked:
+    def accept(
+        self, request: Request, outlet: Outlet, granted: frozenset[str] | None = None
+    ) -> Asked:
         """Register a request, so that it can be cancelled; `answer` must follow.
 
         Raises: WireError if its id is still in use, or if too many requests are in progress.
         """
-        asked = Asked(request, outlet, pending=self.pending, backlog=self.backlog)
+        asked = Asked(request, outlet, pending=self.pending, backlog=self.backlog, granted=granted)
         self.backlog.add(request.id, asked)
         return asked
 

@@ -16,7 +16,7 @@ from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.calls.subscriptions import Subscriptions
 from hub.catalog.pages import CursorError
-from hub.errors import HubError, RouteError
+from hub.errors import HubError, InsufficientScopeError, RouteError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification, Payload, Request
 from hub.jsonrpc.peer import Asked, Outlet, Peer, RpcError
@@ -115,9 +115,7 @@ class ClientConnection:
         Raises: RpcError only; all other errors become one here.
         """
         try:
-            if is_modern(asked.request):
-                return await self._serve_modern(asked)
-            return await self._serve_legacy(asked)
+            return await self._serve_in_era(asked)
         except RpcError:
             raise
         except CursorError as exc:
@@ -131,6 +129,16 @@ class ClientConnection:
         except Exception as exc:
             log.exception("request failed", method=asked.request.method)
             raise RpcError(INTERNAL_ERROR, "Internal error of the hub; its log says more") from exc
+
+    async def _serve_in_era(self, asked: Asked) -> Payload:
+        try:
+            if is_modern(asked.request):
+                return await self._serve_modern(asked)
+            return await self._serve_legacy(asked)
+        except InsufficientScopeError as exc:
+            asked.needed = exc.needed
+            data: JsonObject = {"error": "insufficient_scope", "scope": " ".join(exc.needed)}
+            raise RpcError(INVALID_REQUEST, str(exc), data) from exc
 
     # Legacy era: a handshake, then a session
 

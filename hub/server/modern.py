@@ -131,6 +131,9 @@ class Modern:
     async def _answer(self, client: Client, asked: Asked) -> Payload:
         """Return the result of a call or list, or a result that asks for roots or input first."""
         method = asked.request.method
+        if method in CALLS:
+            # Before the state of a retry is used up: the client sends it again with another token.
+            self._relay.check_scopes(self._connection, asked)
         kept = self._rounds.kept.of(self._caller)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
         retry = self._rounds.retry(asked.request, self._identity, is_complete=has_all)

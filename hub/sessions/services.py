@@ -108,7 +108,7 @@ class Services(Struct, eq=False):
     `Services`, with the same `children`. `has_config` False: the folders that the command line
     names bound all clients. `usage` is what the hub's principals use.
     `logins` lets people log in at servers within a call; None: only by command. The
-    other fields are those of `Configured`.
+    other fields are those of `Configured`. `needs_scopes`: some server needs scopes of tokens.
     """
 
     info: JsonObject
@@ -133,12 +133,17 @@ class Services(Struct, eq=False):
     usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)
     profile: str | None = None
     logins: ServerLogins | None = None
+    needs_scopes: bool = False
+
+    def __post_init__(self) -> None:
+        self.needs_scopes = any(spec.scopes for spec in self.servers.values())
 
     def take(self, new: Configured) -> None:
         """Serve by a changed config from now on; sessions are told, and calls are judged again."""
         self.servers, self.names, self.left_out = new.servers, new.names, new.left_out
         self.settings, self.expose, self.preface = new.settings, new.expose, new.preface
         self.max_result = new.max_result
+        self.needs_scopes = any(spec.scopes for spec in new.servers.values())
         self.operator.take(new.roots, new.servers)
 
     def identity_of(self, principal: str) -> str:

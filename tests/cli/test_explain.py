@@ -238,6 +238,21 @@ def test_a_program_reads_the_changes(tree: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["allowedBy"] == [change]
 
 
+def test_the_scopes_that_a_token_needs_are_said(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuers = [{"issuer": "https://i.example"}]
+    auth = {"resource": "https://h.example/mcp", "issuers": issuers, "scopes": ["base"]}
+    files = {"command": "x", "tools": {"overrides": {"write": {"scopes": ["more"]}}}}
+    config = {"version": 1, "listen": {"auth": auth}, "servers": {"files": files}}
+    file = tree / "scoped.yaml"
+    file.write_text(json.dumps(config))
+    assert run("files.write", "--config", str(file)) == 0
+    assert "A token of an issuer needs the scopes base more." in capsys.readouterr().out
+    assert run("files.read", "--config", str(file)) == 0
+    assert "scopes" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("servers", "call"),
     [(["files"], "read"), (["files"], "files.read"), (["files", "git"], "files__read")],

@@ -1,6 +1,6 @@
 // An authorization server for tests: oidc-provider, which logs in whom `login_hint` names, or `anna`.
 // It gives codes for other devices, to be asked about each second.
-// Arguments: the resource whose tokens it makes, their scope, how many seconds they last (60), and
+// Arguments: the resource whose tokens it makes, their scopes, how many seconds they last (60), and
 // their format: `jwt` or `opaque`. The client `hub` may ask about opaque tokens, and people may
 // log in there through the hub.
 // It prints its issuer. `/counts` says how many tokens it gave and refused for which grants, and
@@ -13,7 +13,7 @@ const server = createServer();
 server.listen(0, "127.0.0.1", () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
   const provider = new Provider(issuer, {
-    scopes: ["openid", "offline_access", scope],
+    scopes: ["openid", "offline_access", ...scope.split(" ")],
     clients: [
       {
         client_id: "hub",

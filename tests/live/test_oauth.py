@@ -25,7 +25,15 @@ from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 
 SCOPE = "mcp:tools"
+MORE = "notes:write"
 CALLBACK = "http://127.0.0.1:9/callback"
+ABOUT = {
+    "client_name": "test",
+    "redirect_uris": [CALLBACK],
+    "token_endpoint_auth_method": "none",
+    "grant_types": ["authorization_code", "refresh_token"],
+    "response_types": ["code"],
+}
 
 pytestmark = pytest.mark.live
 
@@ -72,17 +80,28 @@ class Browser:
 
 @asynccontextmanager
 async def logged_in(
-    url: str, name: str, folder: Path, mode: Literal["legacy", "auto"]
+    url: str,
+    name: str,
+    folder: Path,
+    mode: Literal["legacy", "auto"],
+    client: OAuthClientInformationFull | None = None,
 ) -> AsyncGenerator[tuple[Client, Issued]]:
+    """Yield a client that has logged in; it registers itself unless it is registered already."""
     issued, browser = Issued(), Browser(name)
-    about = OAuthClientMetadata.model_validate(
-        {"client_name": "test", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
-    )
+    issued.client = client
+    about = OAuthClientMetadata.model_validate(ABOUT)
     auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
     async with httpx2.AsyncClient(auth=auth, timeout=20) as http:
         reached = streamable_http_client(url, http_client=http)
-        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
-            yield client, issued
+        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as speaking:
+            yield speaking, issued
+
+
+async def registered(issuer: str) -> OAuthClientInformationFull:
+    """Register a client for all scopes: by itself it registers for those of the first login."""
+    async with httpx2.AsyncClient() as http:
+        answer = await http.post(f"{issuer}/reg", json=ABOUT)
+    return OAuthClientInformationFull.model_validate({**answer.json(), "issuer": issuer})
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +118,8 @@ def issuer(
     npm_package: Callable[[str], str],
 ) -> Generator[str]:
     node = npm_package("oidc-provider")
-    serves = [node, str(Path(__file__).with_name("authorization_server.mjs")), resource, SCOPE]
+    server, scopes = Path(__file__).with_name("authorization_server.mjs"), f"{SCOPE} {MORE}"
+    serves = [node, str(server), resource, scopes]
     with program(serves, cwd=tmp_path_factory.mktemp("issuer")) as running:
         yield running.first_line("issuer ")
 
@@ -160,6 +180,35 @@ async def test_a_client_that_sends_nothing_before_a_response_begins_answers_what
         async with logged_in(url, "anna", top / "a", "legacy") as (anna, _):
             with anyio.fail_after(12):  # a comment would begin it after 15 s
                 assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_logs_in_again_for_a_call_that_needs_another_scope(
+    tmp_path: Path, resource: str, issuer: str, mode: Literal["legacy", "auto"]
+) -> None:
+    top, audit = plant(tmp_path, "a/f"), tmp_path / "audit.jsonl"
+    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
+    (name,) = SERVERS
+    own = {**SERVERS[name], "tools": {"overrides": {"remember": {"scopes": [MORE]}}}}
+    config = config_file(tmp_path, {name: own}, listen={"auth": auth}, audit={"file": str(audit)})
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url:
+        client = await registered(issuer)
+        async with logged_in(url, "anna", top / "a", mode, client) as (anna, issued):
+            assert len((await anna.list_tools()).tools) > 1
+            assert issued.tokens is not None
+            first = issued.tokens
+            assert first.scope == SCOPE
+            assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+            assert set((issued.tokens.scope or "").split()) == {SCOPE, MORE}
+            assert issued.tokens.access_token != first.access_token
+            assert json.loads(await call(anna, "remember", text="2")) == ["1", "2"]
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    found = [(line["verdict"], line["reason"]) for line in lines]
+    assert found == [
+        ("refused", f"The token lacks the scope {MORE}"),
+        ("admitted", None),
+        ("admitted", None),
+    ]
 
 
 async def revoke(issuer: str, issued: Issued) -> None:

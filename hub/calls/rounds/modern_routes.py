@@ -198,7 +198,9 @@ class ModernRoutes:
         None if neither is cached. `kept` is the client's announcement of an earlier request, if it
         is still valid. `headers` are those of the request's POST.
         """
-        if kept is None and self._is_asked(principal, request):
+        # The token may lack a scope, and then nobody is to be asked.
+        may_ask = kept is None and not self._services.needs_scopes
+        if may_ask and self._is_asked(principal, request):
             return self._asked
         key = key_of(principal, request, self._services.expose)
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:

@@ -151,6 +151,11 @@ def _one_of_each(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...
     return issuers
 
 
+def united(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the scopes of all parts, each once, in their order."""
+    return tuple(dict.fromkeys(scope for part in parts for scope in part))
+
+
 class Auth(Part):
     """Tokens that authorization servers make for this hub."""
 

@@ -1,4 +1,4 @@
-"""Whether the profiles of a config name servers and tokens that are there."""
+"""Whether what a config wants of clients can be: servers, tokens and scopes that are there."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ def check_profiles(config: HubConfig) -> None:
     Raises: ConfigError.
     """
     faults = [*_faults(config)]
+    if faults:
+        raise ConfigError.of(faults)
+
+
+def check_scopes(config: HubConfig) -> None:
+    """Check that servers and tools need scopes only where some token can have them.
+
+    Raises: ConfigError.
+    """
+    if config.listen.auth is not None:
+        return
+    what = "there is no listen.auth, and no other tokens have scopes"
+    fix = "Write the issuers of tokens there, or take the key out."
+    faults = [config.fault(at, what, fix) for at, _ in config.particular_scopes()]
     if faults:
         raise ConfigError.of(faults)
 

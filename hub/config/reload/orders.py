@@ -67,6 +67,15 @@ def _fewer(why: str) -> Order:
     return Order(tighter, why)
 
 
+def _more(why: str) -> Order:
+    """Return the order of a list whose entries are each demanded."""
+
+    def tighter(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[object, ...]:
+        return (*new, *(one for one in old if one not in new))
+
+    return Order(tighter, why)
+
+
 def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
     """Return the tokens that are in both lists, each with the earlier of its two ends."""
     made: list[NamedToken] = []
@@ -186,6 +195,7 @@ _TEXT: Final = "models read this text"
 _CLIENTS: Final = "it may let other clients in"
 _SHOWN: Final = "it changes what is offered, or under which name"
 _UNKNOWN: Final = "it is not known to tighten"
+_SCOPES: Final = "tokens with fewer scopes would do"
 
 _GUARD: Final = {
     "mode": _ranked("off", "report", "enforce", why=_LOOSER),
@@ -235,6 +245,7 @@ _OVERRIDE: Final = {
     "description": _kept(_TEXT),
     "access": _ranked("read", None, "write", why=_LOOSER),
     "guard": _kept(_LOOSER),  # with the server's guard: see `parts`
+    "scopes": _more(_SCOPES),
     "arguments": Order(_arguments, _LOOSER),
 }
 _CONFINE: Final = dict.fromkeys(("mode", "read", "write", "allow", "abi"), _kept(_CONFINED))
@@ -259,6 +270,7 @@ _SERVER: Final = {
     "idle_stop": _at_most(_HIGHER),
     "era": _kept(_UNKNOWN),
     "describe_roots": _kept(_TEXT),
+    "scopes": _more(_SCOPES),
     "tools.allow": Order(_shared_globs, "more tools would be offered"),
     "tools.deny": Order(_all_globs, "more tools would be offered"),
     **{f"tools.overrides.*.{key}": order for key, order in _OVERRIDE.items()},

@@ -440,8 +440,9 @@ class HttpServer:
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
         if head.checked.is_legacy(request):
-            session = self._sessions.find(head.session, head.checked.admission.identity)
-            return None if session is None else SessionPost(session, request)
+            admission = head.checked.admission
+            session = self._sessions.find(head.session, admission.identity)
+            return None if session is None else SessionPost(session, request, admission.scopes)
         if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
         asked = ModernRequest(head.checked.admission, request, head.fields)
@@ -463,10 +464,10 @@ class HttpServer:
         if session is None:
             return
         if isinstance(message, Request):
-            post = SessionPost(session, message)
+            post = SessionPost(session, message, sender.admission.scopes)
             response = post.response(send)
             with session.in_use():
-                if headers.prefers_stream:
+                if headers.prefers_stream and not post.may_be_forbidden:
                     await response.begin()
                 await answer_post(post, receive, response, self._patience)
         else:

@@ -15,6 +15,7 @@ from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.outgoing import Cancellable
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection
+from hub.server.http.auth.admission import GrantedScopes
 from hub.server.http.event_store import STANDING, EventId
 from hub.server.http.event_streams import NotificationStream
 from hub.server.http.responses import PostResponse, answer_in, last_word, respond
@@ -136,24 +137,36 @@ class HttpSession(Struct, eq=False):
 
 
 class SessionPost:
-    """One request of a legacy session; implements `PostedRequest`."""
+    """One request of a legacy session, with the scopes of its token; a `PostedRequest`."""
 
-    def __init__(self, session: HttpSession, request: Request) -> None:
+    def __init__(
+        self, session: HttpSession, request: Request, scopes: GrantedScopes | None = None
+    ) -> None:
         self._session = session
         self._request = request
+        self._scopes = scopes
+        self._granted = None if scopes is None else scopes.names
         self.begin, self.end = session.begin, session.end
         if not session.has_called and request.method in CALLS:
             session.has_called = True
 
+    @property
+    def may_be_forbidden(self) -> bool:
+        """Whether the answer may be that the token lacks a scope, which needs an HTTP status."""
+        services = self._session.connection.session.services
+        return self._granted is not None and services.needs_scopes
+
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         connection, request = self._session.connection, self._request
-        return connection.dispatcher.take(request, connection.route_for(request), reply)
+        route = connection.route_for(request)
+        return connection.dispatcher.take(request, route, reply, self._granted)
 
     def response(self, send: Send) -> ResumableResponse:
         return ResumableResponse(send, self._session.streams)
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        await answer_in(self._session.connection, self._request, receive, response)
+        connection = self._session.connection
+        await answer_in(connection, self._request, receive, response, scopes=self._scopes)
 
     def last_word(self) -> Failure | None:
         given_up = self._session.connection.given_up

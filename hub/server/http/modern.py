@@ -221,7 +221,8 @@ class ModernPosts:
         admission = asked.admission
         connections = self._open_connection.within(admission.profile)
         route = connections.route_for(admission.principal, request, headers)
-        return connections.dispatcher(self._underway, tasks).take(request, route, reply)
+        dispatcher = connections.dispatcher(self._underway, tasks)
+        return dispatcher.take(request, route, reply, admission.granted)
 
     async def converse(
         self, asked: ModernRequest, receive: Receive, response: PostResponse
@@ -240,7 +241,10 @@ class ModernPosts:
             tasks.start_soon(asked.admission.when_expired, connection.end_listening)
             self._builder.add(connection)
             try:
-                await answer_in(connection, request, receive, response, status_of)
+                scopes = asked.admission.scopes
+                await answer_in(
+                    connection, request, receive, response, status_of=status_of, scopes=scopes
+                )
             finally:
                 self._builder.discard(connection)
                 connection.close()

@@ -19,12 +19,14 @@ from hub.jsonrpc.peer import GoneError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
+from hub.server.http.auth.admission import GrantedScopes
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
 from hub.usage.principals import ClientUsage
 from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
 """A header as on the wire: its name in lower case, and its value."""
+FORBIDDEN: Final = 403
 PING_EVERY = 15.0
 """Seconds of silence after which a comment is sent, so that no proxy cuts an event stream."""
 PING = b": ping\r\n\r\n"
@@ -136,23 +138,32 @@ class PostResponse:
         """Mark the client as gone; return when nobody will take the answer any more."""
         self._over = True
 
-    async def finish(self, answer: Response | Failure | None, *, status: int = 200) -> None:
-        """Send the answer and end the response; `status` counts only if nothing was sent before.
+    async def finish(
+        self,
+        answer: Response | Failure | None,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send the answer and end the response.
 
-        Without an answer (the request was cancelled) the response is an event stream that just
-        ends.
+        `status` and further `headers` count only if nothing was sent before. Without an answer
+        (the request was cancelled) the response is an event stream that just ends.
         """
         async with self._turn:
             if self._over:
                 return
             self._over = True
-            await self._end(answer, status)
+            await self._end(answer, status, headers or {})
 
-    async def _end(self, answer: Response | Failure | None, status: int) -> None:
+    async def _end(
+        self, answer: Response | Failure | None, status: int, headers: Mapping[str, str]
+    ) -> None:
         """Send the answer as JSON, or as the stream's last event if the response has begun."""
         if not self._streaming:
             if answer is not None:
-                await respond(self._send, status, to_bytes(answer), self._headers)
+                every = {**self._headers, **headers}
+                await respond(self._send, status, to_bytes(answer), every)
                 return
             await self._begin()
         last = b"" if answer is None else event(answer)
@@ -203,20 +214,23 @@ def last_word(request: Request, why: str) -> Failure:
     return Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
 
 
-async def answer_in(
+async def answer_in(  # noqa: PLR0913 - all that the answer depends on
     connection: ClientConnection,
     request: Request,
     receive: Receive,
     response: PostResponse,
+    *,
     status_of: Callable[[Failure], int] = lambda _: 200,
+    scopes: GrantedScopes | None = None,
 ) -> None:
     """Answer one request in its own response; the request is cancelled when its client is lost.
 
     If the hub ends the connection, the answer is an error. A request that its client cancelled has
-    no answer.
+    no answer. `scopes` are those of its token.
     """
     try:
-        asked = connection.peer.accept(request, response)
+        granted = None if scopes is None else scopes.names
+        asked = connection.peer.accept(request, response, granted)
     except WireError as exc:
         # Too many requests under way are no fault of this request: 503.
         status = 503 if exc.code == INTERNAL_ERROR else 400
@@ -234,9 +248,11 @@ async def answer_in(
         answer = await connection.peer.answer(asked)
         if answer is None and connection.given_up is not None:
             answer = last_word(request, connection.given_up)
-        await response.finish(
-            answer, status=status_of(answer) if isinstance(answer, Failure) else 200
-        )
+        status, headers = status_of(answer) if isinstance(answer, Failure) else 200, None
+        if scopes is not None and asked.needed:
+            status = FORBIDDEN
+            headers = {"www-authenticate": scopes.resource.step_up(asked.needed)}
+        await response.finish(answer, status=status, headers=headers)
         tasks.cancel_scope.cancel()
 
 

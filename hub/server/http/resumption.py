@@ -7,7 +7,7 @@ cannot come back.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import anyio
 from msgspec import Struct, field
@@ -185,7 +185,13 @@ class ResumableResponse(PostResponse):
         self._over = True
         self._streams.ended(stream)
 
-    async def finish(self, answer: Response | Failure | None, *, status: int = 200) -> None:
+    async def finish(
+        self,
+        answer: Response | Failure | None,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Send the answer, or store it until the client comes back, and end the response."""
         async with self._turn:
             if self._over:
@@ -193,7 +199,7 @@ class ResumableResponse(PostResponse):
             self._over = True
             stream = self._events
             if stream is None:
-                await self._end(answer, status)
+                await self._end(answer, status, headers or {})
                 return
         if answer is not None:
             await stream.put(answer)

@@ -367,6 +367,20 @@ def test_a_narrower_root_waits_if_less_would_be_denied_in_it(
     assert (summary(found)[1] == ["roots.ceiling"]) is waits
 
 
+def test_more_scopes_are_asked_for_at_once_and_fewer_wait() -> None:
+    def scoped(*scopes: str, tool: tuple[str, ...] = ()) -> dict[str, Any]:
+        return server(scopes=scopes, tools={"overrides": {"t": {"scopes": tool}}})
+
+    found = change(scoped("a"), scoped("a", "b", tool=("c",)))
+    both = ["servers.s.scopes", "servers.s.tools.overrides.t.scopes"]
+    assert summary(found) == (both, [])
+    found = change(scoped("a", "b", tool=("c",)), scoped("b", "d"))
+    assert summary(found) == (["servers.s.scopes"], both)
+    own = found.config.servers["s"]
+    assert set(own.scopes) == {"a", "b", "d"}
+    assert own.tools.overrides["t"].scopes == ("c",)
+
+
 def test_what_needs_a_restart_is_named_and_stays() -> None:
     old = {"listen": {"port": 1, "token": "t"}}
     new = {"listen": {"port": 2, "path": "/x", "token": "t", "poll_after": 1}}

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import anyio
 from msgspec import Struct
 
 from hub.values import identity_of
+
+
+class Challenger(Protocol):
+    """Tells clients which token they need."""
+
+    def step_up(self, needed: Sequence[str]) -> str:
+        """Return the WWW-Authenticate header for a token that lacks one of the scopes `needed`."""
+        ...
+
+
+class GrantedScopes(Struct, frozen=True):
+    """The scopes of an issuer's token, and who tells its client how to get more."""
+
+    names: frozenset[str]
+    resource: Challenger
 
 
 class Admission(Struct, frozen=True):
@@ -18,7 +33,8 @@ class Admission(Struct, frozen=True):
     Times are in seconds since 1970: from `recheck` on its token has to be looked at again, at
     `expires` the token ends. None: never. `claims` are what an issuer says of the client; None if
     it has no token of one. `profile` is the profile of the config that it is served by; None where
-    the config has none.
+    the config has none. `scopes`: those of its token; None for a token that has no scopes, which is
+    refused nothing for want of one.
     """
 
     principal: str
@@ -26,6 +42,12 @@ class Admission(Struct, frozen=True):
     expires: float | None = None
     claims: Mapping[str, Any] | None = None
     profile: str | None = None
+    scopes: GrantedScopes | None = None
+
+    @property
+    def granted(self) -> frozenset[str] | None:
+        """The scopes of its token; None if it has none that count."""
+        return None if self.scopes is None else self.scopes.names
 
     @property
     def identity(self) -> str:

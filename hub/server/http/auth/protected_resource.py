@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,12 +20,19 @@ RETRY_AFTER: Final = 30
 class ProtectedResource(Struct, frozen=True):
     """The hub as a resource: its public URL, the issuers whose tokens it takes, and the scopes.
 
-    A token must have all `scopes`.
+    A token must have all `scopes`. `supported` are those that single operations need, too.
     """
 
     url: str
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] = ()
+    supported: tuple[str, ...] = ()
+
+    @property
+    def scopes_supported(self) -> JsonObject:
+        """All scopes, as a field of metadata (RFC 9728, 2; RFC 8414, 2); nothing without any."""
+        every = dict.fromkeys((*self.scopes, *self.supported))
+        return {"scopes_supported": list[Json](every)} if every else {}
 
     @property
     def origin(self) -> str | None:
@@ -52,21 +60,29 @@ class ProtectedResource(Struct, frozen=True):
     @property
     def metadata(self) -> JsonObject:
         """The metadata document (RFC 9728, section 2)."""
-        told: JsonObject = {
+        return {
             "resource": self.url,
             "authorization_servers": list[Json](self.issuers),
             "bearer_methods_supported": ["header"],
             "resource_name": "roots-hub",
+            **self.scopes_supported,
         }
-        return {**told, "scopes_supported": list[Json](self.scopes)} if self.scopes else told
+
+    def step_up(self, needed: Sequence[str]) -> str:
+        """Return the WWW-Authenticate header for a token that lacks one of the scopes `needed`."""
+        text = "The operation needs a token with more scopes"
+        return self._header(TokenRejection(403, "insufficient_scope", text), needed)
 
     def challenge(self, rejection: TokenRejection) -> str:
-        """Return the WWW-Authenticate header of a refused request."""
+        """Return the WWW-Authenticate header of a request that is refused whatever it asks for."""
+        return self._header(rejection, self.scopes)
+
+    def _header(self, rejection: TokenRejection, scopes: Sequence[str]) -> str:
         fields = {"realm": "roots-hub"}
         if rejection.error:
             fields |= {"error": rejection.error, "error_description": rejection.text}
-        if self.scopes:
-            fields["scope"] = " ".join(self.scopes)
+        if scopes:
+            fields["scope"] = " ".join(scopes)
         fields["resource_metadata"] = self.metadata_url
         return "Bearer " + ", ".join(f"{name}={_quoted(text)}" for name, text in fields.items())
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import anyio
 from msgspec import Struct
 
-from hub.server.http.auth.admission import Admission, TokenRejection, invalid
+from hub.server.http.auth.admission import Admission, GrantedScopes, TokenRejection, invalid
 from hub.server.http.auth.claims import SKEW, InvalidTokenError, scopes_in
 from hub.server.http.auth.introspection import COUNTS, STREAMS_END, OpaqueTokens
 from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
@@ -89,7 +89,7 @@ class TokenVerifier:
         except IssuerUnavailableError:
             text = "The token's issuer cannot be asked now; try again later"
             return TokenRejection(503, "", text)
-        scopes = scopes_in(kept.admission.claims or {})
+        scopes = kept.admission.granted or frozenset()
         missing = [scope for scope in self.resource.scopes if scope not in scopes]
         if missing:
             text = f"The token lacks the scope {' '.join(missing)}"
@@ -122,7 +122,13 @@ class TokenVerifier:
         now = self._clock()
         ends = float(claims.get("exp", float("inf"))) + skew
         principal = f"{claims['iss']} {claims['sub']}"
-        return Admission(principal, min(ends, now + counts), min(ends, now + streams_end), claims)
+        return Admission(
+            principal,
+            min(ends, now + counts),
+            min(ends, now + streams_end),
+            claims,
+            scopes=GrantedScopes(frozenset(scopes_in(claims)), self.resource),
+        )
 
     async def keep_fresh(self) -> None:
         """Keep the keys of all issuers fresh, until cancelled."""

@@ -25,13 +25,15 @@ _PAGE: Final = """<!doctype html>
 {content}</html>
 """
 _QUESTION: Final = """<p><strong>{name}</strong> wants to use this hub as you: {resource}</p>
-<p>You would be sent back to <strong>{place}</strong>. The name is what the program says of
+{scopes}<p>You would be sent back to <strong>{place}</strong>. The name is what the program says of
 itself; go on only if you have just begun this login there.</p>
 <form method="post">
 <input type="hidden" name="ticket" value="{ticket}">
 <button name="answer" value="allow">Go on and log in</button>
 <button name="answer" value="deny">Refuse</button>
 </form>
+"""
+_SCOPES: Final = """<p>It asks for: <strong>{names}</strong></p>
 """
 
 
@@ -42,6 +44,7 @@ def consent_page(question: ConsentQuestion, resource: str) -> bytes:
         name=escape(name),
         resource=escape(resource),
         place=escape(_place(question.redirect_uri)),
+        scopes=_SCOPES.format(names=escape(", ".join(question.scopes))) if question.scopes else "",
         ticket=escape(question.ticket),
     )
     return framed(content)

@@ -15,11 +15,11 @@ PREFIX: Final = "rht_"
 
 
 def new_token(tickets: Tickets, claims: Mapping[str, Any], scope: str, *, until: float) -> str:
-    """Return an access token for a person with these claims.
+    """Return an access token for a person with these claims, and the scopes in `scope` alone.
 
     Raises: OAuthError if it would be longer than the hub takes.
     """
-    said = {**claims, "exp": until, **({"scope": scope} if scope else {})}
+    said = {**claims, "exp": until, "scope": scope}
     token = f"{PREFIX}{tickets.seal(AccessTicket(said, until))}"
     if len(token) > MOST_CHARACTERS:
         text = "the ID token says too much for an access token: ask the provider for fewer claims"

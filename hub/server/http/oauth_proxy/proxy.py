@@ -7,12 +7,12 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.errors import OAuthError
@@ -47,11 +47,15 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class ConsentQuestion(Struct, frozen=True):
-    """What a person is asked: may this client use the hub? `ticket` comes with the answer."""
+    """What a person is asked: may this client use the hub? `ticket` comes with the answer.
+
+    `scopes` are what it asks for beside what every client gets.
+    """
 
     client: ProxiedClient
     redirect_uri: str
     ticket: str
+    scopes: tuple[str, ...] = ()
 
 
 class GoTo(Struct, frozen=True):
@@ -99,8 +103,7 @@ class OAuthProxy:
             "token_endpoint_auth_methods_supported": ["none"],
             "authorization_response_iss_parameter_supported": True,
         }
-        scopes = self.resource.scopes
-        return {**told, "scopes_supported": list(scopes)} if scopes else told
+        return {**told, **self.resource.scopes_supported}
 
     def register(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a client that registers itself."""
@@ -122,8 +125,19 @@ class OAuthProxy:
         challenge = self._challenge_in(query)
         until = self._clock() + PATIENCE
         client_id, browser = hash_of(query["client_id"]), hash_of(browser)
-        request = LoginRequest(client_id, uri, challenge, query.get("state"), browser, until)
-        return ConsentQuestion(client, uri, self._tickets.seal(request))
+        scopes, state = self._particular(query.get("scope")), query.get("state")
+        request = LoginRequest(client_id, uri, challenge, state, browser, until, scopes)
+        return ConsentQuestion(client, uri, self._tickets.seal(request), scopes)
+
+    def _particular(self, asked: str | None) -> tuple[str, ...]:
+        """Return which of the scopes that are asked for a token has only if it is asked for them.
+
+        All tokens have the general ones, as nothing can be done without. What nobody needs is left
+        out, and the answer says so (RFC 6749, 3.3).
+        """
+        names = dict.fromkeys((asked or "").split(" "))
+        general, known = self.resource.scopes, self.resource.supported
+        return tuple(one for one in names if one in known and one not in general)
 
     def _client_of(self, asked: Mapping[str, str]) -> ProxiedClient:
         client = self._tickets.client(asked.get("client_id", ""))
@@ -212,34 +226,49 @@ class OAuthProxy:
             raise OAuthError("invalid_grant", "the identity provider gives no ID token")
         claims = _of_person(said)
         log.info("a client was let in by its user's login", principal=claims["sub"])
-        return self._issued(claims, given, request.client, given.refresh_token)
+        ticket = RefreshTicket(
+            given.refresh_token or "", request.client, claims, self._clock(), request.scopes
+        )
+        return self._issued(given, ticket, request.scopes)
 
     async def _for_refresh_token(self, form: Mapping[str, str]) -> dict[str, Any]:
         ticket = self._tickets.open(form.get("refresh_token", ""), RefreshTicket)
         if ticket is None or not _is(ticket.client, form.get("client_id", "")):
             raise OAuthError("invalid_grant", "the refresh token is none, or has ended")
+        scopes = ticket.scopes
+        if form.get("scope"):
+            scopes = self._particular(form["scope"])
+            if not set(scopes) <= set(ticket.scopes):
+                raise OAuthError("invalid_scope", "the person has not agreed to all these scopes")
         given = await self.provider.refreshed(ticket.token)
         said = await self._id_tokens.claims(given, nonce=None)
         claims = ticket.claims if said is None else _of_person(said)
         if claims["sub"] != ticket.claims["sub"]:
             raise OAuthError("invalid_grant", "the refresh token is another person's")
-        return self._issued(claims, given, ticket.client, given.refresh_token or ticket.token)
+        again = structs.replace(ticket, token=given.refresh_token or ticket.token, claims=claims)
+        return self._issued(given, again, scopes)
 
     def _issued(
-        self, claims: Mapping[str, Any], given: ProviderTokens, client: str, refresh: str | None
+        self, given: ProviderTokens, ticket: RefreshTicket, scopes: Iterable[str]
     ) -> dict[str, Any]:
+        """Return the tokens for a person; `ticket` is what gets the next ones, if it has a token.
+
+        `scopes` are those of this access token beside the general ones.
+        """
         lasts = min(ACCESS_LASTS, given.expires_in or ACCESS_LASTS)
-        now, scope = self._clock(), " ".join(self.resource.scopes)
+        resource, now = self.resource, self._clock()
+        particular = [one for one in scopes if one in resource.supported]
+        scope = " ".join(dict.fromkeys((*resource.scopes, *particular)))
         answer: dict[str, Any] = {
-            "access_token": new_token(self._tickets, claims, scope, until=now + lasts),
+            "access_token": new_token(self._tickets, ticket.claims, scope, until=now + lasts),
             "token_type": "Bearer",
             "expires_in": int(lasts),
         }
         if scope:
             answer["scope"] = scope
-        if refresh is not None:
-            ticket = RefreshTicket(refresh, client, claims, now + REFRESH_LASTS)
-            answer["refresh_token"] = self._tickets.seal(ticket)
+        if ticket.token:
+            again = structs.replace(ticket, until=now + REFRESH_LASTS)
+            answer["refresh_token"] = self._tickets.seal(again)
         return answer
 
 

@@ -23,7 +23,7 @@ class LoginRequest(_Ticket, frozen=True):
     """What a client asks for, while its user is asked for consent.
 
     `client` and `browser` are hashes: of the client's id, and of a cookie of the browser. `until`
-    is in seconds since 1970, as in all of these.
+    is in seconds since 1970, as in all of these. `scopes` are those beside the general ones.
     """
 
     client: str
@@ -32,6 +32,7 @@ class LoginRequest(_Ticket, frozen=True):
     state: str | None
     browser: str
     until: float
+    scopes: tuple[str, ...] = ()
 
 
 class PendingLogin(_Ticket, frozen=True):
@@ -52,12 +53,16 @@ class LoginCode(_Ticket, frozen=True):
 
 
 class RefreshTicket(_Ticket, frozen=True):
-    """What a client gets new tokens with: the provider's own refresh token, and the claims."""
+    """What a client gets new tokens with: the provider's own refresh token, and the claims.
+
+    `scopes` are those beside the general ones that the person has agreed to.
+    """
 
     token: str
     client: str
     claims: Mapping[str, Any]
     until: float
+    scopes: tuple[str, ...] = ()
 
 
 class AccessTicket(_Ticket, frozen=True):

@@ -17,6 +17,8 @@ def test_metadata_names_the_resource_its_issuers_and_its_scopes() -> None:
         "resource_name": "roots-hub",
         "scopes_supported": ["mcp:tools", "mcp:more"],
     }
+    more = ProtectedResource("https://x.example", (), ("a",), ("a", "b"))
+    assert more.metadata["scopes_supported"] == ["a", "b"]
     assert "scopes_supported" not in ProtectedResource("https://x.example", ()).metadata
 
 

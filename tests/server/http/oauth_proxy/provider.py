@@ -103,7 +103,8 @@ class Bench:
         keys = KeySet(issuer, Keys("rsa-1"), self.clock)
         signed = SignedTokens([Issuer(issuer, "hub", ALGORITHMS, keys, wanted or {})], self.clock)
         id_tokens = IdTokens("hub", signed)
-        resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",))
+        supported = ("mcp:tools", "files:read", "files:write")
+        resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",), supported)
         self.tickets = Tickets(SECRETS, RESOURCE, issuer, self.clock)
         self.own = HubTokens(self.tickets, NAME, wanted or {})
         self.proxy = OAuthProxy(resource, provider, id_tokens, self.tickets, self.clock)
@@ -127,9 +128,9 @@ class Bench:
         }
         return {name: value for name, value in asked.items() if value is not None}
 
-    async def at_provider(self, client_id: str) -> dict[str, str]:
+    async def at_provider(self, client_id: str, **more: str | None) -> dict[str, str]:
         """Return the query with which a person comes to the provider, after consent."""
-        question = self.proxy.begin(self.asking(client_id), BROWSER)
+        question = self.proxy.begin(self.asking(client_id, **more), BROWSER)
         place = await self.proxy.answered(question.ticket, BROWSER, is_allowed=True)
         return fields_of(place.url)
 
@@ -138,9 +139,9 @@ class Bench:
         self.at.codes[code] = asked["nonce"]
         return {"code": code, "state": asked["state"], "iss": NAME}
 
-    async def code(self, client_id: str) -> str:
+    async def code(self, client_id: str, **more: str | None) -> str:
         """Return the code of a login that went well."""
-        asked = await self.at_provider(client_id)
+        asked = await self.at_provider(client_id, **more)
         back = await self.proxy.came_back(self.provider_answer(asked), BROWSER)
         return fields_of(back.url)["code"]
 
@@ -156,10 +157,10 @@ class Bench:
             **more,
         }
 
-    async def logged_in(self) -> tuple[str, dict[str, Any]]:
+    async def logged_in(self, **more: str | None) -> tuple[str, dict[str, Any]]:
         """Return a client's id, and the tokens that it has got."""
         client_id = self.registered()
-        form = self.redeeming(client_id, await self.code(client_id))
+        form = self.redeeming(client_id, await self.code(client_id, **more))
         return client_id, await self.proxy.tokens(form)
 
 

@@ -10,7 +10,9 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.server.http.auth.claims import InvalidTokenError
+from hub.server.http.auth.claims import InvalidTokenError, scopes_in
+from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.oauth_proxy.consent_page import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.hub_tokens import HubTokens
 from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE
@@ -426,6 +428,78 @@ async def test_nothing_that_is_sealed_for_one_step_counts_in_another() -> None:
         with pytest.raises(InvalidTokenError):
             bench.own.verified(f"rht_{one}")
     assert turned_away(bench, bench.asking(code)) == "invalid_client"
+
+
+# Scopes
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (None, "mcp:tools"),
+        ("", "mcp:tools"),
+        ("mcp:tools", "mcp:tools"),
+        ("files:write", "mcp:tools files:write"),
+        ("files:write mcp:tools files:read", "mcp:tools files:write files:read"),
+        ("openid offline_access files:read other", "mcp:tools files:read"),
+    ],
+)
+async def test_a_token_has_the_general_scopes_and_those_that_its_client_asked_for(
+    asked: str | None, given: str
+) -> None:
+    bench = Bench()
+    _, tokens = await bench.logged_in(scope=asked)
+    assert tokens["scope"] == given
+    assert bench.own.verified(tokens["access_token"])["scope"] == given
+
+
+async def test_a_person_is_asked_about_the_scopes_that_not_every_client_gets() -> None:
+    bench = Bench()
+    asking = bench.asking(bench.registered(), scope="mcp:tools files:write")
+    question = bench.proxy.begin(asking, BROWSER)
+    assert question.scopes == ("files:write",)
+    assert b"<strong>files:write</strong>" in consent_page(question, RESOURCE)
+    plain = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
+    assert b"It asks for" not in consent_page(plain, RESOURCE)
+
+
+async def test_new_tokens_have_the_scopes_that_the_person_has_agreed_to_or_fewer() -> None:
+    bench = Bench()
+    client_id, tokens = await bench.logged_in(scope="files:read files:write")
+
+    async def renewed(**more: str) -> dict[str, Any]:
+        refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+        return await bench.proxy.tokens({**refresh, "client_id": client_id, **more})
+
+    assert (await renewed())["scope"] == "mcp:tools files:read files:write"
+    fewer = await renewed(scope="files:read")
+    assert fewer["scope"] == "mcp:tools files:read"
+    tokens = fewer
+    assert (await renewed())["scope"] == "mcp:tools files:read files:write"
+    client_id, tokens = await bench.logged_in(scope="files:read")
+    assert "agreed" in await refused(renewed(scope="files:write"), "invalid_scope")
+
+
+async def test_what_a_provider_says_of_scopes_gives_none_at_the_hub() -> None:
+    bench = Bench()
+    bench.proxy.resource = ProtectedResource(RESOURCE, (RESOURCE,), (), ("files:write",))
+    bench.at.claims |= {"scope": "files:write", "scp": ["files:write"]}
+    _, tokens = await bench.logged_in()
+    assert scopes_in(bench.own.verified(tokens["access_token"])) == set()
+
+
+async def test_a_scope_that_the_config_does_not_name_any_more_is_not_given_again() -> None:
+    bench = Bench()
+    client_id, tokens = await bench.logged_in(scope="files:write")
+    bench.proxy.resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",))
+    form = {"grant_type": "refresh_token", "client_id": client_id}
+    again = await bench.proxy.tokens({**form, "refresh_token": tokens["refresh_token"]})
+    assert again["scope"] == "mcp:tools"
+
+
+def test_all_scopes_are_in_the_metadata() -> None:
+    told = Bench().proxy.metadata
+    assert told["scopes_supported"] == ["mcp:tools", "files:read", "files:write"]
 
 
 # The hub's own tokens
