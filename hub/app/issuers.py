@@ -30,13 +30,24 @@ from hub.server.http.oauth_proxy.tickets import Tickets
 from hub.system.machine import Machine
 
 
+class _KeysFrom(Struct, frozen=True):
+    """Where the keys of an issuer come from."""
+
+    issuer: str
+    at: str | None
+    is_optional: bool
+
+
 class Issuers(Struct, frozen=True):
     """What lets clients in by their users' logins; `proxy` where these go through the hub.
 
-    `logins` are those at which people can show on the hub's pages who they are.
+    `auth` is where all of it comes from. `keys` are those of its issuers. `logins` are those at
+    which people can show on the hub's pages who they are.
     """
 
+    auth: Auth
     verifier: TokenVerifier
+    keys: Mapping[_KeysFrom, KeySet]
     logins: tuple[IssuerLogin, ...] = ()
     proxy: OAuthProxy | None = None
 
@@ -46,17 +57,23 @@ class Issuers(Struct, frozen=True):
 
 
 def issuers_of(
-    auth: Auth, machine: Machine, keys: Sequence[str], supported: tuple[str, ...] = ()
+    auth: Auth,
+    machine: Machine,
+    keys: Sequence[str],
+    supported: tuple[str, ...] = (),
+    before: Issuers | None = None,
 ) -> Issuers:
     """Return the verifier of tokens for the resource in `auth`, and the proxy if it has one.
 
     `supported` are all scopes that clients may need. `keys` seal what clients carry for the proxy;
-    without any, the machine's own key does.
+    without any, the machine's own key does. What is known of issuers that were the same `before` is
+    kept: their keys, and the connections to where people log in.
     """
     # Where logins go through the hub, clients find the hub itself in place of the issuer.
     names = tuple(auth.resource if one.proxy else one.issuer for one in auth.issuers)
     resource = ProtectedResource(auth.resource, names, auth.scopes, supported)
-    trusted = {one.issuer: _issuer(one, auth.resource) for one in auth.issuers}
+    known = {_keys_of(one): _key_set(one, before) for one in auth.issuers}
+    trusted = {one.issuer: _issuer(one, auth, known[_keys_of(one)]) for one in auth.issuers}
     signed = SignedTokens(list(trusted.values()), time.time)
     opaque = _opaque(auth)
     logins = tuple(_logins(auth, trusted))
@@ -66,10 +83,12 @@ def issuers_of(
             tickets = Tickets(sealed_with, auth.resource, one.issuer, time.time)
             own = HubTokens(tickets, one.issuer, one.wanted_claims)
             id_tokens = _id_tokens(trusted[one.issuer], one.proxy)
-            provider = login_provider(auth.resource, one, one.proxy)
+            provider = _provider_before(auth, one, before)
+            provider = provider or login_provider(auth.resource, one, one.proxy)
             proxy = OAuthProxy(resource, provider, id_tokens, tickets, time.time)
-            return Issuers(TokenVerifier(resource, signed, time.time, opaque, own), logins, proxy)
-    return Issuers(TokenVerifier(resource, signed, time.time, opaque), logins)
+            verifier = TokenVerifier(resource, signed, time.time, opaque, own)
+            return Issuers(auth, verifier, known, logins, proxy)
+    return Issuers(auth, TokenVerifier(resource, signed, time.time, opaque), known, logins)
 
 
 def _logins(auth: Auth, trusted: Mapping[str, Issuer]) -> Iterator[IssuerLogin]:
@@ -87,9 +106,28 @@ def _id_tokens(issuer: Issuer, client: IssuerClient) -> IdTokens:
     return IdTokens(client.client_id, SignedTokens([own], time.time))
 
 
-def _issuer(one: TrustedIssuer, resource: str) -> Issuer:
-    keys = KeySet(one.issuer, key_source(one), time.monotonic)
-    return Issuer(one.issuer, one.audience or resource, one.algorithms, keys, one.wanted_claims)
+def _keys_of(one: TrustedIssuer) -> _KeysFrom:
+    return _KeysFrom(one.issuer, one.jwks, one.introspection is not None)
+
+
+def _key_set(one: TrustedIssuer, before: Issuers | None) -> KeySet:
+    known = None if before is None else before.keys.get(_keys_of(one))
+    return known or KeySet(one.issuer, key_source(one), time.monotonic)
+
+
+def _issuer(one: TrustedIssuer, auth: Auth, keys: KeySet) -> Issuer:
+    audience = one.audience or auth.resource
+    return Issuer(one.issuer, audience, one.algorithms, keys, one.wanted_claims)
+
+
+def _provider_before(
+    auth: Auth, one: TrustedIssuer, before: Issuers | None
+) -> IdentityProvider | None:
+    """Return what asks the place where people log in, if it was the same."""
+    if before is None or before.proxy is None or before.auth.resource != auth.resource:
+        return None
+    was = ((each.issuer, each.proxy) for each in before.auth.issuers)
+    return before.proxy.provider if (one.issuer, one.proxy) in was else None
 
 
 def key_source(issuer: TrustedIssuer) -> KeySource:

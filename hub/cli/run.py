@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 from msgspec.structs import replace
 
+from hub.app.client_access import ClientAccess, keys_in
 from hub.app.connections import connection_builder
 from hub.app.hub import Hub
 from hub.app.limits import limit_principals
 from hub.app.machine import this_machine
-from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.hubs.attach import AttachOptions, attached_to
@@ -46,13 +46,10 @@ from hub.config.watch import Watched
 from hub.errors import StartError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
 from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
 
 if TYPE_CHECKING:
-    from hub.app.issuers import Issuers
     from hub.server.http.adoption.surviving_state import SurvivingState
     from hub.server.http.bounds.forwarded import Proxies
     from hub.usage.principals import UsageByPrincipal
@@ -258,7 +255,7 @@ async def _serve_http(
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
     host, port = _address(address, config)
-    access = _access(host, config)
+    access = ClientAccess(host, config, os.environ)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
     # Connections inherit it. Without it a small response waits for the ACK of the previous one.
@@ -281,7 +278,7 @@ async def _serve_http(
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
-            usage=_following(hub, config, access.check, proxies),
+            usage=_following(hub, config, access, proxies),
             drain=config.drain,
             ready=partial(_announce, url, access.check, what(hub.services.operator.roots())),
             shutdown=shutdown,
@@ -290,31 +287,14 @@ async def _serve_http(
     ignore_ending_signals()
 
 
-class _Access(Struct, frozen=True):
-    """What lets clients in: `check` asks `credentials`, which ask `issuers`."""
-
-    check: AccessCheck
-    credentials: Credentials
-    issuers: Issuers | None
-
-
-def _access(host: str, config: HubConfig) -> _Access:
-    listen = config.listen
-    issuers = _issuers(config)
-    credentials = Credentials(_tokens(config), None if issuers is None else issuers.verifier)
-    check = AccessCheck(host, credentials, listen.origins, listen.names, profile_rules(config))
-    check.logins = None if issuers is None else issuers.endpoints(listen.path)
-    return _Access(check, credentials, issuers)
-
-
-def _show_pages_with(hub: Hub, access: _Access, config: HubConfig, bound: str) -> None:
+def _show_pages_with(hub: Hub, access: ClientAccess, config: HubConfig, bound: str) -> None:
     """Serve the pages where principals log in, now or once a changed config wants them."""
-    show = partial(_show_pages, hub, access, config.listen, bound)
+    show = partial(_show_pages, hub, access, bound)
     show(config)
     hub.follow(show)
 
 
-def _show_pages(hub: Hub, access: _Access, listen: Listen, bound: str, config: HubConfig) -> None:
+def _show_pages(hub: Hub, access: ClientAccess, bound: str, config: HubConfig) -> None:
     """Serve the pages where principals log in, once a server of the config wants that."""
     is_shown = hub.logins is None or hub.logins.pages is not None
     if is_shown or not any(map(is_for_principals, config.servers.values())):
@@ -323,47 +303,21 @@ def _show_pages(hub: Hub, access: _Access, listen: Listen, bound: str, config: H
     from hub.server.http.login_pages.endpoints import LoginPageEndpoints  # noqa: PLC0415 - as above
     from hub.server.http.login_pages.known_people import KnownPeople  # noqa: PLC0415 - as above
 
-    people = KnownPeople(access.credentials, access.issuers.logins if access.issuers else ())
+    listen, people = config.listen, KnownPeople(access.credentials, access.issuer_logins)
     url = public_url(listen, bound)
-    steps = login_pages(hub, people, url, this_machine(os.environ), _keys(listen))
+    steps = login_pages(hub, people, url, this_machine(os.environ), keys_in(listen))
     if steps is not None:
-        access.check.logins = LoginPageEndpoints(steps, listen.path, access.check.logins)
-
-
-def _tokens(config: HubConfig) -> BearerTokens:
-    own = config.listen.token
-    unnamed = os.environ.get("HUB_TOKEN") if own is None else own.get_secret_value()
-    named = config.listen.tokens
-    ends = {one.name: one.expires.timestamp() for one in named if one.expires is not None}
-    return BearerTokens(unnamed, {one.name: one.hash for one in named}, ends)
-
-
-def _issuers(config: HubConfig) -> Issuers | None:
-    listen = config.listen
-    if listen.auth is None:
-        return None
-    from hub.app.issuers import issuers_of  # noqa: PLC0415 - loads PyJWT
-
-    return issuers_of(listen.auth, this_machine(os.environ), _keys(listen), config.scopes)
+        access.show_pages(LoginPageEndpoints(steps, listen.path, access.check.logins))
 
 
 def _following(
-    hub: Hub, config: HubConfig, gatekeeper: AccessCheck, proxies: Proxies
+    hub: Hub, config: HubConfig, access: ClientAccess, proxies: Proxies
 ) -> UsageByPrincipal:
     """Have what lets clients in follow the config; return what the principals use."""
-    hub.follow(partial(_follow, gatekeeper, proxies))
+    hub.follow(access.follow)
+    hub.follow(lambda changed: proxies.follow(changed.listen.trusted_proxies))
     limit_principals(hub, config)
     return hub.usage
-
-
-def _follow(gatekeeper: AccessCheck, proxies: Proxies, config: HubConfig) -> None:
-    """Let in by a changed config from now on.
-
-    Raises: ConfigError if others could reach the hub without a token.
-    """
-    listen = config.listen
-    gatekeeper.follow(_tokens(config), listen.origins, listen.names, profile_rules(config))
-    proxies.follow(listen.trusted_proxies)
 
 
 def _surviving_state(listen: Listen, serves: str) -> SurvivingState:
@@ -371,15 +325,11 @@ def _surviving_state(listen: Listen, serves: str) -> SurvivingState:
 
     return surviving_state(
         this_machine(os.environ),
-        keys=_keys(listen),
+        keys=keys_in(listen),
         replica=listen.replica,
         adopts=listen.adopt,
         serves=serves,
     )
-
-
-def _keys(listen: Listen) -> list[str]:
-    return [key.get_secret_value() for key in listen.keys]
 
 
 def _served_config(setting: Setting) -> str:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -20,6 +20,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 
 from hub.server.http.auth.introspection import COUNTS
 from tests.kit.trees import plant
+from tests.live.attaching import until
 from tests.live.programs import Shared, call, config_file, http_hub, program
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
@@ -209,6 +210,41 @@ async def test_a_client_logs_in_again_for_a_call_that_needs_another_scope(
         ("admitted", None),
         ("admitted", None),
     ]
+
+
+def change(config: str, **listen: Any) -> None:
+    """Write other keys of `listen` into a config."""
+    file = Path(config)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "listen": listen}))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_running_hub_takes_an_issuer_over_and_lets_it_go_again(
+    tmp_path: Path, resource: str, issuer: str, mode: Literal["legacy", "auto"]
+) -> None:
+    top = plant(tmp_path, "a/f")
+    token = "of the operator"  # noqa: S105 - it opens nothing
+    config = config_file(tmp_path, SERVERS, listen={"token": token})
+    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
+    own = {"authorization": f"Bearer {token}"}
+
+    def is_told() -> bool:
+        answer = post(resource, INITIALIZE)
+        return "resource_metadata" in answer.headers["www-authenticate"]
+
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=tmp_path) as url:
+        assert not is_told()
+        change(config, token=token, auth=auth)
+        until(is_told)
+        async with logged_in(url, "anna", top / "a", mode) as (anna, issued):
+            assert json.loads(await call(anna, "remember", text="1")) == ["1"]
+            assert issued.tokens is not None
+        sent = {"authorization": f"Bearer {issued.tokens.access_token}"}
+        assert post(url, INITIALIZE, **sent).status_code == 200
+        change(config, token=token)
+        until(lambda: not is_told())
+        assert post(url, INITIALIZE, **sent).status_code == 401
+        assert post(url, INITIALIZE, **own).status_code == 200
 
 
 async def revoke(issuer: str, issued: Issued) -> None:

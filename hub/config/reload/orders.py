@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from msgspec import Struct
 
 from hub.config.fields import AccessAt, Part
+from hub.config.listening.auth import TrustedIssuer
 from hub.config.listening.limits import PrincipalLimits
 from hub.config.listening.profile import Profile
 from hub.config.listening.tokens import NamedToken
@@ -85,6 +86,29 @@ def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[N
                 end = _earlier(was.expires, one.expires)
                 made.append(one if end == one.expires else was)
     return tuple(made)
+
+
+def _issuers(
+    old: tuple[TrustedIssuer, ...], new: tuple[TrustedIssuer, ...]
+) -> tuple[TrustedIssuer, ...]:
+    """Return the issuers that are in both lists, each as it lets fewer in.
+
+    Without any the old ones stay: an empty list is no `auth`.
+    """
+    before = {one.issuer: one for one in old}
+    shared = [(before[one.issuer], one) for one in new if one.issuer in before]
+    return tuple(one if _lets_in_fewer(was, one) else was for was, one in shared) or old
+
+
+def _lets_in_fewer(old: TrustedIssuer, new: TrustedIssuer) -> bool:
+    """Return whether a token of `new` must be as one of `old`, if not with further claims."""
+    narrowed = old.model_copy(update={"claims": new.claims, "algorithms": new.algorithms})
+    wanted, was = new.wanted_claims, old.wanted_claims
+    return (
+        narrowed == new
+        and set(new.algorithms) <= set(old.algorithms)
+        and all(name in wanted and set(wanted[name]) <= set(was[name]) for name in was)
+    )
 
 
 def _earlier(old: datetime | None, new: datetime | None) -> datetime | None:
@@ -238,7 +262,11 @@ _LISTEN: Final = {
     "trusted_proxies": _fewer(_CLIENTS),
     "max_result": _at_most(_HIGHER),
     **{f"limits.{key}": order for key, order in _LIMITS.items()},
-    **dict.fromkeys(("auth", "auth.resource", "auth.issuers", "auth.scopes"), _kept(_CLIENTS)),
+    # Without any other token it stays: see `tightening`.
+    "auth": Order(lambda old, new: new if new is None else old, _CLIENTS),
+    "auth.resource": _kept(_CLIENTS),
+    "auth.issuers": Order(_issuers, _CLIENTS),
+    "auth.scopes": _more(_SCOPES),
 }
 _OVERRIDE: Final = {
     "title": _kept(_TEXT),
@@ -321,7 +349,6 @@ NEEDS_RESTART: Final = (
     "listen.keys",
     "listen.replica",
     "listen.adopt",
-    "listen.auth",
     "drain",
 )
 """Keys that a running hub does not take over, each with all below it."""

@@ -94,11 +94,12 @@ def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) ->
 
 
 def _with_a_token(running: HubConfig, made: HubConfig) -> HubConfig:
-    """Return `made`, with the tokens of `running` if it has none: without any, all are let in."""
+    """Return `made`; if it has no tokens, with those of `running`: without any, all are let in."""
     own, was = made.listen, running.listen
     if own.is_guarded:
         return made
-    listen = own.model_copy(update={"token": was.token, "tokens": was.tokens})
+    kept = {"token": was.token, "tokens": was.tokens, "auth": was.auth}
+    listen = own.model_copy(update=kept)
     return made.model_copy(update={"listen": listen})
 
 

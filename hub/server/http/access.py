@@ -7,9 +7,9 @@ many proxies send on whatever their client wrote there. MCP "Transports", securi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import anyio
 import structlog
@@ -24,6 +24,9 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.profile_rules import ProfileRules
 from hub.server.http.auth.protected_resource import RETRY_AFTER, ProtectedResource
+
+if TYPE_CHECKING:
+    from hub.server.http.auth.token_verifier import TokenVerifier, Upkeep
 
 BLANKS = b" \t"
 """Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
@@ -100,7 +103,7 @@ class ProxiedTo(Struct, frozen=True):
 NOT_PROXIED = ProxiedTo()
 
 
-AccessEnded: TypeAlias = Callable[[frozenset[str]], None]
+AccessEnded: TypeAlias = Callable[[Container[str]], None]
 """Is told the principals of which a token is not valid any more."""
 
 
@@ -111,8 +114,9 @@ class LoginEndpoints(Protocol):
         """Return whether a request to this path is a step of a login."""
         ...
 
-    async def serve(self) -> None:
-        """Keep connections that logins need, until cancelled."""
+    @property
+    def upkeep(self) -> list[Upkeep]:
+        """What keeps the connections that logins need."""
         ...
 
     async def __call__(
@@ -122,6 +126,13 @@ class LoginEndpoints(Protocol):
         ...
 
 
+class TrustedIssuers(Struct, frozen=True):
+    """What lets clients in by their users' logins, if anything; `logins` go through the hub."""
+
+    verifier: TokenVerifier | None = None
+    logins: LoginEndpoints | None = None
+
+
 class AccessCheck:
     """Checks each request against the bound address, the names, and who sends it.
 
@@ -129,8 +140,8 @@ class AccessCheck:
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
     pages of its own origin: of the Host header, or of the public URL where issuers make tokens for
     it. `changes` counts how often something else was to be checked; `ended` is called when a token
-    ends, `profiles_changed` when clients may have other `profiles`. `logins` serves the logins that
-    go through the hub, if any do.
+    ends, `profiles_changed` when clients may have other `profiles`, or issuers are trusted in
+    another way. `logins` serves the logins that go through the hub, if any do.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
     """
@@ -151,6 +162,7 @@ class AccessCheck:
         self.ended: AccessEnded = lambda _principals: None
         self.profiles_changed: Callable[[], None] = lambda: None
         self._followed: anyio.Event | None = None
+        self._trusted = anyio.Event()
         self.follow(credentials.tokens, origins, names, profiles)
 
     def follow(
@@ -166,12 +178,8 @@ class AccessCheck:
 
         Raises: ConfigError as for a new `AccessCheck`; then nothing has changed.
         """
+        self.ensure_guarded(is_guarded=bool(tokens) or self.resource is not None)
         host = self._host
-        if not (is_loopback(host) or tokens or self.resource):
-            raise ConfigError(
-                f"listen: {host} can be reached from other machines, and there is no token",
-                "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.",
-            )
         has_names = is_loopback(host) or bool(names)
         self._names = LOOPBACK_NAMES | {host, *names} if has_names else None
         ended = self._credentials.follow(tokens)
@@ -185,6 +193,35 @@ class AccessCheck:
         self.end_lapsed()
         if self._followed is not None:
             self._followed.set()
+
+    def ensure_guarded(self, *, is_guarded: bool) -> None:
+        """Check that other machines reach the hub only where clients need a token.
+
+        Raises: ConfigError.
+        """
+        if not (is_loopback(self._host) or is_guarded):
+            raise ConfigError(
+                f"listen: {self._host} can be reached from other machines, and there is no token",
+                "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.",
+            )
+
+    def trust(self, issuers: TrustedIssuers) -> None:
+        """Trust these issuers alone from now on; `follow` must come next.
+
+        What depends on tokens of others ends. All streams end, as each token is looked at again:
+        their clients open them anew.
+        """
+        untrusted = self._credentials.trust(issuers.verifier)
+        self.logins = issuers.logins
+        self.changes += 1
+        self.ended(untrusted)
+        self.profiles_changed()
+        self._trusted.set()
+
+    def let_log_in(self, logins: LoginEndpoints) -> None:
+        """Have these serve the logins that go through the hub from now on."""
+        self.logins = logins
+        self._trusted.set()
 
     def end_lapsed(self) -> None:
         """End what depends on tokens of the config that have ended by now; each is logged once."""
@@ -234,11 +271,19 @@ class AccessCheck:
         return self._refusal(found) if isinstance(found, TokenRejection) else found
 
     async def keep_fresh(self) -> None:
-        """Keep what is known of issuers fresh, until cancelled; return at once without any."""
+        """Keep what is known of the issuers that are trusted fresh, until cancelled."""
+        kept: dict[Upkeep, anyio.CancelScope] = {}
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._credentials.keep_fresh)
-            if self.logins is not None:
-                tasks.start_soon(self.logins.serve)
+            while True:
+                trusted = self._trusted = anyio.Event()
+                wanted = [*self._credentials.upkeep]
+                wanted += [] if self.logins is None else self.logins.upkeep
+                for gone in kept.keys() - set(wanted):
+                    kept.pop(gone).cancel()
+                for new in [one for one in wanted if one not in kept]:
+                    kept[new] = anyio.CancelScope()
+                    tasks.start_soon(_within, kept[new], new)
+                await trusted.wait()
 
     def _refusal(self, rejection: TokenRejection) -> Refusal:
         if rejection.status == SERVICE_UNAVAILABLE:
@@ -296,3 +341,8 @@ class AccessCheck:
         said = headers.get("origin") if self._origins else None
         origin = None if said is None else origin_in(said)
         return said if origin in self._origins else None
+
+
+async def _within(scope: anyio.CancelScope, keep: Upkeep) -> None:
+    with scope:
+        await keep()

@@ -6,7 +6,7 @@ the result is the first message to send, else with an event stream from the firs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 import anyio
@@ -185,18 +185,17 @@ class HttpServer:
         for session in self._sessions:
             session.connection.end(ENDING)
 
-    def _end_access(self, principals: frozenset[str]) -> None:
+    def _end_access(self, principals: Container[str]) -> None:
         """End what depends on tokens that are not valid any more.
 
         Who has another token by now keeps its sessions, and opens its streams anew with that one.
         """
         self._modern_posts.end_listening(principals)
-        for session in self._sessions:
-            if session.principal in principals:
-                session.notification_stream.interrupt()
-        self._sessions.end_of(
-            [one for one in principals if not self._gatekeeper.knows(one)], NO_TOKEN
-        )
+        ended = [one for one in self._sessions if one.principal in principals]
+        for session in ended:
+            session.notification_stream.interrupt()
+        gone = {one.principal for one in ended if not self._gatekeeper.knows(one.principal)}
+        self._sessions.end_of(gone, NO_TOKEN)
 
     def _interrupt(self) -> None:
         """End the streams of all clients, which open them anew if they still may."""

@@ -539,15 +539,99 @@ def test_profiles_as_a_whole_wait() -> None:
     assert summary(change(limited(in_flight=1), turned)) == ([], ["profiles"])
 
 
-@pytest.mark.parametrize("only_tightens", [True, False])
+AUTH: dict[str, Any] = {
+    "resource": "https://a.example",
+    "issuers": [{"issuer": "https://b.example"}],
+}
+
+
+def trusting(*issuers: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    listed = [{"issuer": f"https://{one.pop('name')}.example", **one} for one in map(dict, issuers)]
+    return {"listen": {"auth": {**AUTH, "issuers": listed, **keys}}}
+
+
 @pytest.mark.parametrize("guarded", [{"tokens": [A]}, {"token": "t"}])
-def test_nobody_is_let_in_while_what_replaces_the_tokens_waits_for_a_restart(
-    guarded: dict[str, Any], *, only_tightens: bool
-) -> None:
-    auth = {"resource": "https://a.example", "issuers": [{"issuer": "https://b.example"}]}
-    found = change({"listen": guarded}, {"listen": {"auth": auth}}, only_tightens=only_tightens)
-    assert found.config.listen == made({"listen": guarded}).listen
-    assert "listen.auth" in found.restart
+def test_tokens_that_issuers_replace_stay_until_the_user_says_so(guarded: dict[str, Any]) -> None:
+    old, new = {"listen": guarded}, {"listen": {"auth": AUTH}}
+    found = change(old, new)
+    assert found.config.listen == made(old).listen
+    assert "listen.auth" in summary(found)[1]
+    found = change(old, new, only_tightens=False)
+    assert (found.config.listen, found.restart) == (made(new).listen, ())
+
+
+def test_issuers_stay_where_nobody_would_need_a_token_without_them() -> None:
+    found = change({"listen": {"auth": AUTH}}, {})
+    assert summary(found) == ([], ["listen.auth"])
+    assert found.config == made({"listen": {"auth": AUTH}})
+    beside = {"listen": {"auth": AUTH, "token": "t"}}
+    assert summary(change(beside, {"listen": {"token": "t"}})) == (["listen.auth"], [])
+    assert change({"listen": {"auth": AUTH}}, {}, only_tightens=False).config == made({})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        # An issuer less, and one more
+        ([{"name": "b"}, {"name": "c"}], [{"name": "c"}], [{"name": "c"}]),
+        ([{"name": "b"}], [{"name": "b"}, {"name": "c"}], [{"name": "b"}]),
+        ([{"name": "b"}], [{"name": "c"}], [{"name": "b"}]),
+        # Claims
+        (
+            [{"name": "b"}],
+            [{"name": "b", "claims": {"x": "1"}}],
+            [{"name": "b", "claims": {"x": "1"}}],
+        ),
+        (
+            [{"name": "b", "claims": {"x": "1"}}],
+            [{"name": "b"}],
+            [{"name": "b", "claims": {"x": "1"}}],
+        ),
+        (
+            [{"name": "b", "claims": {"x": ["1", "2"]}}],
+            [{"name": "b", "claims": {"x": "2", "y": "3"}}],
+            [{"name": "b", "claims": {"x": "2", "y": "3"}}],
+        ),
+        (
+            [{"name": "b", "claims": {"x": "1"}}],
+            [{"name": "b", "claims": {"x": ["1", "2"]}}],
+            [{"name": "b", "claims": {"x": "1"}}],
+        ),
+        # How it signs
+        (
+            [{"name": "b", "algorithms": ["RS256", "ES256"]}],
+            [{"name": "b", "algorithms": ["ES256"]}],
+            [{"name": "b", "algorithms": ["ES256"]}],
+        ),
+        (
+            [{"name": "b", "algorithms": ["ES256"]}],
+            [{"name": "b", "algorithms": ["ES256", "RS256"]}],
+            [{"name": "b", "algorithms": ["ES256"]}],
+        ),
+        # Anything else may let in others
+        (
+            [{"name": "b"}],
+            [{"name": "b", "audience": "x", "claims": {"x": "1"}}],
+            [{"name": "b"}],
+        ),
+        ([{"name": "b"}], [{"name": "b", "jwks": "https://k.example/"}], [{"name": "b"}]),
+    ],
+)
+def test_issuers_are_taken_out_or_let_fewer_in_at_once(old: Any, new: Any, kept: Any) -> None:
+    found = change(trusting(*old), trusting(*new))
+    assert found.config == made(trusting(*kept))
+    assert change(trusting(*old), trusting(*new), only_tightens=False).config == made(
+        trusting(*new)
+    )
+
+
+def test_more_general_scopes_are_asked_for_at_once() -> None:
+    b = {"name": "b"}
+    found = change(trusting(b, scopes=["x"]), trusting(b, scopes=["y"]))
+    assert set(found.config.listen.auth.scopes if found.config.listen.auth else ()) == {"x", "y"}
+    moved = trusting(b, resource="https://c.example", scopes=["x"])
+    found = change(trusting(b), moved)
+    assert summary(found) == (["listen.auth.scopes"], ["listen.auth.resource"])
 
 
 def test_beside_another_token_the_last_named_one_can_be_taken_out() -> None:

@@ -176,6 +176,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
     names: Sequence[str] = (),
     ids: SessionIds | None = None,
     oauth: LoginEndpoints | None = None,
+    keeper: AccessCheck | None = None,
 ) -> AsyncGenerator[Web]:
     child = child or FakeChild(ECHO)
     made = HubConfig.model_validate(
@@ -193,14 +194,14 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
 
         limit_principals(running, made)
         site.hub = running
-        site.keeper = AccessCheck(
+        site.keeper = keeper or AccessCheck(
             "127.0.0.1",
             credentials or Credentials(tokens or BearerTokens()),
             origins,
             names,
             profile_rules(made),
         )
-        site.keeper.logins = oauth
+        site.keeper.logins = site.keeper.logins or oauth
         site.app = HttpServer(
             Watched(running.services, profiles=running.own.profiles),
             site.keeper,

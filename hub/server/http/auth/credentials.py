@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from hub.protocol.bearer import bearer_in
 from hub.server.http.auth.admission import (
@@ -18,7 +20,7 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 
 if TYPE_CHECKING:
     from hub.server.http.auth.protected_resource import ProtectedResource
-    from hub.server.http.auth.token_verifier import TokenVerifier
+    from hub.server.http.auth.token_verifier import TokenVerifier, Upkeep
 
 
 LOCAL: Final = "local"
@@ -26,8 +28,20 @@ LOCAL: Final = "local"
 TOKEN_ENDED: Final = invalid("it has ended")
 
 
+class Untrusted(Struct, frozen=True):
+    """The principals of which a token of an issuer counted, and none does any more."""
+
+    before: TokenVerifier
+    verifier: TokenVerifier | None
+
+    def __contains__(self, principal: object) -> bool:
+        if not isinstance(principal, str) or not self.before.trusts(principal):
+            return False
+        return self.verifier is None or not self.verifier.trusts(principal)
+
+
 class Credentials:
-    """Tokens of the config, which `follow` changes, and maybe a verifier of issuers' tokens.
+    """Tokens of the config, and maybe a verifier of issuers' tokens; both may be others later.
 
     Without either all clients are let in, as the principal `local`. `clock` gives seconds since
     1970.
@@ -59,6 +73,14 @@ class Credentials:
         ended, self.tokens = self.tokens.ended_by(tokens), tokens
         return frozenset({LOCAL}) if was_open and self else ended
 
+    def trust(self, verifier: TokenVerifier | None) -> Container[str]:
+        """Take the tokens that this verifier takes from now on; return whose do not count now."""
+        was_open, before = not self, self._verifier
+        self._verifier = verifier
+        if before is None:
+            return frozenset({LOCAL}) if was_open and self else frozenset[str]()
+        return Untrusted(before, verifier)
+
     def lapsed(self) -> frozenset[str]:
         """Return the principals whose token of the config has ended since the last question."""
         before, self._over = self._over, self.tokens.over_at(self._clock())
@@ -73,7 +95,9 @@ class Credentials:
         return None if end is None else max(0.0, end - self._clock())
 
     def know(self, principal: str) -> bool:
-        """Return whether some request can be of a principal with a token of the config, or none."""
+        """Return whether some request can be of a principal: with a token of its own, or none."""
+        if self._verifier is not None and self._verifier.trusts(principal):
+            return True
         return self.tokens.let_in(principal, self._clock()) or (principal == LOCAL and not self)
 
     def look_at(self, authorization: str | None) -> Admission | TokenRejection | Unverified:
@@ -99,11 +123,13 @@ class Credentials:
 
     async def verified(self, unverified: Unverified) -> Admission | TokenRejection:
         """Return who sends a request with an issuer's token, or why it is refused."""
-        if self._verifier is None:
-            return NO_TOKEN_SENT
-        return await self._verifier.verify(unverified.token)
+        while (verifier := self._verifier) is not None:
+            found = await verifier.verify(unverified.token)
+            if verifier is self._verifier:  # else it was verified by what does not count any more
+                return found
+        return NO_TOKEN_SENT
 
-    async def keep_fresh(self) -> None:
-        """Keep what is known of all issuers fresh, until cancelled; return at once without any."""
-        if self._verifier is not None:
-            await self._verifier.keep_fresh()
+    @property
+    def upkeep(self) -> list[Upkeep]:
+        """What keeps all that is known of issuers fresh."""
+        return [] if self._verifier is None else self._verifier.upkeep

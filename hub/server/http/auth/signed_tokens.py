@@ -60,6 +60,11 @@ class SignedTokens:
         self._clock = clock
 
     @property
+    def issuers(self) -> frozenset[str]:
+        """The names of the issuers."""
+        return frozenset(self._issuers)
+
+    @property
     def key_sets(self) -> list[KeySet]:
         """The keys of all issuers."""
         return [issuer.keys for issuer in self._issuers.values()]

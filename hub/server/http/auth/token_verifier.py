@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
-import anyio
 from msgspec import Struct
 
 from hub.server.http.auth.admission import Admission, GrantedScopes, TokenRejection, invalid
@@ -22,6 +21,10 @@ RECHECK: Final = 60.0
 """Seconds after which a signed token is verified again: its key may be gone."""
 KEPT: Final = 10_000
 """How many verified tokens are remembered; at this number all are forgotten."""
+
+
+Upkeep: TypeAlias = Callable[[], Coroutine[None, None, None]]
+"""Keeps something in order until it is cancelled; two of the same thing are equal."""
 
 
 class OwnTokens(Protocol):
@@ -130,13 +133,16 @@ class TokenVerifier:
             scopes=GrantedScopes(frozenset(scopes_in(claims)), self.resource),
         )
 
-    async def keep_fresh(self) -> None:
-        """Keep the keys of all issuers fresh, until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            for keys in self._signed.key_sets:
-                tasks.start_soon(keys.keep_fresh)
-            if self._opaque is not None:
-                tasks.start_soon(self._opaque.serve)
+    def trusts(self, principal: str) -> bool:
+        """Return whether a principal is of an issuer whose tokens are taken."""
+        issuer, blank, _ = principal.partition(" ")
+        return bool(blank) and issuer in self._signed.issuers
+
+    @property
+    def upkeep(self) -> list[Upkeep]:
+        """What keeps the keys of all issuers fresh, and the connections to them."""
+        asking = [] if self._opaque is None else [self._opaque.serve]
+        return [*(keys.keep_fresh for keys in self._signed.key_sets), *asking]
 
 
 def _digest(token: bytes) -> bytes:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-import anyio
 from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.access import LoginEndpoints, RequestHeaders
+from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
+from hub.server.http.login_pages.known_people import IssuerLogin
 from hub.server.http.login_pages.pages import shown_page, who_page
 from hub.server.http.login_pages.steps import (
     BAD_REQUEST,
@@ -54,13 +55,16 @@ class LoginPageEndpoints:
     def _is_of_others(self, path: str) -> bool:
         return self._others is not None and self._others.has(path)
 
-    async def serve(self) -> None:
-        """Keep the connections to issuers until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            for issuer in self._steps.people.issuers.values():
-                tasks.start_soon(issuer.provider.serve)
-            if self._others is not None:
-                tasks.start_soon(self._others.serve)
+    def follow(self, issuers: Sequence[IssuerLogin], others: LoginEndpoints | None) -> None:
+        """Serve people of these issuers alone, and these others, from now on."""
+        self._steps.people.follow(issuers)
+        self._others = others
+
+    @property
+    def upkeep(self) -> list[Upkeep]:
+        """What keeps the connections to issuers."""
+        others = [] if self._others is None else self._others.upkeep
+        return [*(one.provider.serve for one in self._steps.people.issuers.values()), *others]
 
     def _step_at(self, path: str) -> tuple[str, str] | None:
         """Return the step that a path is of, and the server in it."""

@@ -41,6 +41,10 @@ class KnownPeople:
 
     def __init__(self, credentials: Credentials, issuers: Sequence[IssuerLogin] = ()) -> None:
         self._credentials = credentials
+        self.follow(issuers)
+
+    def follow(self, issuers: Sequence[IssuerLogin]) -> None:
+        """Know the people of these issuers alone from now on."""
         self.issuers = {one.issuer: one for one in issuers}
 
     @property

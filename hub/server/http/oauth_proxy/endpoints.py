@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.peer import GoneError
 from hub.server.http.access import RequestHeaders
+from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
 from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, text_page
@@ -42,9 +43,10 @@ class OAuthEndpoints:
         """Return whether a request to this path is for the proxy."""
         return self._step_at(path) is not None
 
-    async def serve(self) -> None:
-        """Keep the connections to the identity provider until cancelled."""
-        await self._proxy.provider.serve()
+    @property
+    def upkeep(self) -> list[Upkeep]:
+        """What keeps the connections to the identity provider."""
+        return [self._proxy.provider.serve]
 
     def _step_at(self, path: str) -> str | None:
         if path.rstrip("/") in {_METADATA, *(f"{_METADATA}{one}" for one in self._paths)}:

@@ -1,7 +1,10 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from hub.protocol.bearer import token_hash
-from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission
+from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, Unverified
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import TOKEN_ENDED, Credentials
 from tests.kit.fakes import FakeClock
@@ -71,3 +74,40 @@ def test_a_token_that_ended_between_two_looks_is_told_of() -> None:
     assert credentials.until_next_end() == 0
     assert credentials.lapsed() == {"anna"}
     assert credentials.until_next_end() is None
+
+
+class Verifier:
+    """Lets everybody in, after something has happened."""
+
+    def __init__(self, principal: str, meanwhile: Callable[[], object]) -> None:
+        self.principal = principal
+        self.meanwhile = meanwhile
+
+    async def verify(self, token: bytes) -> Admission:
+        self.meanwhile()
+        return Admission(self.principal)
+
+    def trusts(self, principal: str) -> bool:
+        return principal == self.principal
+
+
+async def test_what_is_verified_while_others_are_trusted_is_verified_again_by_these() -> None:
+    credentials = Credentials(BearerTokens("x"))
+    last: Any = Verifier("new", lambda: None)
+    first: Any = Verifier("old", lambda: credentials.trust(last))
+    credentials.trust(first)
+    assert await credentials.verified(Unverified(b"t")) == Admission("new")
+    gone: Any = Verifier("old", lambda: credentials.trust(None))
+    credentials.trust(gone)
+    assert await credentials.verified(Unverified(b"t")) == NO_TOKEN_SENT
+
+
+def test_whose_tokens_do_not_count_any_more_is_known() -> None:
+    credentials = Credentials(BearerTokens("x"))
+    old: Any = Verifier("old", lambda: None)
+    assert "old" not in credentials.trust(old)
+    assert "old" not in credentials.trust(old)
+    assert credentials.know("old")
+    ended = credentials.trust(None)
+    assert ("old" in ended, "token" in ended) == (True, False)
+    assert not credentials.know("old")

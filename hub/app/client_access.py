@@ -1,0 +1,106 @@
+"""What lets clients in over HTTP, by a config and its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hub.app.machine import this_machine
+from hub.app.profiles import profile_rules
+from hub.config.listening.listen import Listen
+from hub.config.models import HubConfig
+from hub.server.http.access import AccessCheck, TrustedIssuers
+from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import Credentials
+
+if TYPE_CHECKING:
+    from hub.app.issuers import Issuers
+    from hub.server.http.login_pages.endpoints import LoginPageEndpoints
+    from hub.server.http.login_pages.known_people import IssuerLogin
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class ClientAccess:
+    """The access check of an endpoint at `host`; `follow` has it check by a changed config.
+
+    Raises: ConfigError if other machines could reach the hub without a token.
+    """
+
+    def __init__(self, host: str, config: HubConfig, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._pages: LoginPageEndpoints | None = None
+        self._issuers: Issuers | None = None
+        self._issuers = self._made(config)
+        self._by = _issuers_in(config)
+        trusted = self._trusted(config)
+        listen, rules = config.listen, profile_rules(config)
+        self.credentials = Credentials(self._tokens(config), trusted.verifier)
+        self.check = AccessCheck(host, self.credentials, listen.origins, listen.names, rules)
+        self.check.logins = trusted.logins
+
+    @property
+    def issuer_logins(self) -> tuple[IssuerLogin, ...]:
+        """The issuers at which people can show on the hub's pages who they are."""
+        return () if self._issuers is None else self._issuers.logins
+
+    def show_pages(self, pages: LoginPageEndpoints) -> None:
+        """Serve the pages where principals log in at servers, too."""
+        self._pages = pages
+        self.check.let_log_in(pages)
+
+    def follow(self, config: HubConfig) -> None:
+        """Let in by a changed config from now on.
+
+        Raises: ConfigError if others could reach the hub without a token; then nothing has changed.
+        """
+        listen, tokens = config.listen, self._tokens(config)
+        self.check.ensure_guarded(is_guarded=bool(tokens) or listen.auth is not None)
+        if _issuers_in(config) != self._by:
+            self._warn_of_address(config)
+            self._issuers, self._by = self._made(config), _issuers_in(config)
+            self.check.trust(self._trusted(config))
+        self.check.follow(tokens, listen.origins, listen.names, profile_rules(config))
+
+    def _warn_of_address(self, config: HubConfig) -> None:
+        was, auth = self._issuers, config.listen.auth
+        before, after = was and was.auth.resource, auth and auth.resource
+        if self._pages is not None and before != after:
+            log.warning("pages for logins at servers keep their address until a restart")
+
+    def _made(self, config: HubConfig) -> Issuers | None:
+        listen = config.listen
+        if listen.auth is None:
+            return None
+        from hub.app.issuers import issuers_of  # noqa: PLC0415 - loads PyJWT
+
+        machine, keys = this_machine(self._environment), keys_in(listen)
+        return issuers_of(listen.auth, machine, keys, config.scopes, self._issuers)
+
+    def _trusted(self, config: HubConfig) -> TrustedIssuers:
+        issuers, pages = self._issuers, self._pages
+        verifier = None if issuers is None else issuers.verifier
+        logins = None if issuers is None else issuers.endpoints(config.listen.path)
+        if pages is None:
+            return TrustedIssuers(verifier, logins)
+        pages.follow(self.issuer_logins, logins)
+        return TrustedIssuers(verifier, pages)
+
+    def _tokens(self, config: HubConfig) -> BearerTokens:
+        own, named = config.listen.token, config.listen.tokens
+        unnamed = self._environment.get("HUB_TOKEN") if own is None else own.get_secret_value()
+        ends = {one.name: one.expires.timestamp() for one in named if one.expires is not None}
+        return BearerTokens(unnamed, {one.name: one.hash for one in named}, ends)
+
+
+def _issuers_in(config: HubConfig) -> tuple[object, ...]:
+    """Return all that decides whose tokens are taken, and what clients are told of them."""
+    auth = config.listen.auth
+    return () if auth is None else (auth, config.scopes)
+
+
+def keys_in(listen: Listen) -> list[str]:
+    """Return the keys that seal what clients carry."""
+    return [key.get_secret_value() for key in listen.keys]
