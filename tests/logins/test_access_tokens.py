@@ -11,6 +11,7 @@ from hub.logins.access_tokens import PAUSE, AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.logins.renewal import LoginEndedError, RenewalFailedError
+from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN, URL
 
 
@@ -205,11 +206,9 @@ async def test_a_new_login_counts_where_the_old_one_could_not_be_renewed(tmp_pat
     assert await tokens.current() == "again"
 
 
-async def test_a_day_with_tokens_of_a_minute_takes_one_renewal_for_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@virtual_time
+async def test_a_day_with_tokens_of_a_minute_takes_one_renewal_for_each(tmp_path: Path) -> None:
     """Two processes with 64 requests at a time, one of which begins anew each simulated hour."""
-    monkeypatch.setattr("hub.logins.login_files.AGAIN", 0.001)
     bench, found = Bench(tmp_path), set[str]()
     bench.issuer.pause = 0
     processes = [bench.tokens() for _ in range(2)]

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.logins.renewal import LoginEndedError, RenewalFailedError, renewed
+from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN
 
 NEW: dict[str, Any] = {"access_token": "new", "token_type": "Bearer", "expires_in": 60}
@@ -115,14 +116,12 @@ async def test_an_issuer_that_is_not_there_is_told() -> None:
         await renewed(LOGIN, 1000.0, http)
 
 
-async def test_an_issuer_that_does_not_answer_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@virtual_time
+async def test_an_issuer_that_does_not_answer_is_not_waited_for() -> None:
     async def silent(_request: httpx2.Request) -> httpx2.Response:
         await anyio.sleep_forever()
         raise AssertionError
 
-    monkeypatch.setattr("hub.logins.issuer_requests.TIMEOUT", 0.01)
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(silent))
     with pytest.raises(RenewalFailedError, match="no answer within"):
         await renewed(LOGIN, 1000.0, http)

@@ -24,7 +24,7 @@ def keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[FileKe
     """Return the user's keyring."""
     made = FileKeyring(tmp_path / "keyring")
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
-    monkeypatch.setattr(sys, "path", [str(made.directory), *sys.path])
+    monkeypatch.syspath_prepend(made.directory)  # pyright: ignore[reportUnknownMemberType] - pytest gives its argument no type
     yield made
     sys.modules.pop("keyring", None)
 

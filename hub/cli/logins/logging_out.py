@@ -28,13 +28,15 @@ class _Outcome(Struct, frozen=True):
     why_not: str | None = None
 
 
-def perform(name: str, url: str, files: LoginFiles) -> int:
+def perform(name: str, url: str, files: LoginFiles, patience: float = PATIENCE) -> int:
     """Log out at the server `name`, say what happened, and return the exit code.
+
+    It takes `patience` seconds at most.
 
     Raises: StartError if the login cannot be forgotten here.
     """
     try:
-        outcome = run_loop(_logged_out, url, files)
+        outcome = run_loop(_logged_out, url, files, patience)
     except OSError as exc:
         raise unkept(name, exc) from exc
     whose = f"of {on_one_line(files.owner)} " if files.owner else ""
@@ -42,17 +44,17 @@ def perform(name: str, url: str, files: LoginFiles) -> int:
     return 0
 
 
-async def _logged_out(url: str, files: LoginFiles) -> _Outcome:
+async def _logged_out(url: str, files: LoginFiles, patience: float) -> _Outcome:
     """Tell the server and forget the login, alone: a hub that renews it would keep it again."""
     try:
-        with anyio.move_on_after(PATIENCE):
+        with anyio.move_on_after(patience):
             async with files.alone(url):
                 try:
                     outcome = await _revoked(url, files)
                 finally:
                     was_there = files.remove(url)
                 return outcome if was_there else _Outcome()
-        return _Outcome(why_not=f"there was no time for it within {PATIENCE:g} seconds")
+        return _Outcome(why_not=f"there was no time for it within {patience:g} seconds")
     finally:
         files.remove(url)
 

@@ -151,9 +151,7 @@ def test_a_process_that_holds_a_login_for_ever_does_not_keep_it(
     files: LoginFiles,
     issuer: Issuer,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logging_out, "PATIENCE", 0.05)
     files.write(URL, issuer.login)
 
     async def holding(begun: anyio.Event, end: anyio.Event) -> None:
@@ -165,6 +163,7 @@ def test_a_process_that_holds_a_login_for_ever_does_not_keep_it(
         begun, end = portal.call(anyio.Event), portal.call(anyio.Event)
         portal.start_task_soon(holding, begun, end)
         portal.call(begun.wait)
-        assert log_out(files) == 0
+        assert logging_out.perform("far", URL, files, patience=0.05) == 0
+        assert files.read(URL) is None
         portal.call(end.set)
     assert "no time" in capsys.readouterr().err

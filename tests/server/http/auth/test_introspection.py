@@ -12,7 +12,6 @@ import anyio
 import httpx2
 import pytest
 
-from hub.server.http.auth import introspection as module
 from hub.server.http.auth.admission import Admission, TokenRejection
 from hub.server.http.auth.claims import SKEW
 from hub.server.http.auth.introspection import (
@@ -28,6 +27,7 @@ from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, TokenVerifier
 from tests.kit.fakes import FakeClock
+from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import CLAIMS, NAME, NOW, RESOURCE, signed
 from tests.server.http.auth.test_signed_tokens import ALGORITHMS, Keys
 
@@ -289,9 +289,10 @@ async def test_so_many_questions_are_under_way_and_others_wait() -> None:
     assert len(bench.desk.asked) == AT_ONCE * 3
 
 
+@virtual_time
 @pytest.mark.parametrize("how", ["status", "no JSON", "no object", "silence"])
 async def test_while_the_issuer_says_nothing_known_tokens_go_on_and_others_get_503(
-    how: str, monkeypatch: pytest.MonkeyPatch
+    how: str,
 ) -> None:
     bench = Bench()
     assert await bench.status() == 200
@@ -300,7 +301,6 @@ async def test_while_the_issuer_says_nothing_known_tokens_go_on_and_others_get_5
         case "status":
             bench.desk.status = 401  # the hub's own secret is wrong
         case "silence":
-            monkeypatch.setattr(module, "TIMEOUT", 0.01)
             bench.desk.answers = anyio.Event()
         case _:
             bench.desk.tokens["later"] = b"{" if how == "no JSON" else b"[]"

@@ -11,13 +11,14 @@ import anyio
 import httpx2
 import pytest
 
-from hub.server.http.auth import key_source as module
 from hub.server.http.auth.issuer_metadata import (
     MOST_BYTES,
+    TIMEOUT,
     IssuerUnavailableError,
     metadata_urls,
 )
 from hub.server.http.auth.key_source import FileSource, WebSource
+from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import Site, public, site
 
 KEYS = {"keys": [public("rsa-1"), public("p256-1")]}
@@ -106,9 +107,8 @@ async def test_an_issuer_that_is_not_there_is_said(served: Site) -> None:
     assert "ConnectError" in await unavailable(WebSource("x", "http://127.0.0.1:9/keys"))
 
 
-async def test_one_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TIMEOUT", 0.05)
-
+@virtual_time
+async def test_one_that_does_not_answer_is_given_up() -> None:
     async def never(request: httpx2.Request) -> httpx2.Response:
         await anyio.sleep_forever()
         raise AssertionError
@@ -117,7 +117,7 @@ async def test_one_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPa
         return httpx2.AsyncClient(transport=httpx2.MockTransport(never), timeout=None)
 
     source = WebSource("https://x.example", "https://x.example/keys", client)
-    assert "no answer in 0.05 s" in await unavailable(source)
+    assert f"no answer in {TIMEOUT:g} s" in await unavailable(source)
 
 
 async def test_keys_that_do_not_sign_and_secrets_are_left_out(tmp_path: Path) -> None:

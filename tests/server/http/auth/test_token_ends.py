@@ -8,18 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
-import pytest
 from structlog.testing import capture_logs
 
 from hub.protocol.bearer import token_hash
 from hub.protocol.listen_filter import LISTEN
-from hub.server.http import access
 from hub.server.http.access import AccessCheck
 from hub.server.http.app import NO_TOKEN
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import virtual_time
 from tests.server.http.test_app import (
     MODERN,
     MODERN_CALL,
@@ -116,10 +115,8 @@ async def test_without_a_message_it_ends_in_time() -> None:
         assert (await site.post(asked("ping"), key, **ANNA)).status == 401
 
 
-async def test_it_ends_although_the_clock_was_set_or_the_machine_was_asleep(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(access, "LOOK_EVERY", 0.01)
+@virtual_time
+async def test_it_ends_although_the_clock_was_set_or_the_machine_was_asleep() -> None:
     async with an_hour() as (site, clock):
         await site.session(sent=ANNA)
         clock.later = 3601
