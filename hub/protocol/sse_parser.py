@@ -22,8 +22,9 @@ class EventParser:
     """Parses one event stream, received in chunks of any size.
 
     An event without text is not returned, but its id counts. Of a text longer than `limit` bytes
-    only both ends are kept. An unfinished event at the end of the stream is dropped. `retry` is the
-    server's reconnection time in milliseconds, `last_id` the id of the last event.
+    only both ends are kept. An unfinished event at the end of the stream is dropped; while it is
+    unfinished it takes about as much memory as it has bytes, however small its lines and chunks.
+    `retry` is the server's reconnection time in milliseconds, `last_id` the id of the last event.
     """
 
     def __init__(self, limit: int) -> None:
@@ -39,8 +40,7 @@ class EventParser:
 
     def restart(self) -> None:
         """Start parsing another stream that continues this one; `last_id` and `retry` are kept."""
-        self._line: list[bytes] = []
-        self._line_size = 0
+        self._line = bytearray()
         self._line_is_cut = False
         self._after_return = False
         self._begun = False
@@ -48,7 +48,8 @@ class EventParser:
 
     def _reset(self) -> None:
         self._name = ""
-        self._texts: list[bytes] = []
+        # Most events have one line of data, which is not copied.
+        self._text: bytes | bytearray | None = None
         self._size = 0
         self._head = self._tail = b""
         self._is_cut = False
@@ -79,18 +80,16 @@ class EventParser:
 
     def _keep(self, piece: bytes) -> None:
         """Keep a part of a line; of a line over the limit only both ends."""
-        self._line.append(piece)
-        self._line_size += len(piece)
-        if self._size + self._line_size > self._limit + ENDS:
-            whole = b"".join(self._line)
+        self._line += piece
+        if self._size + len(self._line) > self._limit + ENDS:
             self._line_is_cut = True
-            self._line = [whole[: 2 * ENDS], whole[2 * ENDS :][-ENDS:]]
+            self._line = self._line[: 2 * ENDS] + self._line[2 * ENDS :][-ENDS:]
 
     def _whole(self, end: bytes) -> bytes:
         if not self._line:
             return end
-        whole = b"".join([*self._line, end])
-        self._line, self._line_size = [], 0
+        whole = bytes(self._line) + end
+        self._line = bytearray()
         return whole
 
     def _take(self, line: bytes) -> ServerSentEvent | None:
@@ -101,7 +100,7 @@ class EventParser:
         if field == b"data":
             self._add(value)
         elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
+            self._name = value[:ENDS].decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
             self._id = value
         elif field == b"retry" and value.isdigit() and len(value) < ENDS:
@@ -109,15 +108,19 @@ class EventParser:
         return None
 
     def _add(self, text: bytes) -> None:
-        self._size += len(text) + bool(self._size or self._texts)
+        whole: bytes | bytearray = text
+        if self._text is not None:
+            whole = bytearray(self._text) if isinstance(self._text, bytes) else self._text
+            whole += b"\n"
+            whole += text
+        self._size += len(text) + bool(self._size or self._text is not None)
         if self._size > self._limit or self._line_is_cut:
             self._is_cut = True
         if not self._is_cut:
-            self._texts.append(text)
+            self._text = whole
             return
-        whole = b"\n".join([*self._texts, text])
-        self._texts = []
-        self._head = self._head or whole[:ENDS]
+        self._text = None
+        self._head = self._head or bytes(whole[:ENDS])
         self._tail = (self._tail + whole[-ENDS:])[-ENDS:]
 
     def _finish(self) -> ServerSentEvent | None:
@@ -125,6 +128,6 @@ class EventParser:
         if self._id is not None:
             self.last_id = self._id
         name, is_cut = self._name or "message", self._is_cut
-        text = self._head + self._tail if is_cut else b"\n".join(self._texts)
+        text = self._head + self._tail if is_cut else bytes(self._text or b"")
         self._reset()
         return ServerSentEvent(name, text, is_cut) if text else None

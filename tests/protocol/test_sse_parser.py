@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -117,3 +118,16 @@ def test_an_empty_chunk_between_return_and_newline_ends_no_event() -> None:
     parser = EventParser(1000)
     found = [*parser.feed(b"data: a\r"), *parser.feed(b""), *parser.feed(b"\ndata: b\r\n\r\n")]
     assert [event.text for event in found] == [b"a\nb"]
+
+
+@pytest.mark.parametrize("chunk", [b"data: x\n", b"data:\n", b"data: xy\ndata: yz\n", b"x"])
+def test_an_unfinished_event_takes_no_more_memory_than_its_bytes(chunk: bytes) -> None:
+    parser, times = EventParser(8 * 1024 * 1024), 20_000
+    tracemalloc.start()
+    try:
+        for _ in range(times):
+            parser.feed(chunk)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * times * len(chunk)
