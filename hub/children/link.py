@@ -22,23 +22,32 @@ SHOWN: Final = 200
 """Maximum length of the log excerpt, in bytes, of child output that is not a message."""
 
 
-def message_in(conduct: PeerConduct, text: bytes, *, otherwise: str) -> Message | None:
-    """Return the message in `text`; None if it is no message, which is logged as `otherwise`.
+def parsed(text: bytes) -> Message | WireError:
+    """Return the message of a child in `text`, or why there is none."""
+    try:
+        return wire.parse_child(text)
+    except WireError as exc:
+        return exc
+
+
+def message_in(
+    conduct: PeerConduct, text: bytes, found: Message | WireError, *, otherwise: str
+) -> Message | None:
+    """Return the message `found` in `text`; None if there is none, which is logged as `otherwise`.
 
     A response that cannot be read is returned as a `Failure` with the same id.
 
     Raises: GoneError if the child has sent too much that is no message.
     """
-    try:
-        return wire.parse_child(text)
-    except UnreadableAnswerError as exc:
-        said = f"the answer of server {conduct.server!r} cannot be read: {exc}"
-        return Failure(exc.id, {"code": INTERNAL_ERROR, "message": said})
-    except WireError as exc:
-        shown = text[:SHOWN].decode("utf-8", "replace")
-        conduct.log.warning(otherwise, text=shown, error=str(exc)[:SHOWN])
-        conduct.count(otherwise, len(text))
-        return None
+    if not isinstance(found, WireError):
+        return found
+    if isinstance(found, UnreadableAnswerError):
+        said = f"the answer of server {conduct.server!r} cannot be read: {found}"
+        return Failure(found.id, {"code": INTERNAL_ERROR, "message": said})
+    shown = text[:SHOWN].decode("utf-8", "replace")
+    conduct.log.warning(otherwise, text=shown, error=str(found)[:SHOWN])
+    conduct.count(otherwise, len(text))
+    return None
 
 
 def lost_in(conduct: PeerConduct, ends: bytes) -> Lost | None:
@@ -102,6 +111,7 @@ class ProcessLink:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._offered: tuple[bytes, Message | WireError] | None = None
         self.conduct = process.conduct
         self.pid = process.pid
         self.outlet: Outlet = process.outlet
@@ -111,14 +121,13 @@ class ProcessLink:
         answered = self.conduct.answered
 
         def take(line: bytes) -> bool:
-            try:
-                message = wire.parse_child(line)
-            except WireError:
-                return False
-            if not isinstance(message, _ANSWERS) or not settle(message):
-                return False
-            answered()
-            return True
+            found = parsed(line)
+            if isinstance(found, _ANSWERS) and settle(found):
+                answered()
+                return True
+            # `next` returns this line: parsing a large message takes long, and is done once.
+            self._offered = line, found
+            return False
 
         self._process.lines.taker = take
 
@@ -128,10 +137,15 @@ class ProcessLink:
             if isinstance(line, TruncatedLine):
                 message = lost_in(self.conduct, line)
             else:
-                message = message_in(self.conduct, line, otherwise="stdout is not JSON-RPC")
+                found = self._found(line)
+                message = message_in(self.conduct, line, found, otherwise="stdout is not JSON-RPC")
             self.conduct.pace.lap()
             if message is not None:
                 return message
+
+    def _found(self, line: bytes) -> Message | WireError:
+        offered, self._offered = self._offered, None
+        return offered[1] if offered is not None and offered[0] is line else parsed(line)
 
 
 @asynccontextmanager

@@ -125,8 +125,8 @@ class Lines(asyncio.Protocol):
 
     Each line is offered to `taker` once all lines before it are done; it returns whether it took
     the line. Other lines wait for `next`; calling `next` again means that the line before is done.
-    A `conduct` limits the loop time for lines from `next` and for data that makes no lines. `quiet`
-    and `last_lines` are in seconds.
+    A `conduct` limits the loop time for lines that were not taken and for data that makes no lines.
+    `quiet` and `last_lines` are in seconds.
     """
 
     def __init__(
@@ -267,12 +267,17 @@ class Lines(asyncio.Protocol):
     def _take(self, lines: list[bytes]) -> None:
         if self._is_over:
             return
+        pace = None if self._conduct is None else self._conduct.pace
         for line in lines:
             if self._waiting or self._is_worked_on:
                 self._keep(line)
-            elif line.__class__ is TruncatedLine or not self.taker(line):
+                continue
+            began = 0.0 if pace is None else pace.clock()
+            if line.__class__ is TruncatedLine or not self.taker(line):
                 self._keep(line)
                 self._is_left = True
+                if pace is not None:
+                    pace.spend(pace.clock() - began)
 
     def _keep(self, line: bytes) -> None:
         self._waiting.append(line)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.link import lost_in, message_in
+from hub.children.link import lost_in, message_in, parsed
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer import RpcError
@@ -12,7 +12,7 @@ from hub.protocol.constants import INTERNAL_ERROR
 
 
 def read(text: bytes) -> Message | None:
-    return message_in(PeerConduct("files"), text, otherwise="no message")
+    return message_in(PeerConduct("files"), text, parsed(text), otherwise="no message")
 
 
 def test_a_message_is_one() -> None:

@@ -144,3 +144,29 @@ async def test_answers_are_handed_over_where_they_arrive_and_all_else_is_left() 
     assert settled[2:] == [Response(3, Raw(b"{}"))]
     assert [entry["text"] for entry in logs] == ["noise"]
     process.lines.close()
+
+
+async def read_all(made: ProcessLink) -> None:
+    while True:
+        await made.next()
+
+
+@pytest.mark.parametrize("line", [PING, b'{"method":"n"}', b'{"id":9,"result":{}}', b"noise"])
+async def test_a_line_is_parsed_once(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    parse = messages.parse_child
+
+    def counted(text: bytes) -> messages.Message:
+        read.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(messages, "parse_child", counted)
+    process = Unlaunched()
+    made = ProcessLink(process)
+    made.hand_answers_to(lambda _: False)
+    process.lines.data_received(line + b"\n" + PING + b"\n" + line + b"\n")
+    process.lines.eof_received()
+    with capture_logs(), pytest.raises(GoneError):
+        await read_all(made)
+    assert read == [line, PING, line]
+    process.lines.close()

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.lines import PORTION, PORTIONS, Lines, LineSplitter, TruncatedLine
+from hub.jsonrpc.loop_share import LoopShare, TimeBudget
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
 from hub.jsonrpc.write_batches import BatchedWriter
-from tests.kit.fakes import taken_into
+from tests.kit.fakes import FakeClock, taken_into
 
 
 def shown(lines: Iterable[bytes]) -> list[bytes | None]:
@@ -217,6 +218,22 @@ async def test_too_many_empty_lines_or_an_endless_line_end_the_stream(begins: by
             await lines.next()
     lines.data_received(b"more\n")
     assert not transport.is_read
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_looking_at_a_line_that_is_not_taken_uses_up_the_childs_time(is_taken: bool) -> None:
+    clock = FakeClock(100.0)
+    pace = LoopShare(clock, TimeBudget(1e9, 1.0, clock))
+    lines = Lines(conduct=PeerConduct("files", pace=pace))
+
+    def look(line: bytes) -> bool:
+        clock.now += 10.0
+        return is_taken
+
+    lines.taker = look
+    lines.data_received(b"large\n")
+    assert (pace.rest() is None) == is_taken
+    lines.close()
 
 
 async def test_reading_unsolicited_lines_lets_other_tasks_run() -> None:

@@ -12,7 +12,7 @@ import structlog
 from anyio.abc import TaskGroup
 from msgspec import Raw
 
-from hub.children.link import SHOWN, lost_in, message_in
+from hub.children.link import SHOWN, lost_in, message_in, parsed
 from hub.children.remote.http_client import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.encoding import to_bytes
@@ -286,7 +286,7 @@ def messages_in(conduct: PeerConduct, event: ServerSentEvent) -> Iterator[Messag
         return
     for text in _texts(event.text):
         began = pace.clock()
-        message = message_in(conduct, text, otherwise="event is not JSON-RPC")
+        message = message_in(conduct, text, parsed(text), otherwise="event is not JSON-RPC")
         if not isinstance(message, Response | Failure):
             pace.spend(pace.clock() - began)
         if message is not None:
