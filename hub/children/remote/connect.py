@@ -60,9 +60,9 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
         found = await reader.values(at, target.secrets, for_commands or {})
         target = replace(target, headers={**target.headers, **found})
     tokens = await _tokens(server, target, logins)
-    pace = LoopShare()
+    pace, log = LoopShare(), log or ChildLog(server)
     async with _client(pace) as transport:
-        endpoint = Endpoint(target, transport, tokens, pace)
+        endpoint = Endpoint(target, transport, tokens, pace, log)
         if target.transport == "sse":
             async with anyio.create_task_group() as tasks:
                 link = SseLink(server, endpoint, tasks, log)

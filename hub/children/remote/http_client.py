@@ -15,7 +15,9 @@ from urllib.parse import unquote
 import anyio
 import httpx2
 
+from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, CookieStore
 from hub.errors import ChildError
+from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.peer import GoneError
 from hub.logins.access_tokens import AccessTokens
@@ -60,7 +62,7 @@ class Endpoint:
     """The URL of a remote child, and the headers and cookies of each request to it.
 
     With `tokens` each request has one of them; where one is refused, a newer one is tried once.
-    `pace` limits the child's share of the loop.
+    `pace` limits the child's share of the loop. `log` is told once that cookies were dropped.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Endpoint:
         transport: httpx2.AsyncBaseTransport,
         tokens: AccessTokens | None = None,
         pace: LoopShare | None = None,
+        log: ChildLog | None = None,
     ) -> None:
         """Check the operator's URL and headers.
 
@@ -76,8 +79,8 @@ class Endpoint:
         """
         self._transport = transport
         self.pace = pace or LoopShare()
-        self._cookies = httpx2.Cookies()
-        self._has_cookies = False
+        self._cookies = CookieStore()
+        self._log, self._has_told = log, False
         try:
             self.url = httpx2.URL(target.url)
         except httpx2.InvalidURL:
@@ -171,8 +174,7 @@ class Endpoint:
             stream=_Pieces(body),
             extensions={"timeout": timeout},
         )
-        if self._has_cookies:
-            self._cookies.set_cookie_header(request)
+        self._cookies.add_to(request)
         try:
             response = await self._transport.handle_async_request(request)
         except httpx2.LocalProtocolError:
@@ -181,10 +183,9 @@ class Endpoint:
             raise ExchangeError(f"it cannot be reached ({_named(exc)})") from exc
         except _BREAKS as exc:
             raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
-        if "set-cookie" in response.headers:
-            response.request = request
-            self._cookies.extract_cookies(response)
-            self._has_cookies = bool(self._cookies)
+        if self._cookies.keep(response, request) and self._log and not self._has_told:
+            self._has_told = True
+            self._log.warning("cookies dropped", most=MAX_COOKIES, bytes=MAX_BYTES)
         return Exchange(response, url, method, pace=self.pace)
 
 
