@@ -20,7 +20,7 @@ from hub.confinement.grants import (
     confinement_status,
 )
 from hub.errors import ChildError
-from hub.jsonrpc.child_log import ChildLog
+from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.secrets.reader import SecretReader
 from hub.specs import ServerSpec

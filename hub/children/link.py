@@ -9,12 +9,12 @@ from typing import Final, Protocol, runtime_checkable
 from hub.children.process.process import Process, launch
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.exact_json import UnreadableAnswerError, WireError
 from hub.jsonrpc.lines import TruncatedLine
 from hub.jsonrpc.messages import Failure, Lost, Message, Response, answered_by, lost
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.protocol.constants import INTERNAL_ERROR
 

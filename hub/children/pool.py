@@ -29,9 +29,9 @@ from hub.children.process.process_tree import ProcessSupervisor
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
-from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED

@@ -13,5 +13,5 @@ Reading order:
 - `exact_json`, `messages`, `encoding`, `raw_objects`: from bytes to messages and back.
 - `outgoing`, `incoming`, `peer`: pending requests of both directions, and the peer.
 - `lines`, `write_batches`, `pipes`, `send_queue`: transport over pipes.
-- `loop_share`, `child_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
+- `loop_share`, `rated_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
 """

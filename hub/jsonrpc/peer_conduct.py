@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.rated_log import ChildLog
 
 WINDOW: Final = 30.0
 """Seconds in which strays are counted together."""

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from hub.jsonrpc import messages
@@ -46,8 +45,6 @@ from hub.roots.state import (
 )
 from hub.values import Json
 
-log = structlog.stdlib.get_logger(__name__)
-
 MAX_PAGES = 16
 """Number of further pages of roots that are read; MCP has no pages of roots, some clients do."""
 
@@ -57,7 +54,10 @@ Read: TypeAlias = Callable[[Json], Announcement | None]
 
 
 class ClientRoots:
-    """One client's roots as far as known; `changed` is called when effective roots may change."""
+    """One client's roots as far as known; `changed` is called when effective roots may change.
+
+    `warn` logs what is wrong with them, for the operator.
+    """
 
     def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
         self,
@@ -70,6 +70,7 @@ class ClientRoots:
         tasks: TaskGroup,
         clock: Callable[[], float],
         debounce: float,
+        warn: Callable[[str], None],
     ) -> None:
         self.state: State = start(debounce)
         self._ask = ask
@@ -86,6 +87,7 @@ class ClientRoots:
         self._asking: anyio.CancelScope | None = None
         self._asking_through: Outlet | None = None
         self._is_certain = True
+        self._warn = warn
 
     def opened(self, *, declares_roots: bool) -> None:
         """Process the end of the client's handshake."""
@@ -185,7 +187,7 @@ class ClientRoots:
                 case Publish():
                     self._changed()
                 case Warn(text):
-                    log.warning(text)
+                    self._warn(text)
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-import structlog
-
 from hub.audit.record import refusal_details
 from hub.guard.consent import Consent
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
 from hub.guard.policy import Mode
+from hub.jsonrpc.rated_log import RatedLog
 from hub.roots.roots import Root
 from hub.specs import ServerSpec
 from hub.values import Call, JsonObject, ServerName
@@ -21,13 +20,12 @@ from hub.values import Call, JsonObject, ServerName
 RECENT: Final = 20
 """Number of refusals that are kept."""
 
-log = structlog.stdlib.get_logger(__name__)
-
 
 class Refusals:
     """The newest refusals of one client's calls; in report mode, calls that would be refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: RatedLog) -> None:
+        self._log = log
         self._recent: deque[JsonObject] = deque(maxlen=RECENT)
 
     @property
@@ -48,7 +46,7 @@ class Refusals:
         details = refusal_details(spec.name, call, refused, consent)
         # The hub's own files are refused in every mode.
         is_refused = mode is Mode.ENFORCE or refused.reason == OWN
-        log.warning("refused" if is_refused else "would be refused", **details, **told)
+        self._log.warning("refused" if is_refused else "would be refused", **details, **told)
         self._recent.append({**details, "mode": mode.value})
 
 

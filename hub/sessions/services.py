@@ -16,6 +16,7 @@ from hub.children.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
+from hub.sessions.client_logs import ClientLogs
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
@@ -107,6 +108,7 @@ class Services(Struct, eq=False):
     `is_for_one`: one client is served. `is_shared`: other clients are served by other
     `Services`, with the same `children`. `has_config` False: the folders that the command line
     names bound all clients. `usage` is what the hub's principals use.
+    `client_logs` limits the log lines about a client.
     `logins` lets people log in at servers within a call; None: only by command. The
     other fields are those of `Configured`. `needs_scopes`: some server needs scopes of tokens.
     """
@@ -133,6 +135,7 @@ class Services(Struct, eq=False):
     usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)
     profile: str | None = None
     logins: ServerLogins | None = None
+    client_logs: ClientLogs = field(default_factory=ClientLogs)
     needs_scopes: bool = False
 
     def __post_init__(self) -> None:

@@ -59,7 +59,8 @@ class Session:
         self.client: Client | None = None
         self.peer = peer
         self.notifier = ClientNotifier(self, tasks)
-        self.refusals = Refusals()
+        self._log = services.client_logs.of(principal)
+        self.refusals = Refusals(self._log)
         self.grants = ConsentGrants()
         self.unlisted: set[ServerName] = set()
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
@@ -79,6 +80,7 @@ class Session:
             tasks=tasks,
             clock=services.machine.clock,
             debounce=services.settings.debounce,
+            warn=self._log.warning,
         )
         self._unfollow = services.operator.follow(self._operator_changed)
 
@@ -100,7 +102,7 @@ class Session:
         """Set the client and its capabilities, after `initialize` or from a modern request."""
         self.client = client
         # A modern client has a session for each request.
-        tell = log.debug if client.is_modern else log.info
+        tell = self._log.debug if client.is_modern else self._log.info
         version = client.info.get("version")
         shares = client.declares("roots")
         tell("client", **self.named(), version=version, protocol=client.version, roots=shares)
@@ -121,6 +123,7 @@ class Session:
     def close(self) -> None:
         """End the session: stop asking for roots, and release its children."""
         self._is_closed = True
+        self._log.look()
         self._unfollow()
         self.roots.ended()
         self._session_children.release()

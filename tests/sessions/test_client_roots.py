@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import GoneError, Outlet, RpcError, SilentError
+from hub.jsonrpc.rated_log import RatedLog
 from hub.paths.resolve import Flavour
 from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import State
@@ -43,6 +44,7 @@ class Asked:
             tasks=tasks,
             clock=time.monotonic,
             debounce=debounce,
+            warn=RatedLog({}).warning,
         )
         self._tasks = tasks
         self._taken = 0

@@ -5,6 +5,7 @@ from structlog.testing import capture_logs
 
 from hub.guard.decide import Refused
 from hub.guard.policy import Mode, Policy
+from hub.jsonrpc.rated_log import RatedLog
 from hub.sessions.decisions import RECENT, Refusals
 from hub.values import Call
 from tests.kit.rigs import remote
@@ -17,7 +18,7 @@ def refused(path: str) -> Refused:
 
 
 def test_only_the_newest_refusals_are_remembered() -> None:
-    refusals = Refusals()
+    refusals = Refusals(RatedLog({}))
     for number in range(RECENT + 5):
         refusals.add(remote("files"), CALL, refused(f"/etc/{number}"))
     assert [entry["path"] for entry in refusals.recent] == [
@@ -29,7 +30,7 @@ def test_only_the_newest_refusals_are_remembered() -> None:
     ("mode", "said"), [(Mode.ENFORCE, "refused"), (Mode.REPORT, "would be refused")]
 )
 def test_the_operator_reads_what_was_refused_or_would_be(mode: Mode, said: str) -> None:
-    refusals = Refusals()
+    refusals = Refusals(RatedLog({}))
     with capture_logs() as logs:
         refusals.add(remote("files", policy=Policy(mode=mode)), CALL, refused("/etc/x"), "refused")
     details = {"server": "files", "name": "read", "argument": "/path", "path": "/etc/x"}

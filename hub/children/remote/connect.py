@@ -22,8 +22,8 @@ from hub.children.remote.paced_network import PacedTransport
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.errors import ChildError
-from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reader import SecretReader

@@ -26,11 +26,11 @@ from hub.children.remote.messages import (
 )
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.rated_log import ChildLog
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}

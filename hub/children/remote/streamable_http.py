@@ -37,12 +37,12 @@ from hub.children.remote.resumption import Pauses, SessionEndedError, resumed
 from hub.children.remote.sse import SseLink, Ways
 from hub.errors import ChildError
 from hub.jsonrpc import messages
-from hub.jsonrpc.child_log import ChildLog
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Notification, Payload, Request, Response
 from hub.jsonrpc.outgoing import RequestWithin
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.rated_log import ChildLog
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.http_headers import Marked, modern_version, offered, request_headers
 from hub.protocol.sse_parser import EventParser, ServerSentEvent

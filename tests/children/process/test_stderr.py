@@ -3,7 +3,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from hub.children.process.process import STDERR_LINE_LIMIT, Stderr
-from hub.jsonrpc.child_log import BESIDE, LINES, ChildLog
+from hub.jsonrpc.rated_log import BESIDE, LINES, ChildLog
 
 
 def test_each_line_is_logged_and_the_last_ones_are_kept() -> None:

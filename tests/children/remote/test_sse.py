@@ -14,7 +14,6 @@ from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.child_log import LINES
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.messages import (
     MAX_MESSAGE_BYTES,
@@ -28,6 +27,7 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
+from hub.jsonrpc.rated_log import LINES
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.specs import RemoteTarget
 from hub.values import JsonObject

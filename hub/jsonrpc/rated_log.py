@@ -1,33 +1,38 @@
-"""Rate-limited log of one child; says how many lines and bytes were left out."""
+"""Log lines about one child or client, at a limited rate; says how many were left out."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
 
 from hub.legible import on_one_line
+from hub.system.log import Later
 
 LINES, LINES_A_SECOND = 200, 20
-"""Lines of one child that may be logged at once, and then in each second."""
+"""Lines about one of them that may be logged at once, and then in each second."""
 BYTES, BYTES_A_SECOND = 32 * 1024, 4 * 1024
 """The same in bytes."""
 BESIDE: Final = 100
-"""Bytes that a log line has besides the child's text (time, level, names), approximately."""
+"""Bytes that a log line has besides its fields (time, level, names), approximately.
+
+A field whose text is made later counts as much."""
 TOLD_EVERY: Final = 5.0
 """Seconds between two lines that report how much was left out."""
 
 log = structlog.stdlib.get_logger(__name__)
 
 
-class ChildLog:
-    """The rate-limited log of one child; `clock` is in seconds."""
+class RatedLog:
+    """The log of one child or client, which `whose` names as fields; `clock` is in seconds."""
 
-    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._server = server
+    def __init__(
+        self, whose: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._whose = whose
         self._clock = clock
         self._lines, self._bytes = float(LINES), float(BYTES)
         self._at = self._told_at = clock()
@@ -55,7 +60,14 @@ class ChildLog:
         else:
             self._lines -= 1
             self._bytes -= size
-            log.log(level, event, server=self._server, **fields)
+            log.log(level, event, **fields)
+        self._finish_in_time(now)
+
+    def look(self) -> None:
+        """Log how much was left out, if that is due."""
+        self._finish_in_time(self._fill())
+
+    def _finish_in_time(self, now: float) -> None:
         if self._left_out and now - self._told_at >= TOLD_EVERY:
             self.finish()
 
@@ -84,7 +96,7 @@ class ChildLog:
         if self._left_out:
             log.warning(
                 "not all of it is logged",
-                server=self._server,
+                **self._whose,
                 lines=self._left_out,
                 bytes=self._bytes_left_out,
             )
@@ -92,6 +104,18 @@ class ChildLog:
         self._told_at = self._at
 
 
+class ChildLog(RatedLog):
+    """The log of one child; each line names its server."""
+
+    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__({"server": server}, clock)
+
+    def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
+        super()._log(level, event, {**self._whose, **fields})
+
+
 def _written(value: object) -> int:
     """Return how many characters of the log a value takes: hidden ones are escaped there."""
+    if isinstance(value, Later):
+        return BESIDE
     return len(repr(on_one_line(str(value))))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from hub.jsonrpc.child_log import (
+from hub.jsonrpc.rated_log import (
     BYTES,
     BYTES_A_SECOND,
     LINES,
