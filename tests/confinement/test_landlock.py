@@ -21,11 +21,15 @@ SIGNALS_SCOPED = 6
 
 
 def run(
-    file_grants: Path, code: str, *arguments: object, write: tuple[object, ...] = ()
+    file_grants: Path,
+    code: str,
+    *arguments: object,
+    write: tuple[object, ...] = (),
+    read: tuple[object, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python code confined: it may read what Python needs, and write in `write`."""
+    """Run Python code confined: it may read what Python needs and `read`, and write in `write`."""
     rules: list[tuple[str, str, tuple[int, int] | None]] = [
-        ("r", place, None) for place in SYSTEM_READ
+        ("r", str(place), None) for place in (*SYSTEM_READ, *read)
     ]
     rules += [("w", str(place), None) for place in write]
     file_grants.write_bytes(launcher.encode(landlock.encode(rules)))
@@ -394,6 +398,38 @@ def test_a_command_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     assert "none confined: No such file" in found.stderr
 
 
+ASYNCHRONOUS = """
+import fcntl, os, sys
+reading, writing = os.pipe()
+fcntl.fcntl(reading, fcntl.F_SETOWN, int(sys.argv[1]))
+fcntl.fcntl(reading, fcntl.F_SETFL, fcntl.fcntl(reading, fcntl.F_GETFL) | os.O_ASYNC)
+os.write(writing, b"x")
+print("written")
+"""
+"""Has the kernel send SIGIO, which ends most programs, to another process."""
+
+
+@needs_landlock
+@pytest.mark.parametrize("is_confined", [True, False])
+def test_no_other_process_is_ended_by_a_signal_of_the_kernels(
+    is_confined: bool, tmp_path: Path
+) -> None:
+    if landlock.abi() < SIGNALS_SCOPED:
+        pytest.skip(f"only Landlock ABI {SIGNALS_SCOPED} stops this: a newer kernel has it")
+    with subprocess.Popen(["/bin/sleep", "60"]) as other:
+        bare = [*PYTHON, "-c", ASYNCHRONOUS, str(other.pid)]
+        if is_confined:
+            found = run(tmp_path / "grants", ASYNCHRONOUS, other.pid)
+        else:
+            found = subprocess.run(  # noqa: S603 - ours
+                [sys.executable, *bare[1:]], capture_output=True, text=True, check=False
+            )
+        assert found.stdout == "written\n", found.stderr
+        other.terminate()
+        ended = other.wait()
+    assert ended == -(signal.SIGTERM if is_confined else signal.SIGIO)
+
+
 # What it does not stop: the documentation says so
 
 
@@ -417,6 +453,39 @@ def test_modes_and_times_can_be_changed(tmp_path: Path, inside: Path) -> None:
     )
     found = run(tmp_path / "grants", program, tmp_path / "secret.txt", write=(inside,))
     assert found.stdout == "1\n"
+
+
+@needs_landlock
+def test_shared_memory_of_the_users_other_processes_is_open(tmp_path: Path) -> None:
+    program = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+print(ctypes.string_at(libc.shmat(int(sys.argv[1]), None, 0), 6).decode())
+"""
+    libc = ctypes.CDLL(None)
+    libc.shmat.restype = ctypes.c_void_p
+    segment = libc.shmget(0, 4096, 0o1600)
+    try:
+        ctypes.memmove(libc.shmat(segment, None, 0), b"secret", 6)
+        assert run(tmp_path / "grants", program, segment).stdout == "secret\n"
+    finally:
+        libc.shmctl(segment, 0, None)
+
+
+@needs_landlock
+def test_a_file_that_may_only_be_read_can_be_locked_and_leased(
+    tmp_path: Path, inside: Path
+) -> None:
+    program = """
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(file, fcntl.LOCK_EX)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased")
+"""
+    found = run(tmp_path / "grants", program, inside / "a.txt", read=(inside,))
+    assert found.stdout == "leased\n", found.stderr
 
 
 def _connects(family: str, address: str) -> str:

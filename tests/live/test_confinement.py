@@ -299,7 +299,13 @@ async def test_a_directory_that_becomes_a_link_after_its_path_was_admitted(
 
 
 HARMS = """
-import os, resource, signal, sys
+import ctypes, os, resource, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+
+def checked(found):
+    if found < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
 hub, above = int(sys.argv[1]), os.getppid()
 status = open(f"/proc/{above}/status").read()
 CORE = resource.RLIMIT_CORE
@@ -312,6 +318,12 @@ for what in (
     lambda: os.kill(subreaper, 0),
     lambda: os.kill(-os.getpgid(subreaper), 0),
     lambda: os.pidfd_open(subreaper),
+    lambda: os.pidfd_open(hub),
+    lambda: checked(libc.tgkill(hub, hub, 0)),
+    lambda: checked(libc.tgkill(subreaper, subreaper, 0)),
+    lambda: open(f"/proc/{hub}/environ", "rb").read(),
+    lambda: open(f"/proc/{subreaper}/environ", "rb").read(),
+    lambda: os.open(f"/proc/{hub}/fd/0", os.O_RDONLY),
 ):
     try:
         what()
@@ -330,7 +342,7 @@ async def test_the_hub_and_the_parent_of_its_child_are_out_of_reach(
     async with server(mode, project, *RUNNING, setting=setting) as direct:
         argv = [sys.executable, "-I", "-S", "-c", HARMS, str(os.getpid())]
         said = await direct.call("run", argv=argv)
-    assert said.split()[1:] == ["HARM" if mode == "off" else "refused"] * 7, said
+    assert said.split()[1:] == ["HARM" if mode == "off" else "refused"] * 13, said
 
 
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
