@@ -37,6 +37,10 @@ esac"""
 """What stands for curl: installers that do what those of uv and nvm do."""
 
 
+ELSEWHERE = (f"/tmp/roots-hub-{os.geteuid()}", f"/run/user/{os.geteuid()}")  # noqa: S108 - only named
+"""Places that are looked at whatever the variables say: hubs of other programs use them, too."""
+
+
 class Patient:
     """A healthy machine, as far as files, programs and variables make one."""
 
@@ -141,5 +145,4 @@ class Patient:
         assert "Traceback" not in ran.stderr, ran.stderr
         listed: list[dict[str, str]] = json.loads(ran.stdout)["findings"]
         bad = [one for one in listed if one["level"] in {"warning", "problem"}]
-        elsewhere = (f"/tmp/roots-hub-{os.geteuid()}", f"/run/user/{os.geteuid()}")  # noqa: S108 - of other tests
-        return [one for one in bad if not one["where"].startswith(elsewhere)]
+        return [one for one in bad if not one["where"].startswith(ELSEWHERE)]

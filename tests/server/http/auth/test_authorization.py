@@ -29,7 +29,7 @@ AT = "https://hub.example.com/.well-known/oauth-protected-resource/mcp"
 
 
 def by(**claims: Any) -> dict[str, str]:
-    return {"authorization": f"Bearer {signed(**{'exp': time.time() + 60, **claims})}"}
+    return {"authorization": f"Bearer {signed(**{'exp': time.time() + 86_400, **claims})}"}
 
 
 def credentials(source: Keys, scopes: Sequence[str] = ("mcp:tools",)) -> Credentials:
