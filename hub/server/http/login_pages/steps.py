@@ -194,9 +194,7 @@ class LoginSteps:
         shown = self._tickets.open(ticket, ShownTicket)
         if shown is None or not _is_same(shown.browser, browser):
             raise _ended()
-        if not self.people.can_show(shown.principal):
-            raise RefusedStepError(FORBIDDEN, "The hub does not let you in any more.")
-        spec, target, login = self._login_at(shown.server)
+        spec, target, login = self._check_wanted(shown.server, shown.principal)
         try:
             run = await self._logins.begun(spec, target, login, shown.principal)
         except SecretError as exc:
@@ -214,9 +212,22 @@ class LoginSteps:
             raise _ended()
         if not (query.get("code") or query.get("error")):
             raise RefusedStepError(BAD_REQUEST, "This is no answer to a login.")
+        try:
+            self._check_wanted(server, run.owner)  # the config may have changed meanwhile
+        except RefusedStepError:
+            run.cancel("it is not wanted any more")
+            raise
         if not run.come_back(urlencode(query)):
             raise _ended()
         return await _end_of(run, server)
+
+    def _check_wanted(
+        self, server: str, principal: str
+    ) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
+        """Return the same as `_login_at`, if the principal is still let in."""
+        if not self.people.can_show(principal):
+            raise RefusedStepError(FORBIDDEN, "The hub does not let you in any more.")
+        return self._login_at(server)
 
     def _login_at(self, server: str) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
         """Return the server, and how one logs in there, if each principal does for itself."""
