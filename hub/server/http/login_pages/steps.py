@@ -70,10 +70,11 @@ class ShownPerson(Struct, frozen=True):
 
 
 class LoginSteps:
-    """The steps of logins at the servers in `specs`, on pages below the address `base`.
+    """The steps of logins at servers, on pages below the address `base`.
 
-    `logins` begins them; `people` says who somebody is. Methods raise RefusedStepError, and those
-    that ask an issuer OAuthError; `browser` is the value of a cookie.
+    `specs` returns the servers that a principal can use. `logins` begins them; `people` says who
+    somebody is. Methods raise RefusedStepError, and those that ask an issuer OAuthError; `browser`
+    is the value of a cookie.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class LoginSteps:
         people: KnownPeople,
         tickets: LoginTickets,
         logins: ServerLogins,
-        specs: Callable[[], Mapping[ServerName, ServerSpec]],
+        specs: Callable[[str], Mapping[ServerName, ServerSpec]],
     ) -> None:
         self.base = base.rstrip("/")
         self.people = people
@@ -183,7 +184,7 @@ class LoginSteps:
                 "runs this hub."
             )
             raise RefusedStepError(FORBIDDEN, text)
-        self._login_at(visit.server)
+        self._login_at(visit.server, principal)
         ticket = ShownTicket(visit.server, principal, visit.browser, self._until)
         return ShownPerson(principal, visit.server, self._tickets.seal(ticket))
 
@@ -227,11 +228,13 @@ class LoginSteps:
         """Return the same as `_login_at`, if the principal is still let in."""
         if not self.people.can_show(principal):
             raise RefusedStepError(FORBIDDEN, "The hub does not let you in any more.")
-        return self._login_at(server)
+        return self._login_at(server, principal)
 
-    def _login_at(self, server: str) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
-        """Return the server, and how one logs in there, if each principal does for itself."""
-        spec = self._specs().get(ServerName(server))
+    def _login_at(
+        self, server: str, principal: str
+    ) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
+        """Return a principal's server, and how one logs in there, if each does for itself."""
+        spec = self._specs(principal).get(ServerName(server))
         target = None if spec is None else spec.target
         login = target.login if isinstance(target, RemoteTarget) else None
         if spec is None or not isinstance(target, RemoteTarget) or login is None or login.is_shared:

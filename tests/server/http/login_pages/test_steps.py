@@ -143,6 +143,16 @@ async def test_which_servers_there_are_is_told_to_those_alone_who_have_shown_who
         bench.steps.with_token(ticket, TOKENS["anna"], HERE)
 
 
+async def test_a_principal_without_the_server_gets_no_login_there(bench: PageBench) -> None:
+    shown = bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    bench.without = "anna"
+    with pytest.raises(RefusedStepError, match="no such server"):
+        await bench.steps.gone_on(shown.ticket, HERE)
+    with pytest.raises(RefusedStepError, match="no such server"):
+        bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    assert bench.steps.with_token(bench.visit(), TOKENS["bob"], HERE).principal == "bob"
+
+
 async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
     bench: PageBench, tmp_path: Path
 ) -> None:
