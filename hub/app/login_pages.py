@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from hub.app.hub import Hub
+from hub.app.hub import Hub, View
 from hub.config.listening.listen import Listen
 from hub.protocol.host_names import is_loopback
+from hub.server.http.access import AccessCheck
 from hub.server.http.adoption.surviving_state import sealing_secrets
+from hub.server.http.auth.profile_rules import ProfileRules
 from hub.server.http.login_pages.known_people import KnownPeople
 from hub.server.http.login_pages.steps import LoginSteps
 from hub.server.http.login_pages.tickets import LoginTickets
@@ -28,8 +30,22 @@ def public_url(listen: Listen, bound: str) -> str:
     return bound if public is None else f"https://{public}{listen.path}"
 
 
-def login_pages(
-    hub: Hub, people: KnownPeople, url: str, machine: Machine, keys: Sequence[str]
+def specs_for(principal: str, rules: ProfileRules, view: View) -> Mapping[ServerName, ServerSpec]:
+    """Return the servers that a principal can use, in all of the profiles that it may have."""
+    if not rules:
+        return view.services.servers
+    profiles = [view.profiles[name] for name in rules.possible(principal) if name in view.profiles]
+    return {name: spec for services in profiles for name, spec in services.servers.items()}
+
+
+def login_pages(  # noqa: PLR0913 - independent dependencies
+    hub: Hub,
+    people: KnownPeople,
+    access: AccessCheck,
+    url: str,
+    *,
+    machine: Machine,
+    keys: Sequence[str],
 ) -> LoginSteps | None:
     """Return the pages at the endpoint's public URL; None if no login can be kept.
 
@@ -39,8 +55,8 @@ def login_pages(
         return None
     tickets = LoginTickets(sealing_secrets(machine, keys, "logins"), url, time.time)
 
-    def specs() -> Mapping[ServerName, ServerSpec]:
-        return hub.services.servers
+    def specs(principal: str) -> Mapping[ServerName, ServerSpec]:
+        return specs_for(principal, access.profiles, hub.own)
 
     hub.logins.pages = steps = LoginSteps(url, people, tickets, hub.logins, specs)
     hub.send_to_log_in(steps.address)

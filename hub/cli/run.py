@@ -305,7 +305,8 @@ def _show_pages(hub: Hub, access: ClientAccess, bound: str, config: HubConfig) -
 
     listen, people = config.listen, KnownPeople(access.credentials, access.issuer_logins)
     url = public_url(listen, bound)
-    steps = login_pages(hub, people, url, this_machine(os.environ), keys_in(listen))
+    machine, keys = this_machine(os.environ), keys_in(listen)
+    steps = login_pages(hub, people, access.check, url, machine=machine, keys=keys)
     if steps is not None:
         access.show_pages(LoginPageEndpoints(steps, listen.path, access.check.logins))
 

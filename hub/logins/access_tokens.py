@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import anyio
@@ -22,6 +23,8 @@ Renew: TypeAlias = Callable[[Login, float], Awaitable[Login]]
 
 PAUSE: Final = 5.0
 """Seconds between two attempts to renew a token that still counts."""
+LOOK_EVERY: Final = 10.0
+"""Seconds between two looks at the file: a logout counts though the token would last on."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -37,7 +40,8 @@ class _Failed(Struct, frozen=True):
 class AccessTokens:
     """The tokens for the server `server` at `url`. `clock` gives seconds since 1970.
 
-    They are renewed before they end, or when the server refuses one; requests meanwhile wait.
+    They are renewed before they end, or when the server refuses one; requests meanwhile wait. A
+    login that another process has ended or replaced is not used for much longer.
     `remedy` says what somebody does to log in; by default that is the command.
 
     Raises in all methods: ChildError with the remedy if somebody has to log in.
@@ -62,12 +66,14 @@ class AccessTokens:
         self._login: Login | None = None
         self._turn = anyio.Lock()
         self._again_at = 0.0
+        self._look_at = 0.0
+        self._is_kept = True
         self._failed: _Failed | None = None
 
     async def current(self) -> str:
         """Return the token for a request."""
         login = self._login
-        if login is None or self._is_due(login):
+        if login is None or self._is_due(login) or self._clock() >= self._look_at:
             login = await self._fresh(None)
         return login.access_token
 
@@ -85,11 +91,22 @@ class AccessTokens:
 
     async def _fresh(self, refused: str | None) -> Login:
         async with self._turn:
+            await self._look_again()
             login = self._login
             if login is None or not self._will_do(login, refused):
                 async with self._files.alone(self._url):
                     login = self._login = await self._from_file_or_renewed(refused)
             return login
+
+    async def _look_again(self) -> None:
+        """Take what is in the file now, unless it cannot be read or is older than the login."""
+        now = self._clock()
+        if self._login is None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY
+        if self._is_kept:
+            with suppress(ChildError):
+                self._login = await self._read()
 
     def _will_do(self, login: Login, refused: str | None) -> bool:
         return login.access_token != refused and not self._is_due(login)
@@ -103,6 +120,7 @@ class AccessTokens:
         login = await self._read()
         if login is None:
             raise ChildError(f"nobody is logged in: {self.remedy}")
+        self._look_at = self._clock() + LOOK_EVERY
         if self._will_do(login, refused):
             return login
         self._check_failed(login)
@@ -143,7 +161,9 @@ class AccessTokens:
     def _write(self, login: Login) -> None:
         try:
             self._files.write(self._url, login)
+            self._is_kept = True
         except (OSError, SecretError) as exc:
+            self._is_kept = False
             why = exc.what if isinstance(exc, SecretError) else exc.strerror
             log.warning("a renewed login cannot be kept", server=self._server, error=why)
 

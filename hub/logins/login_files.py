@@ -100,6 +100,11 @@ class LoginFiles:
         plain = msgspec.json.encode(replace(login, owner=self.owner))
         replace_private(path, sealer.seal(plain, _bound_to(url, path)).encode())
 
+    async def keep(self, url: str, login: Login) -> None:
+        """Write a new login, alone: a renewal of the older one would take its place again."""
+        async with self.alone(url):
+            await to_thread.run_sync(self.write, url, login)
+
     def remove(self, url: str) -> bool:
         """Forget the login to a server; return whether there was one."""
         try:

@@ -232,6 +232,28 @@ async def test_a_login_ends_in_the_browser_alone_that_showed_whose_it_is(
     assert "bob" not in shown
 
 
+def test_a_principal_gets_no_login_at_a_server_that_its_profile_lacks(
+    tmp_path: Path, state: dict[str, str]
+) -> None:
+    far = {name: {"url": f"http://127.0.0.1:9/{name}", "auth": "oauth"} for name in ("far", "own")}
+    profiles = {
+        "staff": {"match": {"tokens": ["anna"]}, "servers": ["far"]},
+        "all": {"servers": ["own"]},
+    }
+    config = config_file(tmp_path, far, listen=named(**TOKENS), profiles=profiles)
+    with http_hub("--config", config, cwd=tmp_path, env=state) as url:
+        for name, server, status in (
+            ("anna", "far", 200),
+            ("anna", "own", 200),
+            ("bob", "far", 404),
+            ("bob", "own", 200),
+        ):
+            with LoginBrowser(name) as browser:
+                browser.open(f"{url}/logins/{server}")
+                browser.show_token(TOKENS[name])
+                assert browser.page.status_code == status, (name, server)
+
+
 async def test_wrong_tokens_are_counted_and_nothing_of_them_is_written(
     tmp_path: Path, remote: Remote, state: dict[str, str]
 ) -> None:

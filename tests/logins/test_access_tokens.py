@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.errors import ChildError
-from hub.logins.access_tokens import PAUSE, AccessTokens
+from hub.logins.access_tokens import LOOK_EVERY, PAUSE, AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.logins.renewal import LoginEndedError, RenewalFailedError
@@ -226,3 +226,49 @@ async def test_a_day_with_tokens_of_a_minute_takes_one_renewal_for_each(tmp_path
         assert found == {f"token {minute + 1}"}
         found.clear()
     assert bench.issuer.asked == 24 * 60
+
+
+async def test_a_logout_counts_soon_for_a_token_that_would_last_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    tokens = bench.tokens()
+    assert await tokens.current() == LOGIN.access_token
+    bench.files.remove(URL)
+    bench.now += LOOK_EVERY
+    for _ in range(2):
+        with pytest.raises(ChildError, match="nobody is logged in"):
+            await tokens.current()
+
+
+async def test_a_login_of_another_account_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    tokens = bench.tokens()
+    await tokens.current()
+    another = replace(LOGIN, expires=None, access_token="another")  # noqa: S106
+    bench.files.write(URL, another)
+    bench.now += LOOK_EVERY
+    assert await tokens.current() == another.access_token
+
+
+async def test_a_login_that_cannot_be_read_meanwhile_is_used_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    tokens = bench.tokens()
+    await tokens.current()
+    (file,) = [path for path in (tmp_path / "logins").iterdir() if not path.suffix]
+    file.unlink()
+    file.mkdir()
+    bench.now += LOOK_EVERY
+    assert await tokens.current() == LOGIN.access_token
+
+
+async def test_a_renewed_login_that_could_not_be_kept_is_not_taken_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tokens = bench.tokens()
+    bench.now = 148.0
+    bench.files.write = _full
+    assert await tokens.current() == "token 1"
+    bench.now += LOOK_EVERY
+    assert await tokens.current() == "token 1"
+
+
+def _full(url: str, login: Login) -> None:
+    raise OSError(28, "No space left on device")

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.logins.login import Login
-from hub.logins.login_files import LoginFiles
+from hub.logins.login_files import AGAIN, LoginFiles
 
 URL = "https://mcp.example.com/mcp"
 MARK = "access-s3cret"
@@ -87,6 +87,20 @@ async def test_one_has_a_login_to_itself(tmp_path: Path) -> None:
         tasks.start_soon(use, "other")
     assert [line.split()[1] for line in done] == ["begins", "ends"] * 2
     assert done[0].split()[0] == done[1].split()[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no lock on Windows")
+async def test_a_new_login_waits_until_the_one_before_was_renewed(tmp_path: Path) -> None:
+    files = LoginFiles(tmp_path)
+    new = replace(LOGIN, access_token="new")  # noqa: S106
+    async with anyio.create_task_group() as tasks, files.alone(URL):
+        tasks.start_soon(files.keep, URL, new)
+        await anyio.wait_all_tasks_blocked()
+        await anyio.sleep(5 * AGAIN)
+        files.write(URL, replace(LOGIN, access_token="renewed"))  # noqa: S106
+    kept = files.read(URL)
+    assert kept is not None
+    assert kept.access_token == "new"  # noqa: S105
 
 
 def test_each_owner_has_a_login_of_its_own(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def main() -> None:
     try:
         files.prepare()
         login = run_loop(partial(_logged_in, order, files.read(order.url), taken))
-        files.write(order.url, login)
+        run_loop(files.keep, order.url, login)
     except LoginFailedError as exc:
         _tell(LoginRefused(str(exc)))
     except SecretError as exc:

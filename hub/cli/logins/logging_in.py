@@ -44,7 +44,7 @@ def perform(
     try:
         files.prepare()
         login = run_loop(partial(_logged_in, options, server, files, config, machine))
-        files.write(server.url, login)
+        run_loop(files.keep, server.url, login)
     except LoginFailedError as exc:
         fix = exc.fix or f"Try again: roots-hub login {options.server}"
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc

@@ -32,6 +32,13 @@ class ProfileMatch(Struct, frozen=True):
             not values.isdisjoint(texts_in(said.get(name))) for name, values in self.claims.items()
         )
 
+    def may_cover(self, principal: str) -> bool:
+        """Return whether a client of this principal may have what is needed, by some claims."""
+        issuer, blank, _subject = principal.partition(" ")
+        if not blank:
+            return principal in self.tokens
+        return not self.tokens and self.issuer in {None, issuer}
+
 
 class ProfileRules(Struct, frozen=True):
     """The matches of each profile, in the config's order; None: every client has it.
@@ -52,6 +59,14 @@ class ProfileRules(Struct, frozen=True):
             name
             for name, matches in self.matches.items()
             if matches is None or any(one.covers(admission) for one in matches)
+        ]
+
+    def possible(self, principal: str) -> list[str]:
+        """Return the profiles that a principal may have; which claims it has is not known."""
+        return [
+            name
+            for name, matches in self.matches.items()
+            if matches is None or any(one.may_cover(principal) for one in matches)
         ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -37,13 +38,13 @@ class LoginPageEndpoints:
     """Serves the pages of `steps` at the endpoint `path` of the hub, and else `others`.
 
     A proxy in front of the hub may have changed the path: that of the public URL counts as well.
-    Tokens that were refused count for the address that they came from.
+    Tokens and codes that were refused count for the address that they came from.
     """
 
     def __init__(self, steps: LoginSteps, path: str, others: LoginEndpoints | None = None) -> None:
         self._steps = steps
         self._others = others
-        self._refused_tokens = FailedLogins()
+        self._refused = FailedLogins()
         url = urlsplit(steps.base)
         self._paths = tuple(dict.fromkeys((url.path.rstrip("/"), path.rstrip("/"))))
         self._cookie = BrowserCookie(is_safe=url.scheme == "https")
@@ -93,7 +94,7 @@ class LoginPageEndpoints:
                 await respond(send, 405, {"error": "Method not allowed"}, allowed)
                 return
             if step != "page":
-                await self._came_back(server, scope, headers, send)
+                await self._came_back(server, scope, headers, address, send)
             elif scope["method"] == "GET":
                 await self._ask(server, query_of(scope), headers, send)
             else:
@@ -102,7 +103,7 @@ class LoginPageEndpoints:
         except GoneError:
             return
         except RefusedStepError as exc:
-            await _tell(send, exc.status, str(exc))
+            await _tell(send, exc.status, str(exc), exc.headers)
         except OAuthError as exc:
             status = UNAVAILABLE if exc.code == "temporarily_unavailable" else BAD_REQUEST
             await _tell(send, status, str(exc))
@@ -128,35 +129,38 @@ class LoginPageEndpoints:
         elif "issuer" in form:
             await _go(send, await self._steps.at_issuer(ticket, form["issuer"], browser))
         else:
-            await self._take_token(ticket, form.get("token", ""), browser, address, send)
+            with self._counted(address):
+                person = self._steps.with_token(ticket, form.get("token", "").strip(), browser)
+            await self._show(person, send)
 
-    async def _take_token(
-        self, ticket: str, token: str, browser: str, address: str, send: Send
-    ) -> None:
-        later = self._refused_tokens.refusal(address)
+    @contextmanager
+    def _counted(self, address: str) -> Generator[None]:
+        """Count who fails to show who it is; refuse those that have failed too often."""
+        later = self._refused.refusal(address)
         if later is not None:
-            await _tell(send, later.status, later.text, later.headers)
-            return
+            raise RefusedStepError(later.status, later.text, later.headers)
         try:
-            person = self._steps.with_token(ticket, token.strip(), browser)
-        except WrongTokenError:
-            self._refused_tokens.note(address)
+            yield
+        except (WrongTokenError, OAuthError) as exc:
+            if isinstance(exc, WrongTokenError) or exc.code == "invalid_grant":
+                self._refused.note(address)
             raise
-        await self._show(person, send)
 
     async def _show(self, person: ShownPerson, send: Send) -> None:
         action = f"{self._paths[0]}/logins/{quote(person.server, safe='')}"  # as browsers see it
         await respond(send, 200, shown_page(person, action), HEADERS)
 
     async def _came_back(
-        self, server: str, scope: Scope, headers: RequestHeaders, send: Send
+        self, server: str, scope: Scope, headers: RequestHeaders, address: str, send: Send
     ) -> None:
         """Take a browser that comes back from a server's authorization server, or an issuer."""
         browser, query = self._cookie.of(headers), query_of(scope)
         if server:
             await _tell(send, 200, await self._steps.came_back(server, query, browser))
         else:
-            await self._show(await self._steps.from_issuer(query, browser), send)
+            with self._counted(address):
+                person = await self._steps.from_issuer(query, browser)
+            await self._show(person, send)
 
 
 async def _tell(send: Send, status: int, text: str, more: Mapping[str, str] | None = None) -> None:

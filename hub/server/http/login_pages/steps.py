@@ -39,11 +39,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class RefusedStepError(Exception):
-    """A step is refused: with this HTTP status, and a text for the person."""
+    """A step is refused: with this HTTP status and headers, and a text for the person."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
         self.status = status
+        self.headers = headers
 
 
 class WrongTokenError(RefusedStepError):
@@ -70,10 +71,11 @@ class ShownPerson(Struct, frozen=True):
 
 
 class LoginSteps:
-    """The steps of logins at the servers in `specs`, on pages below the address `base`.
+    """The steps of logins at servers, on pages below the address `base`.
 
-    `logins` begins them; `people` says who somebody is. Methods raise RefusedStepError, and those
-    that ask an issuer OAuthError; `browser` is the value of a cookie.
+    `specs` returns the servers that a principal can use. `logins` begins them; `people` says who
+    somebody is. Methods raise RefusedStepError, and those that ask an issuer OAuthError; `browser`
+    is the value of a cookie.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class LoginSteps:
         people: KnownPeople,
         tickets: LoginTickets,
         logins: ServerLogins,
-        specs: Callable[[], Mapping[ServerName, ServerSpec]],
+        specs: Callable[[str], Mapping[ServerName, ServerSpec]],
     ) -> None:
         self.base = base.rstrip("/")
         self.people = people
@@ -183,7 +185,7 @@ class LoginSteps:
                 "runs this hub."
             )
             raise RefusedStepError(FORBIDDEN, text)
-        self._login_at(visit.server)
+        self._login_at(visit.server, principal)
         ticket = ShownTicket(visit.server, principal, visit.browser, self._until)
         return ShownPerson(principal, visit.server, self._tickets.seal(ticket))
 
@@ -194,9 +196,7 @@ class LoginSteps:
         shown = self._tickets.open(ticket, ShownTicket)
         if shown is None or not _is_same(shown.browser, browser):
             raise _ended()
-        if not self.people.can_show(shown.principal):
-            raise RefusedStepError(FORBIDDEN, "The hub does not let you in any more.")
-        spec, target, login = self._login_at(shown.server)
+        spec, target, login = self._check_wanted(shown.server, shown.principal)
         try:
             run = await self._logins.begun(spec, target, login, shown.principal)
         except SecretError as exc:
@@ -214,13 +214,28 @@ class LoginSteps:
             raise _ended()
         if not (query.get("code") or query.get("error")):
             raise RefusedStepError(BAD_REQUEST, "This is no answer to a login.")
+        try:
+            self._check_wanted(server, run.owner)  # the config may have changed meanwhile
+        except RefusedStepError:
+            run.cancel("it is not wanted any more")
+            raise
         if not run.come_back(urlencode(query)):
             raise _ended()
         return await _end_of(run, server)
 
-    def _login_at(self, server: str) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
-        """Return the server, and how one logs in there, if each principal does for itself."""
-        spec = self._specs().get(ServerName(server))
+    def _check_wanted(
+        self, server: str, principal: str
+    ) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
+        """Return the same as `_login_at`, if the principal is still let in."""
+        if not self.people.can_show(principal):
+            raise RefusedStepError(FORBIDDEN, "The hub does not let you in any more.")
+        return self._login_at(server, principal)
+
+    def _login_at(
+        self, server: str, principal: str
+    ) -> tuple[ServerSpec, RemoteTarget, RemoteLogin]:
+        """Return a principal's server, and how one logs in there, if each does for itself."""
+        spec = self._specs(principal).get(ServerName(server))
         target = None if spec is None else spec.target
         login = target.login if isinstance(target, RemoteTarget) else None
         if spec is None or not isinstance(target, RemoteTarget) or login is None or login.is_shared:

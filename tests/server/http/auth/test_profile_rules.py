@@ -58,6 +58,30 @@ def test_profiles_are_told_in_the_order_of_the_config() -> None:
     assert rules.of(Admission("local")) == ["all"]
 
 
+@pytest.mark.parametrize(
+    ("principal", "profiles"),
+    [
+        ("ci", ["bots", "all"]),
+        ("other", ["all"]),
+        (f"{ISSUER} anna", ["ours", "staff", "all"]),
+        ("https://other.example.com ci", ["staff", "all"]),
+        (f"{ISSUER} ci", ["ours", "staff", "all"]),
+    ],
+)
+def test_a_principal_may_have_the_profiles_that_some_claims_would_give_it(
+    principal: str, profiles: list[str]
+) -> None:
+    rules = ProfileRules(
+        {
+            "bots": (match(tokens=["ci"]),),
+            "ours": (match(issuer=ISSUER, claims={"groups": ["x"]}),),
+            "staff": (match(claims={"groups": ["staff"]}),),
+            "all": None,
+        }
+    )
+    assert rules.possible(principal) == profiles
+
+
 def test_without_profiles_there_are_no_rules() -> None:
     assert not ProfileRules()
     assert ProfileRules({"all": None})

@@ -38,7 +38,7 @@ def spec(name: str, login: RemoteLogin | None) -> ServerSpec:
 
 
 class PageBench:
-    """The steps, with their clock and provider; `who_of` says whose browser is at the issuer."""
+    """The steps, with their clock and provider; `without` is a principal without servers."""
 
     def __init__(self, tasks: TaskGroup, directory: Path) -> None:
         self.clock = FakeClock(NOW)
@@ -60,10 +60,14 @@ class PageBench:
                 spec("open", None),
             )
         }
+        self.without = ""
         self.tickets = LoginTickets(SECRETS, RESOURCE, self.clock)
         self.logins = ServerLogins(LoginRuns(tasks, os.environ, directory))
-        self.steps = LoginSteps(RESOURCE, people, self.tickets, self.logins, lambda: self.specs)
+        self.steps = LoginSteps(RESOURCE, people, self.tickets, self.logins, self._specs_of)
         self.logins.pages = self.steps
+
+    def _specs_of(self, principal: str) -> dict[ServerName, ServerSpec]:
+        return {} if principal == self.without else self.specs
 
     def link_for(self, principal: str) -> str:
         """Return the ticket in a principal's link."""

@@ -117,6 +117,25 @@ async def test_wrong_tokens_are_counted_for_their_address(tmp_path: Path) -> Non
         assert (await hub.post({"ticket": ticket, "issuer": NAME})).status == 303
 
 
+async def test_wrong_codes_are_counted_too_and_the_issuer_is_not_asked_about_more(
+    tmp_path: Path,
+) -> None:
+    async with shown(tmp_path) as hub:
+        asked = await hub.bench.at_issuer("anna", await hub.ticket())
+
+        async def back(code: str) -> Connection:
+            query = urlencode({**asked, "code": code})
+            return await hub.get(f"/mcp/oauth/callback?{query}", cookie=OWN["cookie"])
+
+        for _ in range(MOST):
+            assert (await back("guessed")).status == 400
+        before = hub.bench.at.asked
+        later = await back(asked["code"])
+        assert later.status == 429
+        assert int(later.headers["retry-after"]) > 0
+        assert hub.bench.at.asked == before
+
+
 async def test_forms_that_are_none_are_refused(tmp_path: Path) -> None:
     async with shown(tmp_path) as hub:
         ticket = await hub.ticket()

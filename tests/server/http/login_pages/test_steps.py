@@ -6,10 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.logins.login_process import MOST_OF_ONE, LoginOrder
+from hub.logins.login_process import MOST_OF_ONE, LoginOrder, LoginPage, LoginRun
+from hub.protocol.bearer import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.login_pages.steps import PATIENCE, RefusedStepError, WrongTokenError
 from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.tickets import hash_of
 from tests.server.http.auth.issuer import NAME, RESOURCE
 from tests.server.http.login_pages.bench import FAR, HERE, THERE, TOKENS, PageBench
 
@@ -141,6 +143,16 @@ async def test_which_servers_there_are_is_told_to_those_alone_who_have_shown_who
         bench.steps.with_token(ticket, TOKENS["anna"], HERE)
 
 
+async def test_a_principal_without_the_server_gets_no_login_there(bench: PageBench) -> None:
+    shown = bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    bench.without = "anna"
+    with pytest.raises(RefusedStepError, match="no such server"):
+        await bench.steps.gone_on(shown.ticket, HERE)
+    with pytest.raises(RefusedStepError, match="no such server"):
+        bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    assert bench.steps.with_token(bench.visit(), TOKENS["bob"], HERE).principal == "bob"
+
+
 async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
     bench: PageBench, tmp_path: Path
 ) -> None:
@@ -157,6 +169,31 @@ async def test_a_browser_that_comes_back_for_no_login_is_refused(bench: PageBenc
     for query in ({}, {"state": ""}, {"state": "x", "code": "y"}):
         with pytest.raises(RefusedStepError, match="has ended"):
             await bench.steps.came_back("far", query, HERE)
+
+
+async def test_who_is_let_in_no_more_or_where_there_is_no_server_any_more_keeps_no_login(
+    bench: PageBench, tmp_path: Path
+) -> None:
+    def on_the_way(name: str) -> LoginRun:
+        order = LoginOrder(
+            f"http://127.0.0.1:9/{name}", str(tmp_path), name, bench.steps.redirect(FAR)
+        )
+        run = bench.logins.runs.begin(order)
+        run.take(LoginPage(f"https://login.example.com/?state={name}"))
+        run.browser = hash_of(HERE)
+        return run
+
+    anna, bob = on_the_way("anna"), on_the_way("bob")
+    bench.credentials.follow(BearerTokens(None, {"bob": token_hash(TOKENS["bob"])}))
+    with pytest.raises(RefusedStepError, match="does not let you in any more"):
+        await bench.steps.came_back("far", {"state": "anna", "code": "x"}, HERE)
+    del bench.specs[FAR]
+    with pytest.raises(RefusedStepError, match="no such server"):
+        await bench.steps.came_back("far", {"state": "bob", "code": "x"}, HERE)
+    with anyio.fail_after(10):
+        for run in (anna, bob):
+            await run.over.wait()
+            assert run.failed == "it is not wanted any more"
 
 
 async def test_tickets_show_nothing(bench: PageBench) -> None:
