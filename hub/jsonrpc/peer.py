@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final, Protocol, Self, runtime_checkable
 
 import anyio
+import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
@@ -44,6 +45,11 @@ from hub.values import Json, JsonObject
 
 CANCEL_GRACE = 2.0
 """Seconds that sending `notifications/cancelled` may take."""
+TURNS_TO_TELL: Final = 3
+"""Turns of the loop in which a cancelled request's task tells whom it has asked.
+
+What the peer sends after the cancellation, such as its answer to the client, comes after that.
+"""
 
 _FAR: Final = 2**52
 """Ids begin below this after `Peer.skip_ids`: every JSON reader takes numbers of 53 bits."""
@@ -321,6 +327,8 @@ class Peer:
                 self.take(message, self._outlet)
             case Notification("notifications/cancelled", params):
                 self.backlog.cancel(wire.as_object(params))
+                for _ in range(TURNS_TO_TELL):
+                    await anyio.lowlevel.checkpoint()
             case Notification("notifications/progress", params):
                 self._heed("reports on no call", params, await self.pending.report(params))
             case Notification():

@@ -219,6 +219,23 @@ async def test_a_cancelled_caller_is_a_cancelled_request(
     assert cancelled.params == {"requestId": request.id, "reason": reason}
 
 
+async def test_what_comes_after_a_cancellation_comes_after_what_it_has_told_others() -> None:
+    """A server withdraws its question, and then answers: so does the client hear of both."""
+    async with talking() as client:
+
+        async def question(_: Asked) -> Payload:
+            return await client.peer.request("elicitation/create", {}, timeout=5)
+
+        async with talking(question) as server:
+            await server.peer.receive(Request(5, "elicitation/create", {}))
+            asked = await client.outlet.next_request()
+            await server.cancel(5)
+            told = client.outlet.messages[1:]
+    assert told == [
+        Notification("notifications/cancelled", {"requestId": asked.id, "reason": UNSAID})
+    ]
+
+
 async def test_nobody_waits_long_to_tell_a_cancellation() -> None:
     async with talking(cancel_grace=0.001) as talk:
         talk.outlet.stuck = True
