@@ -49,6 +49,9 @@ def test_a_number_is_written_as_it_was_read(text: str) -> None:
         assert encode(value).decode() == text
         assert isinstance(value, int | float | Decimal)
         assert Decimal(str(value)) == Decimal(text)
+    assert encode(decode_strict(f'{{ "a" : [ "b c", {text} ] }}'.encode())) == (
+        f'{{"a":["b c",{text}]}}'.encode()
+    )
 
 
 DIGITS = st.text("0123456789", min_size=1, max_size=30)
@@ -198,8 +201,30 @@ values = st.recursive(
 
 @given(values)
 def test_any_json_comes_back_as_it_was_written(value: Json) -> None:
-    assert json.loads(encode(decode_strict(json.dumps(value).encode()))) == value
-    assert json.loads(encode(decode_strict(encode(value)))) == value
+    for line in (
+        json.dumps(value).encode(),
+        json.dumps(value, ensure_ascii=False).encode(),
+        json.dumps(value, ensure_ascii=False, indent="\t").encode(),
+        encode(value),
+    ):
+        assert json.loads(encode(decode_strict(line))) == value
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=6), st.data())
+def test_a_key_is_repeated_or_not_however_much_space_there_is(
+    keys: list[str], data: st.DataObject
+) -> None:
+    space = st.text("\t\r\n ", max_size=3)
+    members = [
+        f"{data.draw(space)}{json.dumps(key, ensure_ascii=False)}{data.draw(space)}:"
+        f"{data.draw(space)}1.0{data.draw(space)}"
+        for key in keys
+    ]
+    line = ("{" + ",".join(members) + data.draw(space) + "}").encode()
+    if len(set(keys)) == len(keys):
+        assert decode_strict(line) == dict.fromkeys(keys, 1.0)
+    else:
+        assert refused(line).code == INVALID_REQUEST
 
 
 @given(st.binary(max_size=60))
