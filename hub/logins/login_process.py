@@ -91,25 +91,32 @@ LoginNews: TypeAlias = LoginPage | LoginKept | LoginRefused
 
 
 class LoginRun:
-    """A login under way. `page` is known once `begun`; once it is `over`, `failed` says why not.
+    """A login that is wanted, or under way once it has an `order`.
 
-    `asked` is when somebody was last sent to the page, by a monotonic clock. `browser` is by which
-    the browser is known again that showed that it is the owner's; empty: none has. `redirect` is
-    where it comes back to, if that is the hub.
+    `page` is known once `begun`; once it is `over`, `failed` says why not. `asked` is when somebody
+    was last sent to the page, by a monotonic clock. `browser` is by which the browser is known
+    again that showed that it is the owner's; empty: none has.
     """
 
-    def __init__(self, owner: str = "", redirect: str | None = None) -> None:
+    def __init__(self, owner: str = "") -> None:
         self.owner = owner
-        self.redirect = redirect
+        self.order: LoginOrder | None = None
+        self.ordered = anyio.Event()
         self.browser = ""
         self._answer: CameBack | None = None
         self._answered = anyio.Event()
         self.page: str | None = None
-        self.failed: str | None = "it has not come to its end"
+        self.failed: str | None = "nobody has gone on to it"
         self.asked: float | None = None
         self.scope = anyio.CancelScope()
         self.begun = anyio.Event()
         self.over = anyio.Event()
+
+    def begin(self, order: LoginOrder) -> None:
+        """Let the login begin."""
+        self.failed = "it has not come to its end"
+        self.order = order
+        self.ordered.set()
 
     def cancel(self, why: str) -> None:
         """Give the login up."""
@@ -150,7 +157,7 @@ class LoginRun:
 
 
 class LoginRuns:
-    """The logins under way, one at a time for each server and owner; `tasks` own their processes.
+    """The logins that are wanted, one at a time for each server and owner; `tasks` own them.
 
     They are kept in `directory`; `kept` is told the server and the owner of each.
     """
@@ -163,7 +170,7 @@ class LoginRuns:
         self._runs: dict[tuple[str, str], LoginRun] = {}
 
     def under_way(self, url: str, owner: str = "") -> LoginRun | None:
-        """Return the login of an owner that is under way at a server, or None."""
+        """Return the login of an owner that is wanted or under way at a server, or None."""
         return self._runs.get((url, owner))
 
     def expecting(self, state: str, redirect: str) -> LoginRun | None:
@@ -171,34 +178,53 @@ class LoginRuns:
         found = None
         for run in self._runs.values():
             is_its = hmac.compare_digest(run.state.encode(), state.encode())
-            if is_its and state and run.redirect == redirect:
+            if is_its and state and run.order is not None and run.order.redirect == redirect:
                 found = run
         return found
 
+    def wanted(self, url: str, owner: str) -> LoginRun:
+        """Return the login of an owner at a server, which may begin only later.
+
+        Until then it has no process, so that whoever goes to no page takes nobody's place.
+        """
+        run = self._runs.get((url, owner))
+        if run is None:
+            run = self._runs[url, owner] = LoginRun(owner)
+            self._tasks.start_soon(self._perform, url, run)
+        return run
+
     def begin(self, order: LoginOrder) -> LoginRun:
-        """Begin a login; its owner must have none under way at its server.
+        """Return the owner's login under way at a server; begin it if there is none.
 
         Raises: TooManyLoginsError.
         """
-        of_principals = [owner for _, owner in self._runs if owner]
-        own = of_principals.count(order.owner)
-        if order.owner and (own >= MOST_OF_ONE or len(of_principals) >= MOST):
-            how_many = f"{own} logins of yours" if own >= MOST_OF_ONE else f"{MOST} logins"
-            raise TooManyLoginsError(f"{how_many} are under way; try again in some minutes")
-        run = self._runs[order.url, order.owner] = LoginRun(order.owner, order.redirect)
-        self._tasks.start_soon(self._perform, order, run)
+        run = self.wanted(order.url, order.owner)
+        if run.order is None:
+            self._check_places(order.owner)
+            run.begin(order)
         return run
 
-    async def _perform(self, order: LoginOrder, run: LoginRun) -> None:
+    def _check_places(self, owner: str) -> None:
+        of_principals = [run.owner for run in self._runs.values() if run.owner and run.order]
+        own = of_principals.count(owner)
+        if owner and (own >= MOST_OF_ONE or len(of_principals) >= MOST):
+            how_many = f"{own} logins of yours" if own >= MOST_OF_ONE else f"{MOST} logins"
+            raise TooManyLoginsError(f"{how_many} are under way; try again in some minutes")
+
+    async def _perform(self, url: str, run: LoginRun) -> None:
         try:
-            with run.scope, anyio.move_on_after(LIMIT):
-                await self._run(order, run)
+            with run.scope:
+                with anyio.move_on_after(LIMIT):
+                    await run.ordered.wait()
+                with anyio.move_on_after(LIMIT):
+                    if run.order is not None:
+                        await self._run(run.order, run)
         except Exception as exc:  # noqa: BLE001 - no login may end the hub
             run.failed = f"its process failed ({type(exc).__name__})"
         finally:
-            del self._runs[order.url, order.owner]
+            del self._runs[url, run.owner]
             if run.failed is None:
-                self.kept(order.url, order.owner)
+                self.kept(url, run.owner)
             run.begun.set()
             run.over.set()
 

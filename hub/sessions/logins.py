@@ -51,34 +51,27 @@ class ServerLogins:
 
         Raises: ChildError if it fails before the person can log in.
         """
-        secret = await self._secret(spec, login)
-        run = self.runs.under_way(target.url, owner)
-        if run is None:
-            redirect = self.pages.redirect(spec.name) if owner and self.pages else None
-            order = LoginOrder(
-                url=target.url,
-                directory=str(self.runs.directory),
-                owner=owner,
-                redirect=redirect,
-                in_keyring=login.in_keyring,
-                client_id=login.client_id,
-                client_secret=secret,
-                client_metadata=login.client_metadata,
-                issuer=login.issuer,
-                scopes=login.scopes,
-                redirect_port=login.redirect_port,
-            )
-            run = self._begin(order)
+        order = LoginOrder(
+            url=target.url,
+            directory=str(self.runs.directory),
+            owner=owner,
+            redirect=self.pages.redirect(spec.name) if owner and self.pages else None,
+            in_keyring=login.in_keyring,
+            client_id=login.client_id,
+            client_secret=await self._secret(spec, login),
+            client_metadata=login.client_metadata,
+            issuer=login.issuer,
+            scopes=login.scopes,
+            redirect_port=login.redirect_port,
+        )
+        try:
+            run = self.runs.begin(order)
+        except TooManyLoginsError as exc:
+            raise ChildError(str(exc)) from None
         await run.begun.wait()
         if run.page is None:
             raise ChildError(run.failed or "it has ended")
         return run
-
-    def _begin(self, order: LoginOrder) -> LoginRun:
-        try:
-            return self.runs.begin(order)
-        except TooManyLoginsError as exc:
-            raise ChildError(str(exc)) from None
 
     async def _secret(self, spec: ServerSpec, login: RemoteLogin) -> str | None:
         text = login.client_secret

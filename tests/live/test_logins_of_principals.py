@@ -17,6 +17,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitResult
 from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
@@ -114,6 +115,31 @@ async def test_each_principal_logs_in_and_calls_with_its_own_login(
         (asked,) = person.asked
         assert asked.url.startswith(f"{url}/logins/far?ticket=")
         assert person.name not in asked.url
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_who_declines_a_login_declines_it_for_nobody_else(
+    tmp_path: Path, remote: Remote, state: dict[str, str], mode: Mode
+) -> None:
+    config = hub_config(tmp_path, remote)
+    bob, declined = Person("bob", token=TOKENS["bob"]), 0
+
+    async def declines(_context: object, _params: Any) -> ElicitResult:
+        nonlocal declined
+        declined += 1
+        return ElicitResult(action="decline")
+
+    with http_hub("--config", config, cwd=tmp_path, env=state) as url:
+        of_anna = client_of(url, TOKENS["anna"], tmp_path, mode, elicitation_callback=declines)
+        of_bob = client_of(url, TOKENS["bob"], tmp_path, mode, elicitation_callback=bob.elicit)
+        async with of_anna as anna, of_bob as client:
+            for at in range(1, 4):
+                refused = await anna.call_tool("remember", {"text": "anna"})
+                assert "nobody is logged in" in text_of(refused)
+                said = await client.call_tool("remember", {"text": f"bob {at}"})
+                assert json.loads(text_of(said)) == [f"bob {one + 1}" for one in range(at)]
+    assert (declined, len(bob.asked)) == (1, 1)
+    remote.was_called_by(*["bob"] * 3)
 
 
 @pytest.fixture

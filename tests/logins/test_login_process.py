@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from hub.logins.login_process import (
+    LIMIT,
     MOST,
     MOST_OF_ONE,
     CameBack,
@@ -15,6 +16,7 @@ from hub.logins.login_process import (
     LoginRuns,
     TooManyLoginsError,
 )
+from tests.kit.loops import virtual_time
 
 URL = "http://127.0.0.1:9/mcp"
 
@@ -55,6 +57,35 @@ async def test_logins_of_principals_are_bounded_and_those_of_the_user_are_not(
             runs.begin(order(at, ""))
         assert runs.under_way(order(0, "").url, "p1") is None
         tasks.cancel_scope.cancel()
+
+
+async def test_a_login_that_nobody_goes_on_to_takes_no_place(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, os.environ, tmp_path)
+        wanted = [runs.wanted(f"http://127.0.0.1:9/{at}", "anna") for at in range(MOST + 1)]
+        assert runs.wanted("http://127.0.0.1:9/0", "anna") is wanted[0]
+        order = LoginOrder(
+            "http://127.0.0.1:9/0", str(tmp_path), "anna", "https://x", client_id="\ud800"
+        )
+        assert runs.begin(order) is wanted[0]
+        with anyio.fail_after(5):
+            await wanted[0].over.wait()
+        assert wanted[0].failed == "its process failed (UnicodeEncodeError)"
+        assert not any(one.over.is_set() for one in wanted[1:])
+        tasks.cancel_scope.cancel()
+
+
+@virtual_time
+async def test_a_login_that_nobody_goes_on_to_ends(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, os.environ, tmp_path)
+        run = runs.wanted(URL, "anna")
+        await anyio.sleep(LIMIT - 1)
+        assert not run.over.is_set()
+        await anyio.sleep(2)
+        assert run.over.is_set()
+        assert run.failed == "nobody has gone on to it"
+        assert runs.under_way(URL, "anna") is None
 
 
 async def test_an_answer_belongs_to_one_login_and_comes_once(tmp_path: Path) -> None:

@@ -147,6 +147,8 @@ class LoginFirst:
         _check_over(need, run)
 
     async def _begun(self, need: LoginNeed) -> LoginRun:
+        if need.link is not None:
+            return self._logins.runs.wanted(*need.key)  # it begins once its person goes on there
         try:
             return await self._logins.begun(need.spec, need.target, need.login, need.owner)
         except ChildError as exc:
