@@ -193,12 +193,17 @@ _strict, _tolerant = _reading(_unique), _reading(None)
 _decoder = msgspec.json.Decoder[Json]()
 
 
+_OF_PARTS = (b"[", b"{", b":", b",")
+
+
 def limit_parts(line: bytes) -> None:
     """Refuse JSON that takes far longer to read than other JSON of its length.
 
     Raises: WireError if it has more than `MAX_PARTS`.
     """
-    if len(line) <= MAX_PARTS or _parts(line) <= MAX_PARTS:
+    if len(line) <= MAX_PARTS or not any(_has_many(line, one) for one in _OF_PARTS):
+        return  # nearly all of it is text
+    if _parts(line) <= MAX_PARTS:
         return
     # Many texts have brackets and colons, too: only what stands outside of strings counts.
     bare = line.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -268,14 +273,14 @@ def _may_be_deep(line: bytes) -> bool:
     return any(_has_many(line, bracket) for bracket in (b"[", b"{"))
 
 
-def _has_many(line: bytes, bracket: bytes) -> bool:
-    """Return whether `line` has at least `MAX_DEPTH / 2` of `bracket`.
+def _has_many(line: bytes, sign: bytes) -> bool:
+    """Return whether `line` has at least `MAX_DEPTH / 2` of `sign`.
 
-    Faster than `count` for a long text with few brackets.
+    Faster than `count` for a long text with few of them.
     """
     at = -1
     for _ in range(MAX_DEPTH // 2):
-        at = line.find(bracket, at + 1)
+        at = line.find(sign, at + 1)
         if at < 0:
             return False
     return True
