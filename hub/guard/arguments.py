@@ -35,7 +35,9 @@ def rewritten(call: Call, values: Mapping[str, str]) -> Call:
 
 def escaped(key: str) -> str:
     """Return `key` as one step of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
+    if "~" in key or "/" in key:
+        return key.replace("~", "~0").replace("/", "~1")
+    return key
 
 
 def _replaced(value: Json, pointer: str, values: Mapping[str, str]) -> Json:

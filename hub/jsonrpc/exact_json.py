@@ -241,18 +241,20 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
     try:
         if len(line) < _LONG:  # nearly every message: a context costs more than it is worth here
             value = decoder.decode(line)
-            return value if _is_same(encoder.encode(value), line) else None
-        with _uninterrupted(line):
-            value = decoder.decode(line)
-            return value if _is_same(encoder.encode(value), line) else None
+            written = encoder.encode(value)
+        else:
+            with _uninterrupted(line):
+                value = decoder.decode(line)
+                written = encoder.encode(value)
+        return value if written == line or _differs_in_space(written, line) else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
-def _is_same(written: bytes, line: bytes) -> bool:
+def _differs_in_space(written: bytes, line: bytes) -> bool:
     # Space in texts is left out, too, but those are as the decoder has read them in any case.
-    return written == line or (
-        len(written) < len(line) and written.translate(None, _SPACE) == line.translate(None, _SPACE)
+    return len(written) < len(line) and (
+        written.translate(None, _SPACE) == line.translate(None, _SPACE)
     )
 
 

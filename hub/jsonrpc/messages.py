@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from hub.jsonrpc.exact_json import (
+    MAX_PARTS,
     RequestId,
     UnreadableAnswerError,
     WireError,
@@ -145,16 +146,21 @@ def parse_client(line: bytes) -> Message:
 
     Raises: WireError for this message only; the connection stays usable.
     """
-    try:
-        limit_parts(line)
-    except WireError as exc:
-        exc.id = _id_of(line)
-        raise
+    if len(line) > MAX_PARTS:
+        _limit_parts(line)
     decoder = _trailing if line.startswith(b'{"method"') else _leading
     found = as_we_write_it(line, decoder)
     if found is not None and not is_too_deep(line, found.params, below=1):
         return Request(found.id, found.method, found.params)
     return _parse_strictly(line)
+
+
+def _limit_parts(line: bytes) -> None:
+    try:
+        limit_parts(line)
+    except WireError as exc:
+        exc.id = _id_of(line)
+        raise
 
 
 def _parse_strictly(line: bytes) -> Message:
