@@ -7,7 +7,7 @@ Whoever can write the config can have any command run at the next start. So no m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -41,6 +41,8 @@ _COPYING: Final = frozenset(
     }
 )
 """Words in the names of tools and commands that copy whole directories to readable places."""
+_USUAL_NAME: Final = 256
+"""Characters of a name up to which its words are remembered: URIs may be very long."""
 _OTHER_THINGS: Final = frozenset(
     {
         *("branch", "branches", "tag", "tags", "commit", "remote", "stash", "ref", "worktree"),
@@ -115,7 +117,7 @@ class OwnFiles(Struct, frozen=True, eq=False):
         tool: str,
         *,
         writes: bool,
-        commands: Iterable[str] = (),
+        commands: Sequence[str] = (),
         names_kept: bool = False,
         names_secret: bool = False,
     ) -> OwnFileRules:
@@ -124,7 +126,7 @@ class OwnFiles(Struct, frozen=True, eq=False):
         `commands` are the commands in one call's arguments. `names_kept` and `names_secret`: the
         call has the name of such a file in it, which the tool could join to a directory.
         """
-        words = _words(tool, tuple(commands))
+        words = _words(tool, commands)
         moves = writes and (names_kept or not words.isdisjoint(_MOVING))
         takes = names_secret or not words.isdisjoint(_MOVING | _COPYING)
         return _reach(self, writes, moves, takes)
@@ -173,13 +175,19 @@ class OwnFileRules(Struct, frozen=True, eq=False):
         return tuple(one for one in places if is_inside(one, parts) or is_inside(parts, one))
 
 
-def _words(tool: str, commands: tuple[str, ...]) -> set[str]:
-    words = set(map(str.casefold, _WORD.findall(tool)))
-    if not words.isdisjoint(_OTHER_THINGS):
-        words.clear()
-    for command in commands:
-        words.update(map(str.casefold, _WORD.findall(command)))
-    return words
+def _words(tool: str, commands: Sequence[str]) -> frozenset[str]:
+    named = _name_words(tool) if len(tool) <= _USUAL_NAME else _words_in((tool,))
+    words = named if named.isdisjoint(_OTHER_THINGS) else frozenset[str]()
+    return words | _words_in(commands) if commands else words
+
+
+@lru_cache(maxsize=1024)
+def _name_words(tool: str) -> frozenset[str]:
+    return _words_in((tool,))
+
+
+def _words_in(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(word.casefold() for text in texts for word in _WORD.findall(text))
 
 
 @lru_cache(maxsize=64)
