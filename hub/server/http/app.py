@@ -51,6 +51,7 @@ from hub.server.http.modern import (
 from hub.server.http.request_heads import CheckedHeaders, HeaderChecks, RequestHead, unreadable
 from hub.server.http.responses import (
     ENDING,
+    HUB_ENDS,
     METHODS,
     NO_ROOM,
     PostResponse,
@@ -182,6 +183,7 @@ class HttpServer:
     def end_answers(self) -> None:
         """Give up the requests under way: each is answered with an error that says so."""
         self._modern_posts.end()
+        self._reader.end()
         for session in self._sessions:
             session.connection.end(ENDING)
 
@@ -363,6 +365,8 @@ class HttpServer:
         if isinstance(body, Refusal):
             return body
         message = await self._reader.read(body)
+        if message is None:
+            return HUB_ENDS
         checks = self._header_checks
         found = await checks.admitted_still(scope, headers, sender.admission, since)
         return found if isinstance(found, Refusal) else _Posted(found, message, len(body))
@@ -549,7 +553,7 @@ class HttpServer:
             await respond(send, status_of(refused), to_bytes(refused))
             return
         if self._tasks is None:
-            await respond(send, 503, {"error": "The hub is ending"})
+            await respond(send, HUB_ENDS.status, {"error": HUB_ENDS.text})
             return
         asked = ModernRequest(checked.admission, message, headers.fields)
         post = ModernPost(self._modern_posts, asked, self._tasks)

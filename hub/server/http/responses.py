@@ -178,6 +178,7 @@ async def until_disconnected(receive: Receive) -> None:
 
 ENDING: Final = "the hub is ending"
 """Why requests under way are given up when the hub ends."""
+HUB_ENDS: Final = Refusal(503, "The hub is ending")
 TOO_LARGE: Final = Refusal(413, f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most")
 NO_ROOM: Final = Refusal(
     503,

@@ -27,17 +27,35 @@ class MessageReader:
         self._clock = clock
         self._budget = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, clock)
         self._turn = anyio.Lock()
+        self._waiting: set[anyio.CancelScope] = set()
+        self._has_ended = False
 
-    async def read(self, body: bytes) -> Message | WireError:
-        """Return the message in `body`, or why it is refused."""
+    async def read(self, body: bytes) -> Message | WireError | None:
+        """Return the message in `body`, or why it is refused; None if the hub ends first."""
         if len(body) <= LARGE_MESSAGE:
             return _message_in(body)
+        if not self._has_ended:
+            with anyio.CancelScope() as waiting:
+                self._waiting.add(waiting)
+                try:
+                    return await self._in_turn(body)
+                finally:
+                    self._waiting.discard(waiting)
+        return None
+
+    async def _in_turn(self, body: bytes) -> Message | WireError:
         async with self._turn:
             await anyio.sleep(self._budget.debt())
             began = self._clock()
             found = _message_in(body)
             self._budget.spend(self._clock() - began)
             return found
+
+    def end(self) -> None:
+        """Let nobody wait for its turn any more."""
+        self._has_ended = True
+        for waiting in self._waiting:
+            waiting.cancel()
 
 
 def _message_in(body: bytes) -> Message | WireError:

@@ -52,3 +52,20 @@ async def test_a_refusal_is_the_result_whatever_the_size() -> None:
     reader = MessageReader()
     for size in (1, LARGE_MESSAGE):
         assert isinstance(await reader.read(message(size) + b"x"), WireError)
+
+
+async def test_nobody_waits_for_its_turn_once_the_hub_ends() -> None:
+    reader, found = MessageReader(Slow()), list[object]()
+
+    async def read() -> None:
+        found.append(await reader.read(message(LARGE_MESSAGE)))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
+        reader.end()
+    assert isinstance(found[0], Notification)
+    assert found[1:] == [None, None]
+    assert isinstance(await reader.read(message(10)), Notification)
+    assert await reader.read(message(LARGE_MESSAGE)) is None
