@@ -175,9 +175,14 @@ def _parse_strictly(line: bytes) -> Message:
     return message_of(value)
 
 
-class _Leading(_Versioned, frozen=True):
+# Each member is required, for what these do not know is left out: so nothing but their members
+# comes out the same as it was written.
+
+
+class _Leading(msgspec.Struct, frozen=True):
     """A request with its fields in the order in which we write them."""
 
+    jsonrpc: Literal["2.0"]
     id: int | str
     method: str
     params: dict[str, Any]

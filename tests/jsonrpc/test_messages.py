@@ -183,6 +183,25 @@ def test_a_request_is_the_same_however_it_is_spelled(
     assert all(to_bytes(other) == to_bytes(first) for other in others)
 
 
+@pytest.mark.parametrize("name", ["jsonrpc", "id", "method", "params"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1)])
+@pytest.mark.parametrize("space", [" ", "\\t"])
+def test_a_name_with_space_in_it_is_another_name(
+    name: str, order: tuple[int, ...], space: str
+) -> None:
+    members = ['"jsonrpc":"2.0"', '"id":1', '"method":"m"', '"params":{"x":1}']
+    line = ("{" + ", ".join(members[at] for at in order) + "}").encode()
+    assert parse_client(line) == Request(1, "m", {"x": 1})
+    other = line.replace(f'"{name}"'.encode(), f'"{name[0]}{space}{name[1:]}"'.encode())
+    match name:
+        case "id":
+            assert parse_client(other) == Notification("m", {"x": 1})
+        case "params":
+            assert parse_client(other) == Request(1, "m", {})
+        case _:
+            assert refused(other).code == INVALID_REQUEST
+
+
 def test_numbers_of_a_client_go_on_as_they_were_written() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"m","params":%b}' % NUMBERS
     assert to_bytes(parse_client(line)) == line
