@@ -6,14 +6,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hub.launch.secret_references import FileSecret, SecretText
 from hub.logins.login_process import MOST_OF_ONE, LoginOrder, LoginPage, LoginRun
 from hub.protocol.bearer import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.login_pages.steps import PATIENCE, RefusedStepError, WrongTokenError
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.tickets import hash_of
+from hub.specs import RemoteLogin, RemoteTarget
 from tests.server.http.auth.issuer import NAME, RESOURCE
-from tests.server.http.login_pages.bench import FAR, HERE, THERE, TOKENS, PageBench
+from tests.server.http.login_pages.bench import FAR, HERE, THERE, TOKENS, PageBench, spec
 
 
 @pytest.fixture
@@ -163,6 +165,22 @@ async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
         person = bench.steps.with_token(bench.visit(), TOKENS[name], HERE)
         with pytest.raises(RefusedStepError, match=why):
             await bench.steps.gone_on(person.ticket, HERE)
+
+
+async def test_nobody_waits_for_a_login_whose_secret_cannot_be_read(
+    bench: PageBench, tmp_path: Path
+) -> None:
+    secret = SecretText((FileSecret(str(tmp_path / "missing")),))
+    bench.specs[FAR] = far = spec("far", RemoteLogin(client_id="hub", client_secret=secret))
+    assert isinstance(far.target, RemoteTarget)
+    run = bench.logins.runs.wanted(far.target.url, "anna")
+    person = bench.steps.with_token(bench.visit(), TOKENS["anna"], HERE)
+    with pytest.raises(RefusedStepError, match="No login can begin"):
+        await bench.steps.gone_on(person.ticket, HERE)
+    with anyio.fail_after(5):
+        await run.over.wait()
+    assert run.failed is not None
+    assert "client_secret" in run.failed
 
 
 async def test_a_browser_that_comes_back_for_no_login_is_refused(bench: PageBench) -> None:
