@@ -95,7 +95,8 @@ class LoginRun:
 
     `page` is known once `begun`; once it is `over`, `failed` says why not. `asked` is when somebody
     was last sent to the page, by a monotonic clock. `browser` is by which the browser is known
-    again that showed that it is the owner's; empty: none has.
+    again that showed that it is the owner's; empty: none has. `patience` is how long it is waited
+    for an order.
     """
 
     def __init__(self, owner: str = "") -> None:
@@ -109,8 +110,13 @@ class LoginRun:
         self.failed: str | None = "nobody has gone on to it"
         self.asked: float | None = None
         self.scope = anyio.CancelScope()
+        self.patience = anyio.CancelScope()
         self.begun = anyio.Event()
         self.over = anyio.Event()
+
+    def want(self) -> None:
+        """Give its person `LIMIT` from now on to go on to it."""
+        self.patience.deadline = anyio.current_time() + LIMIT
 
     def begin(self, order: LoginOrder) -> None:
         """Let the login begin."""
@@ -177,8 +183,10 @@ class LoginRuns:
         """Return the login whose browser comes back to `redirect` with this `state`, or None."""
         found = None
         for run in self._runs.values():
+            if run.order is None or run.order.redirect != redirect:
+                continue
             is_its = hmac.compare_digest(run.state.encode(), state.encode())
-            if is_its and state and run.order is not None and run.order.redirect == redirect:
+            if is_its and state:
                 found = run
         return found
 
@@ -188,8 +196,9 @@ class LoginRuns:
         Until then it has no process, so that whoever goes to no page takes nobody's place.
         """
         run = self._runs.get((url, owner))
-        if run is None:
+        if run is None or run.scope.cancel_called:  # who gave that one up may want another
             run = self._runs[url, owner] = LoginRun(owner)
+            run.want()
             self._tasks.start_soon(self._perform, url, run)
         return run
 
@@ -214,7 +223,7 @@ class LoginRuns:
     async def _perform(self, url: str, run: LoginRun) -> None:
         try:
             with run.scope:
-                with anyio.move_on_after(LIMIT):
+                with run.patience:
                     await run.ordered.wait()
                 with anyio.move_on_after(LIMIT):
                     if run.order is not None:
@@ -222,7 +231,8 @@ class LoginRuns:
         except Exception as exc:  # noqa: BLE001 - no login may end the hub
             run.failed = f"its process failed ({type(exc).__name__})"
         finally:
-            del self._runs[url, run.owner]
+            if self._runs.get((url, run.owner)) is run:
+                del self._runs[url, run.owner]
             if run.failed is None:
                 self.kept(url, run.owner)
             run.begun.set()

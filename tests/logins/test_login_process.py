@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from hub.logins.login_process import (
@@ -85,6 +86,37 @@ async def test_a_login_that_nobody_goes_on_to_ends(tmp_path: Path) -> None:
         await anyio.sleep(2)
         assert run.over.is_set()
         assert run.failed == "nobody has gone on to it"
+        assert runs.under_way(URL, "anna") is None
+
+
+@virtual_time
+async def test_who_is_asked_again_has_time_from_then_on(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, os.environ, tmp_path)
+        run = runs.wanted(URL, "anna")
+        await anyio.sleep(LIMIT - 1)
+        run.want()
+        await anyio.sleep(LIMIT - 1)
+        assert not run.over.is_set()
+        await anyio.sleep(2)
+        assert run.over.is_set()
+
+
+async def test_a_login_that_was_given_up_can_be_wanted_again_at_once(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, os.environ, tmp_path)
+        first = runs.wanted(URL, "anna")
+        await anyio.lowlevel.checkpoint()
+        first.cancel("its user does not want to log in now")
+        order = LoginOrder(URL, str(tmp_path), "anna", "https://x", client_id="\ud800")
+        second = runs.begin(order)
+        assert second is not first
+        with anyio.fail_after(5):
+            await first.over.wait()
+            assert first.failed == "its user does not want to log in now"
+            assert runs.under_way(URL, "anna") is second
+            await second.over.wait()
+        assert second.failed == "its process failed (UnicodeEncodeError)"
         assert runs.under_way(URL, "anna") is None
 
 

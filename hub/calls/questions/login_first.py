@@ -127,7 +127,7 @@ class LoginFirst:
             if action is None:
                 run.asked = None  # the client failed, or gave the call up: the next call asks
         self._check_accepted(need, action)
-        await run.over.wait()
+        await _over(run)
         await session.peer.notify(ELICITED, {"elicitationId": id_}, outlet=asked.outlet)
         _check_over(need, run)
 
@@ -143,7 +143,7 @@ class LoginFirst:
         run = self._logins.runs.under_way(*need.key)
         if run is None:
             raise ChildError(_nobody(need, "the login was not finished"))
-        await run.over.wait()
+        await _over(run)
         _check_over(need, run)
 
     async def _begun(self, need: LoginNeed) -> LoginRun:
@@ -185,7 +185,14 @@ async def _is_over_for_another(need: LoginNeed, run: LoginRun) -> bool:
             _check_over(need, run)
             return True
     run.asked = time.monotonic()
+    run.want()
     return False
+
+
+async def _over(run: LoginRun) -> None:
+    """Wait for the end of a login, however often its person is asked again meanwhile."""
+    with anyio.move_on_after(2 * LIMIT):
+        await run.over.wait()
 
 
 def _question(need: LoginNeed, run: LoginRun) -> JsonObject:

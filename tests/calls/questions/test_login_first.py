@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from hub.calls.questions.login_first import LoginFirst
+from hub.children.clients import InputNeededError
+from hub.errors import ChildError
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import Asked
+from hub.logins.login_process import LIMIT, LoginRuns
+from hub.protocol.input_requests import LOGIN_KEY
+from hub.protocol.request_state import NO_RETRY, RetryInput
+from hub.sessions.logins import ServerLogins
+from hub.sessions.session import Session
+from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
+from hub.values import ServerName
+from tests.kit.fakes import RecordingOutlet
+from tests.kit.loops import virtual_time
+
+URL = "http://127.0.0.1:9/far"
+SPEC = ServerSpec(ServerName("far"), RemoteTarget(URL, login=RemoteLogin()))
+ACCEPTED = RetryInput(responses={LOGIN_KEY: {"action": "accept"}}, is_retry=True)
+
+
+class Pages:
+    """Login pages with an address for each server and principal."""
+
+    def redirect(self, server: ServerName) -> str:
+        return f"https://hub/{server}/callback"
+
+    def address(self, server: ServerName, principal: str) -> str | None:
+        return f"https://hub/{server}?{principal}"
+
+    def link(self, server: ServerName, principal: str) -> str | None:
+        return f"https://hub/{server}?ticket={principal}"
+
+
+def session_of(principal: str) -> Session:
+    """Return as much of a modern client's session as a login needs."""
+    client = SimpleNamespace(is_modern=True, capabilities={"elicitation": {"url": {}}})
+    return cast("Any", SimpleNamespace(client=client, identity=principal, peer=None))
+
+
+def asked() -> Asked:
+    return Asked(Request(1, "tools/call", {}), RecordingOutlet())
+
+
+@virtual_time
+async def test_a_person_who_is_asked_has_time_from_then_on_and_no_call_waits_for_ever(
+    tmp_path: Path,
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        logins = ServerLogins(LoginRuns(tasks, os.environ, tmp_path))
+        logins.pages = Pages()
+        first, anna = LoginFirst(logins), session_of("anna")
+
+        async def ask_every(seconds: float) -> None:
+            while True:
+                with pytest.raises(InputNeededError):
+                    await first.ask(anna, asked(), NO_RETRY, SPEC)
+                await anyio.sleep(seconds)
+
+        tasks.start_soon(ask_every, 200)  # and each waits a minute for the one before
+        await anyio.sleep(1)
+        began = anyio.current_time()
+        with pytest.raises(ChildError, match="nobody has gone on to it"):
+            await first.ask(anna, asked(), ACCEPTED, SPEC)
+        assert anyio.current_time() - began == pytest.approx(2 * LIMIT, abs=1)
+        assert logins.runs.under_way(URL, "anna") is not None, "others still wait for it"
+        tasks.cancel_scope.cancel()
