@@ -11,6 +11,8 @@ _PLAIN_WORD = re.compile(
 _YAML_KEY = re.compile(r"^\s*(?:- +)*[\"']?[\w./$-][\w./ $-]*[\"']?\s*:(?:\s|$)", re.MULTILINE)
 _YAML_LINE = re.compile(r"\s|[\"']?[\w.$-][\w./ $-]*[\"']?\s*:(?:\s|$)|- |#|---")
 _SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/])")
+_PATHS = re.compile(r"\s*(?:\.[/\\]|~|/\w|[A-Za-z]:[\\/])|(?:.*\s)?\.\.[/\\]")
+"""A line that starts with a path, or has one that climbs."""
 _CODE = re.compile(
     r"\A\s*(?://|#!|# |/\*|<!--|<\?|```)"
     r"|^(?:@@|\+\+\+ |diff --git )",
@@ -55,10 +57,10 @@ def is_yaml(text: str) -> bool:
 def _is_code(text: str) -> bool:
     """Return whether `text` looks like code or a patch, or most of its lines have several words.
 
-    `key = value` counts as one word.
+    `key = value` counts as one word, and a line with paths as a list.
     """
     lines = [line for line in _EQUALS.sub("=", text).splitlines() if line.strip()]
-    worded = sum(1 for line in lines if len(line.split(None, 1)) > 1)
+    worded = sum(1 for line in lines if len(line.split(None, 1)) > 1 and not _PATHS.match(line))
     return _CODE.search(text) is not None or (worded > 1 and 2 * worded > len(lines))
 
 
