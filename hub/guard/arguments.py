@@ -69,8 +69,12 @@ _SHAPED = re.compile(
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
-_LABEL = re.compile(r"/|~|~> ?\d+(?:\.\d+)*", re.ASCII)
-"""A key on a keyboard, a separator, or a version: no path where a label is expected."""
+_LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
+"""A key on a keyboard, a separator or an operator: no path where a label is expected."""
+_VERSIONS = re.compile(
+    r"~[>=] ?\d+(?:\.\d+)*(?:, ?(?:~>|[<>=!~]=|[<>=]) ?\d+(?:\.\d+)*)*", re.ASCII
+)
+"""Which versions of a package are wanted, such as `~> 5.0, < 6`: never a path."""
 _URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
@@ -277,8 +281,7 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if not value or (node.values and value in node.values):
         return False
     if kind is _NEUTRAL:
-        is_sign = node.label and value[0] in "/~" and _LABEL.fullmatch(value) is not None
-        return not is_sign and (is_shaped(value) or _can_be_name(value, node))
+        return not _is_sign(value, node) and (is_shaped(value) or _can_be_name(value, node))
     if kind is _PAYLOAD:
         if node.structured and json_in(value) is not None:
             return True
@@ -288,6 +291,14 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if kind is _VIRTUAL:
         return is_shaped(value)
     return kind is not _IGNORE
+
+
+def _is_sign(value: str, node: ArgumentNode) -> bool:
+    """Return whether a value is an operator, a separator or the like, though it has path signs."""
+    if value[0] not in "/\\~=!":
+        return False
+    is_label = node.label and _LABEL.fullmatch(value) is not None
+    return is_label or (value[0] == "~" and _VERSIONS.fullmatch(value) is not None)
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:

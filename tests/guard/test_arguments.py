@@ -49,6 +49,11 @@ def found(
         ({"kind": "leak.txt"}, [("/kind", "neutral", "leak.txt")]),
         ({"tags": ["data"], "key": "~", "keys": ["ctrl", "/"], "version": "~> 1.0"}, []),
         ({"version": "~> 1/x"}, [("/version", "neutral", "~> 1/x")]),
+        ({"constraint": "~> 5.0", "spec": "~=1.4", "v": "~> 5.0, != 5.1, >= 5.0.1"}, []),
+        ({"constraint": "~> 5.0, ../x"}, [("/constraint", "neutral", "~> 5.0, ../x")]),
+        ({"constraint": "~=1..2"}, [("/constraint", "neutral", "~=1..2")]),
+        ({"operator": "=~", "op": "!~", "method": "~=", "separator": "//", "sep": "\\"}, []),
+        ({"operator": "~/x"}, [("/operator", "neutral", "~/x")]),
         ({"private_key": "data"}, [("/private_key", "neutral", "data")]),
         ({"key": "~/x"}, [("/key", "neutral", "~/x")]),
         ({"separator": "/", "key": "/"}, []),
@@ -300,6 +305,17 @@ def test_a_text_that_may_be_given_as_a_structure_is_read_as_one() -> None:
     assert found(given, schema) == [("/content/0/sourcePdfPath", "path", "/etc/x.pdf")]
     assert found({"content": "see /etc/x"}, schema) == []
     assert found({"content": "{not json /etc"}, schema) == []
+
+
+def test_a_text_that_stands_for_a_declared_object_is_read_as_one() -> None:
+    free: JsonObject = {"type": "object"}
+    none: JsonObject = {"type": "null"}
+    schemas: list[Json] = [free, {"anyOf": [free, none]}, {"type": "array", "items": free}]
+    for schema in schemas:
+        claimed = found({"payload": '{"path": "/etc/x"}'}, {"properties": {"payload": schema}})
+        assert claimed == [("/payload/path", "path", "/etc/x")]
+    either: Json = {"properties": {"payload": {"type": ["object", "string"]}}}
+    assert found({"payload": '{"path": "/etc/x"}'}, either) == []
 
 
 def test_a_value_under_a_file_name_is_read_as_a_whole() -> None:

@@ -38,7 +38,8 @@ class ArgumentNode(Struct, frozen=True):
     `values` are the choices that the schema offers (`enum`, `const`). A place that is not
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
-    with paths in it. `items` and `extra` are the nodes of array elements and undeclared members.
+    with paths in it, or only so. `items` and `extra` are the nodes of array elements and of
+    undeclared members.
     """
 
     kind: Kind = Kind.NEUTRAL
@@ -161,8 +162,8 @@ class _Compiler:
         top = self._node("", [self._schema])
         for key, node, variants in self._unread:  # grows in the loop
             self._read_inside(key, node, variants)
-        for _, node, _ in self._unread:
-            if node.kind is Kind.PAYLOAD and _has_paths(node):
+        for _, node, variants in self._unread:
+            if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or _has_paths(node)):
                 force_setattr(node, "structured", True)
         return top
 
@@ -255,6 +256,12 @@ class _Compiler:
             self._left -= len(described) // _CHARACTERS
             says = self._described[named, described] = _described(named, described)
         return says
+
+
+def _is_no_text(variants: list[JsonObject]) -> bool:
+    """Return whether only objects or arrays are declared: some children parse a text for these."""
+    types = {name for schema in variants for name in _types(schema)}
+    return bool(types & _TEXT_TYPES) and "string" not in types
 
 
 def _has_paths(node: ArgumentNode) -> bool:
