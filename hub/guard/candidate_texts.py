@@ -31,6 +31,7 @@ from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
     Reader,
     climbing,
+    is_database_server,
     is_local_uri,
     is_remote,
     plainly,
@@ -152,6 +153,9 @@ class CandidateTexts(Struct, frozen=True):
         yield from self._without_host(value)
         if "::" in value:
             yield from self._readings(value, Kind.NEUTRAL, self.reader)
+        elif is_database_server(value):
+            parts = self._readings(value, Kind.NEUTRAL, self.reader)
+            yield from (part for part in parts if part[0] != value)
 
     def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
         for _, texts in self.words_of_command(value, starts=starts):

@@ -59,6 +59,12 @@ _DATABASE_URI = re.compile(
 _DATABASE_HOST = re.compile(
     r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?://[^/]+/", re.I
 )
+_DATABASE_SERVER = re.compile(
+    r"(?:postgres(?:ql)?|cockroachdb|redshift|mysqlx?|mariadb|mssql|sqlserver|oracle"
+    r"|mongodb|rediss?|valkeys?|amqps?|snowflake|clickhouse|trino|db2|firebird|neo4j|bolt)"
+    r"(?:\+\w+)*://(?:[^/?#@]*@)?",
+    re.I,
+)
 _RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
 _WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
@@ -123,6 +129,9 @@ _SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
+_SHELL_QUOTES = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.S)
+_ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`])")
+_PARAMETERS = re.compile(r"[?&;]")
 
 
 def readings(text: str, reader: Reader) -> Readings:
@@ -165,6 +174,11 @@ def is_remote(text: str) -> bool:
     if not _REMOTE_URI.match(text):
         return False
     return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
+
+
+def is_database_server(uri: str) -> bool:
+    """Return whether `uri` is the URL of a database's server; its parameters can be file paths."""
+    return _DATABASE_SERVER.match(uri) is not None
 
 
 def without_host(uri: str) -> str | None:
@@ -214,6 +228,8 @@ Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
 def _transforms(text: str, how: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
     if is_local_uri(text):
         return _URI
+    if is_database_server(text):
+        return _SERVER
     if is_remote(text):
         return _CHAIN if "::" in text else ()
     if reader.is_pattern:
@@ -361,6 +377,13 @@ def _chained(text: str, reader: Reader) -> Iterable[str]:
     return text.split("::")
 
 
+def _parameters(text: str, reader: Reader) -> Iterable[str]:
+    server = _DATABASE_SERVER.match(text)
+    if server is not None and text[server.end() :][:3].lower() == "%2f":  # the path of a socket
+        yield re.split(r"[/:?#]", text[server.end() :], maxsplit=1)[0]
+    yield from (one.partition("=")[2] for one in _PARAMETERS.split(text)[1:])
+
+
 def _archived(text: str, reader: Reader) -> Iterable[str]:
     match = _VIRTUAL.match(text)
     if match is None:
@@ -430,6 +453,18 @@ def plainly(wildcard: str) -> str:
     return wildcard.replace("[^", "[!")
 
 
+def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
+    r"""Return the text without quotes and backslashes, as a shell reads `.''./x` and `.\./x`."""
+    if not reader.as_shell or reader.flavour is Flavour.WINDOWS:
+        return ()
+    start = _end_of_folder(text, reader)
+    return (text[:start] + _SHELL_QUOTES.sub(_without_quotes, text[start:]),)
+
+
+def _without_quotes(part: re.Match[str]) -> str:
+    return part[1] or part[3] or _ESCAPED_IN_QUOTES.sub(r"\1", part[2] or "")
+
+
 def _end_of_folder(text: str, reader: Reader) -> int:
     return max((len(one) for one in reader.folders if text.startswith(one)), default=0)
 
@@ -455,6 +490,10 @@ _URI: tuple[tuple[str, Transform], ...] = (
     (ITEM, _listed_uris),
 )
 _CHAIN: tuple[tuple[str, Transform], ...] = (("one link of a chain of URLs", _chained),)
+_SERVER: tuple[tuple[str, Transform], ...] = (
+    ("a parameter of a database's URL", _parameters),
+    *_CHAIN,
+)
 _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("with line breaks and tabs removed", _joined),
     ("trimmed and unquoted", _trimmed),
@@ -464,6 +503,7 @@ _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("with variables and '~' expanded", _expanded),
     ("without what a URL has behind its path", _cut),
     ("as a shell reads its wildcards", _climbing_by_wildcard),
+    ("as a shell reads its quotes", _unquoted_by_shell),
     ("what an archive is read from", _archived),
 )
 _ALL: tuple[tuple[str, Transform], ...] = (

@@ -81,6 +81,11 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("sqlite:////etc/x", "/etc/x", "as a local URI"),
         ("sqlite:///x?mode=ro", "x", "as a local URI"),
         ("unix:///run/x", "/run/x", "as a local URI"),
+        ("postgres://h/d?sslmode=x&sslkey=/etc/x", "/etc/x", "a parameter of a database's URL"),
+        ("mysql+pymysql://u:p@h/d?ssl_ca=%2Fetc", "/etc", "percent-decoded"),
+        ("MongoDB://h/?a=b;tlsCAFile=../x", "../x", "a parameter of a database's URL"),
+        ("mysql://h/d?key=file:/etc", "/etc", "as a local URI"),
+        ("postgresql://u@%2Frun%2Fx:5/d", "/run/x", "percent-decoded"),
     ],
 )
 def test_a_text_has_other_readings(text: str, other: str, how: str) -> None:
@@ -103,6 +108,12 @@ def test_a_local_uri_is_not_also_a_relative_path() -> None:
         (".?/x", "../x"),
         ("a/.[.]/x", "a/../x"),
         (".*/x", "../x"),
+        (".''./x", "../x"),
+        ('.""./x', "../x"),
+        (".'.'/x", "../x"),
+        (".\\./x", "../x"),
+        ("/e\\tc", "/etc"),
+        ('a\'b\'/../"c\\"d"', 'ab/../c"d'),
     ],
 )
 def test_a_shell_reads_more_than_others_do(text: str, other: str) -> None:
@@ -135,6 +146,13 @@ def test_how_a_path_starts_is_no_other_path() -> None:
     read = readings("/out/a b,c", replace(READER, is_path=True, folders=("/r",)))
     assert "/out/a" not in read
     assert {"b", "c"} <= {*read}
+
+
+def test_quotes_in_a_folders_path_stay() -> None:
+    reader = replace(READER, as_shell=True, folders=("/it's/x'y",))
+    read = readings("/it's/x'y/l'i'nk", reader)
+    assert "/it's/x'y/link" in read
+    assert "/its/xy/link" not in read
 
 
 @pytest.mark.parametrize(
