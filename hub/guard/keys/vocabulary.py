@@ -208,7 +208,11 @@ OR_PATH = re.compile(
     r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
     r"(?:file ?paths?\b|paths? to\b|file ?names?\b)"
     r"|\bfile ?paths? or (?:the |an? |inline |raw )*"
-    r"(?:content|text|base64|string|data|markdown|json|yaml|code)s?\b",
+    r"(?:content|text|base64|string|data|markdown|json|yaml|code)s?\b"
+    r"|(?:\bor (?:an? |the |local |absolute |relative |full |\.?\w+ )?"
+    r"(?:file ?paths?\b|paths? to\b)"
+    r"|^(?:optional:? )?(?:the |an? )?(?:\w+ ){0,2}?(?:file ?paths?\b(?!')|paths? or\b))"
+    r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))",
     re.IGNORECASE,
 )
 """The argument is either a text itself, or the path of a file with the text."""
