@@ -20,7 +20,7 @@ from hub.guard.containment import CallContext, RootIndex
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OwnFileRules
 from hub.guard.policy import DenyPatterns, Policy
-from hub.guard.text.readings import IGNORABLE
+from hub.guard.text.readings import IGNORABLE, is_remote
 from hub.paths.resolve import (
     Entry,
     Flavour,
@@ -70,6 +70,8 @@ _SIMPLE = re.compile(r"(?:/[a-zA-Z0-9_][a-zA-Z0-9_.-]*+)+")
 """The simplest absolute path, which no child splits: most paths match, and this is quickest."""
 _URI = "file:///"
 """The start of a URI before the names of its path; a plain URI has no percent-encoding."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]*+://[a-zA-Z0-9][\w-]*+(?:\.[\w-]++)*(?:/[\w-][\w.-]*+)*", re.A)
+"""A URL with a host, and with nothing but plain names behind it."""
 _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
 """Characters of a plain path where some child may split the value."""
 _SIGNS = frozenset(" @+()[]")
@@ -95,6 +97,11 @@ _MUCH = 1024
 def is_plain(text: str) -> bool:
     """Return whether `text` is a plain absolute path without a slash at its end."""
     return _ABSOLUTE.reads_once(text) and text[-1] != "/"
+
+
+def is_plain_url(text: str) -> bool:
+    """Return whether `text` is a URL of another place that no child takes for a path."""
+    return _URL.fullmatch(text) is not None and is_remote(text)
 
 
 def reads_once(text: str) -> bool:
@@ -216,10 +223,11 @@ class PlainPathCheck(Struct, frozen=True):
             return False
         for candidate in candidates:
             kind, value = candidate.kind, candidate.value
-            if not isinstance(value, str):
+            # What is weak and has a colon can be a mount, `host:container`.
+            if not isinstance(value, str) or (kind is _WEAK and ":" in value):
                 return False
-            if kind is _WEAK and ":" in value:
-                return False  # it can be a mount, `host:container`
+            if kind is _NEUTRAL and is_plain_url(value):
+                continue  # nothing in it reads as a path
             if kind is _PATH or kind is _WEAK or kind is _NEUTRAL:
                 if not self._admits(value, links):
                     return False

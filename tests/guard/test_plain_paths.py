@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hub.guard.arguments import PathCandidate
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.keys.schema import node_of_key
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.plain_paths import PlainPathCheck, is_plain, reads_once
+from hub.guard.plain_paths import PlainPathCheck, is_plain, is_plain_url, reads_once
 from hub.guard.policy import Access, AccessRule, DenyPatterns, Policy, ToolPolicy
 from hub.guard.text.readings import Reader, readings
 from hub.paths.resolve import PathError, parts_of
@@ -222,6 +222,43 @@ def test_a_value_that_may_be_a_mount_is_left_to_the_judge(tmp_path: Path) -> Non
     on = plain_check(share(tmp_path))
     for kind, expected in ((Kind.PATH, True), (Kind.NEUTRAL, True), (Kind.WEAK, False)):
         assert admits(on, f"file://{tmp_path}/a", kind=kind) is expected, "of a place named `file`"
+
+
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        ("note://one", True),
+        ("https://example.com/a/b.c", True),
+        ("note://../x", False),
+        ("note://a/../x", False),
+        ("note://a/.", False),
+        ("note://a/%2e%2e/x", False),
+        ("note://a?b=/etc", False),
+        ("note://a::/etc", False),
+        ("note:///etc", False),
+        ("note://a\n/etc", False),
+        ("file://a/etc", False),
+        ("unix://a/b", False),
+        ("sqlite://a", False),
+        ("zip://a/b", False),
+        ("postgres://h/d?sslkey=/etc", False),
+    ],
+)
+def test_a_plain_url_is_no_path_where_its_name_does_not_say_so(
+    tmp_path: Path, url: str, *, plain: bool
+) -> None:
+    on = plain_check(share(tmp_path))
+    assert admits(on, url, kind=Kind.NEUTRAL) is plain
+    assert not admits(on, url, kind=Kind.WEAK)
+    assert is_plain_url(url) is plain
+
+
+@given(st.from_regex(r"[a-z+.]{1,9}://[\w.:/-]{1,20}", fullmatch=True))
+def test_the_judge_admits_every_plain_url(url: str) -> None:
+    guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
+    if is_plain_url(url):
+        world = context(share(Path(gettempdir())))
+        assert isinstance(decide(tool_call({"item": url}), guard, world), Admitted)
 
 
 def test_a_value_that_is_not_plain_is_left_to_the_judge(tmp_path: Path) -> None:
