@@ -1,9 +1,9 @@
-"""Quick check for plain paths below a root: admit simple paths without the full judge.
+"""Quick check for plain paths below a root, and plain URLs: admit them without the full judge.
 
 A plain path reads in one way only. It goes straight down from a root, through directories and no
 link, so it ends inside the root; and no deny pattern or access rule matches it. A plain relative
 path does so from each directory that it can start in. In a plain glob this is true of the names
-before the first wildcard.
+before the first wildcard. A plain URL leads to another place, and has nothing that reads as a path.
 """
 
 from __future__ import annotations
@@ -212,7 +212,9 @@ class PlainPathCheck(Struct, frozen=True):
         return (None if own is None else own.rules_for(tool, writes=needs_write)) is self.reach
 
     def admits(self, candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
-        """Return whether all candidates are plain paths straight down from a root, and not many.
+        """Return whether all candidates are plain, and the paths straight down from a root.
+
+        Of plain URLs only those count whose argument may be anything. Many are left to the judge.
 
         False is no refusal: the judge decides then.
 

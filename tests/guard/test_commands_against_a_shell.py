@@ -1,4 +1,4 @@
-r"""Commands that open a file outside in a real shell are refused, however they spell its path.
+r"""What opens a file outside in a real shell is refused, however it spells the path.
 
 Each command is run with bash first and must print the secret: else it proves nothing.
 """
@@ -37,6 +37,14 @@ READING = [
     "cat ${x[0]}../private/secret.txt",
     "cat .$x'./private/secret.txt'",
 ]
+QUOTED = [
+    ".''./private/secret.txt",
+    '"."./private/secret.txt',
+    r".\./private/secret.txt",
+    "l'e'ak",
+    r"l\eak",
+]
+"""Paths as they stand in a shell's command, for tools that put a path into one."""
 FROM_THE_TOP = [
     "cat /$x'{top}'/{rest}",
     'cat /$x"{top}"/{rest}',
@@ -53,10 +61,10 @@ def top(tmp_path: Path) -> Path:
     return folder
 
 
-def objection(top: Path, command: str) -> str | None:
+def objection(top: Path, text: str, kind: Kind = Kind.COMMAND) -> str | None:
     world = context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
     judge = Judge(world, Policy(), needs_write=True)
-    return judge.objection(PathCandidate("/k", "k", Kind.COMMAND, command, ""))
+    return judge.objection(PathCandidate("/k", "k", kind, text, ""))
 
 
 def printed(top: Path, command: str) -> str:
@@ -78,6 +86,13 @@ def printed(top: Path, command: str) -> str:
 def test_a_command_that_a_shell_takes_outside_is_refused(top: Path, command: str) -> None:
     assert printed(top, command) == HIDDEN
     assert objection(top, command) == OUTSIDE
+
+
+@pytest.mark.parametrize("path", QUOTED)
+def test_a_path_that_a_shell_takes_outside_is_refused(top: Path, path: str) -> None:
+    assert printed(top, f"cat {path}") == HIDDEN
+    for kind in (Kind.PATH, Kind.WEAK):
+        assert objection(top, path, kind) == OUTSIDE
 
 
 @pytest.mark.parametrize("command", FROM_THE_TOP)
