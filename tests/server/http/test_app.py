@@ -43,6 +43,7 @@ from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.resumption import OPEN_AFTER
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
@@ -1034,6 +1035,16 @@ async def test_a_call_that_is_given_up_as_the_hub_ends_is_told_so(
         assert answer["error"]["message"].startswith("the hub is ending")
         cancelled = await link.request("notifications/cancelled")
         assert cancelled["params"]["requestId"] == sent["id"]
+
+
+async def test_a_large_message_that_is_not_read_as_the_hub_ends_is_told_so() -> None:
+    async with web(FakeChild(ECHO)) as site:
+        key = await site.session()
+        message = echo(meta={"padding": "x" * LARGE_MESSAGE})
+        assert (await site.post(message, key)).status == 200
+        site.app.end_answers()
+        answer = await site.post(message, key)
+        assert (answer.status, answer.json) == (503, {"error": "The hub is ending"})
 
 
 async def test_a_modern_client_without_roots_that_needs_some_is_told_so_with_its_status() -> None:
