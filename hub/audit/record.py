@@ -40,17 +40,11 @@ class AuditRecord(Struct, frozen=True, gc=False):
 
 def moment(at: float) -> str:
     """Return a time (seconds since 1970) as ISO 8601 text in UTC, to the millisecond."""
-    return _moment(int(at * 1000))
+    second, milliseconds = divmod(int(at * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03}+00:00"
 
 
-@lru_cache(maxsize=4)
-def _moment(milliseconds: int) -> str:
-    # Cached: many calls end in the same millisecond.
-    second, rest = divmod(milliseconds, 1000)
-    return f"{_second(second)}.{rest:03}+00:00"
-
-
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # many calls end in the same second
 def _second(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 

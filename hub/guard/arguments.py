@@ -329,7 +329,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CANDIDATE + _effort_of(text))
+    found.spend(_PER_CANDIDATE if len(text) <= _FEW else _PER_CANDIDATE + _effort_of(text))
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
     inside = json_in(text) if is_read else None
     if inside is not None:

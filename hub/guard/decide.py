@@ -133,10 +133,11 @@ def judge_inline(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | 
         if not found:
             return Admitted(call, token=_TOKEN)
         named = own_names_in(policy.own, call.arguments)
-        plain_check, is_single = lazy.plain_check, len(found) == 1
+        plain_check = None if named.ends or named.begins else lazy.plain_check
+        is_single = len(found) == 1
         # A single path looks up no directory twice: a cache would not help yet.
         links = lazy.disk if is_single else lazy.memory()
-        if plain_check is not None and not named.is_any and plain_check.admits(found, links):
+        if plain_check is not None and plain_check.admits(found, links):
             return Admitted(call, token=_TOKEN)
         context = lazy.context(lazy.memory() if is_single else links)
         if context is not None:

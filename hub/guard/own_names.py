@@ -25,10 +25,6 @@ class OwnNames(Struct):
     ends: bool = False
     begins: bool = False
 
-    @property
-    def is_any(self) -> bool:
-        return self.ends or self.begins
-
 
 def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     """Return which of the hub's own names the values in `arguments` have.

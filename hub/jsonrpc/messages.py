@@ -330,9 +330,13 @@ def parse_child(line: bytes) -> Message:
             return Notification(envelope.method, params)
         return Request(envelope.id, envelope.method, as_object(params))
     if envelope.error and bytes(envelope.error) != b"null":
-        return Failure(envelope.id, _carried(envelope.error, "error", envelope.id))
+        if memoryview(envelope.error)[0] != _OPENING:
+            raise _no_object(envelope.error, "error", envelope.id)
+        return Failure(envelope.id, envelope.error)
     if envelope.result and envelope.id is not None:
-        return Response(envelope.id, _carried(envelope.result, "result", envelope.id))
+        if memoryview(envelope.result)[0] != _OPENING:
+            raise _no_object(envelope.result, "result", envelope.id)
+        return Response(envelope.id, envelope.result)
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
 
 
@@ -344,12 +348,10 @@ def _check_text(line: bytes, envelope: _Envelope) -> None:
         raise kind(PARSE_ERROR, f"Not UTF-8: {exc}", envelope.id) from exc
 
 
-def _carried(answered: Raw, what: str, id_: RequestId | None) -> Raw:
-    if memoryview(answered)[0] == _OPENING:
-        return answered
+def _no_object(answered: Raw, what: str, id_: RequestId | None) -> WireError:
     kind = WireError if id_ is None else UnreadableAnswerError
     shown = bytes(answered)[:200].decode("utf-8", "replace")
-    raise kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
+    return kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
 
 
 def _unreadable(line: bytes, why: Exception) -> WireError:
