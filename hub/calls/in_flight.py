@@ -16,10 +16,10 @@ from anyio.abc import TaskGroup
 from hub.calls.audit_trail import CallAudit
 from hub.calls.caller import ClientCaller
 from hub.calls.era_bridge import send_to_urls
-from hub.calls.refusals import note_objection, refusal
+from hub.calls.refusals.scopes import has_scopes
+from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.results import too_large
 from hub.calls.routes import CallRoute, KnownAnswer
-from hub.calls.scopes import has_scopes
 from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
 from hub.children.failures import failed

@@ -10,14 +10,14 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
-from hub.calls.dispatch import Relay, result_of
 from hub.calls.in_flight import AwaitedReply, CallDispatcher, InFlightRegistry
+from hub.calls.refusals.scopes import check_call
+from hub.calls.resolve import Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall
 from hub.calls.rounds.modern_routes import Headers, ModernRoute
 from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import KnownAnswer
-from hub.calls.scopes import check_call
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.outgoing import token_in

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.calls.dispatch import Relay
+from hub.calls.resolve import Relay
 from hub.children.child import Child
 from hub.children.clients import RootsNeededError
 from hub.errors import ChildError, HubError, InsufficientScopeError, RouteError

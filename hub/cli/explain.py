@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 from hub.app.machine import place_of, this_machine
 from hub.app.running import running_hub
 from hub.app.setting import Setting
-from hub.calls.permission import Change, Circumstances, changes_for
+from hub.calls.refusals.permission import Change, Circumstances, changes_for
 from hub.cli.allowing import Setup, allowing
 from hub.cli.options import (
     Subparsers,

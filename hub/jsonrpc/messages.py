@@ -330,13 +330,9 @@ def parse_child(line: bytes) -> Message:
             return Notification(envelope.method, params)
         return Request(envelope.id, envelope.method, as_object(params))
     if envelope.error and bytes(envelope.error) != b"null":
-        if memoryview(envelope.error)[0] != _OPENING:
-            raise _no_object(envelope.error, "error", envelope.id)
-        return Failure(envelope.id, envelope.error)
+        return Failure(envelope.id, _carried(envelope.error, "error", envelope.id))
     if envelope.result and envelope.id is not None:
-        if memoryview(envelope.result)[0] != _OPENING:
-            raise _no_object(envelope.result, "result", envelope.id)
-        return Response(envelope.id, envelope.result)
+        return Response(envelope.id, _carried(envelope.result, "result", envelope.id))
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
 
 
@@ -348,10 +344,12 @@ def _check_text(line: bytes, envelope: _Envelope) -> None:
         raise kind(PARSE_ERROR, f"Not UTF-8: {exc}", envelope.id) from exc
 
 
-def _no_object(answered: Raw, what: str, id_: RequestId | None) -> WireError:
+def _carried(answered: Raw, what: str, id_: RequestId | None) -> Raw:
+    if memoryview(answered)[0] == _OPENING:
+        return answered
     kind = WireError if id_ is None else UnreadableAnswerError
     shown = bytes(answered)[:200].decode("utf-8", "replace")
-    return kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
+    raise kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
 
 
 def _unreadable(line: bytes, why: Exception) -> WireError:

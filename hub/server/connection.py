@@ -9,9 +9,9 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.calls.dispatch import Relay
 from hub.calls.in_flight import CallDispatcher, InFlightRegistry
 from hub.calls.modern_calls import ModernCalls
+from hub.calls.resolve import Relay
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.calls.subscriptions import Subscriptions

@@ -14,8 +14,8 @@ from anyio.abc import TaskGroup
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from hub.calls.dispatch import Relay
 from hub.calls.modern_calls import ModernCalls
+from hub.calls.resolve import Relay
 from hub.calls.results import UNCACHED, completed, renumbered
 from hub.calls.rounds.modern_routes import ModernRoute
 from hub.calls.routes import KnownAnswer

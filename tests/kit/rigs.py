@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.calls.dispatch import Relay
+from hub.calls.resolve import Relay
 from hub.catalog.names import Names, NamesMode
 from hub.catalog.search import Expose
 from hub.children.known.cache import CatalogCache

@@ -9,8 +9,8 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.dispatch import MAX_JUDGEMENTS
 from hub.calls.questions.consent import JudgingContext
+from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, compile_tool
 from hub.guard.policy import AccessRule, Mode, Policy

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hub.audit.record import refusal_of
 from hub.calls.audit_trail import CallAudit
-from hub.calls.permission import Circumstances, changes_for
+from hub.calls.refusals.permission import Circumstances, changes_for
 from hub.children.failures import denied
 from hub.guard.decide import Refused
 from hub.jsonrpc.messages import Payload

@@ -15,7 +15,8 @@ from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.listings import Listings
 from hub.calls.questions.consent import JudgingContext, decide_or_ask
-from hub.calls.refusals import note_objection, refusal
+from hub.calls.refusals.scopes import check_before_route, check_call
+from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.results import too_large
 from hub.calls.rounds.modern_routes import ModernRoutes
 from hub.calls.rounds.roots_needed import (
@@ -32,7 +33,6 @@ from hub.calls.routes import (
     resolved_beside,
     resolved_route_of,
 )
-from hub.calls.scopes import check_before_route, check_call
 from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.child import Child, log_from
