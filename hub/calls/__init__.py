@@ -6,12 +6,13 @@ if its roots or its child change meanwhile, it is judged again. Client connectio
 `hub.server`, and child processes to `hub.children`: nothing here opens or starts any.
 
 Main types: `CallDispatcher` (starts a call whose route is cached), `Relay` (resolves the route of
-any other call, in a task), `ResolvedRoute`, `InFlightCall` (a call from its verdict to its answer),
+any other call, in a task; `Lookup` finds where it leads), `ResolvedRoute`, `InFlightCall` (a call from its verdict to its answer),
 `ReplySink` (takes the answer), `ClientCaller` (the client of a call, as its child sees it),
 `CallAudit` (its audit record).
 
-Read in this order: addressing, routes, in_flight, dispatch; then questions (what the user is
-asked), refusals, audit_trail; then caller and listings. For modern clients (protocol 2026-07-28),
-whose calls may take several requests: rounds, modern_calls. On their own: builtin_tools,
-subscriptions, era_bridge (requests of a child for a client of the other era), results.
+Read in this order: addressing, judging, routes, dispatch, in_flight, lookup, resolve; then
+questions (what the user is asked), refusals, audit_trail; then caller and listings. For modern
+clients (protocol 2026-07-28), whose calls may take several requests: rounds, modern_calls. On their
+own: builtin_tools, subscriptions, era_bridge (requests of a child for a client of the other era),
+results.
 """

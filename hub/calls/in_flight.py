@@ -1,41 +1,32 @@
 """A call in flight: from the guard's verdict, through the child, to the client's reply sink.
 
-`CallDispatcher` starts a call where its request arrives, if its route is cached. `Relay` resolves
-the route of any other call in a task, and starts it then. From there on all calls go one way.
+Whoever starts it, `CallDispatcher` or `Relay`, from there on all calls go one way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 
 from hub.calls.audit_trail import CallAudit
 from hub.calls.caller import ClientCaller
 from hub.calls.era_bridge import send_to_urls
-from hub.calls.refusals.scopes import has_scopes
-from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.results import too_large
-from hub.calls.routes import CallRoute, KnownAnswer
+from hub.calls.routes import CallRoute
 from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
 from hub.children.failures import failed
 from hub.errors import ChildError
-from hub.guard.decide import Refused
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Payload, Request, Response
-from hub.jsonrpc.outgoing import UNSAID, Answer, Cancellable, token_in
+from hub.jsonrpc.outgoing import UNSAID, Answer, Cancellable
 from hub.jsonrpc.peer import Asked, GoneError, Outlet, RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
-from hub.sessions.session import Session
-from hub.usage.limits import OverLimit
-from hub.usage.principals import ClientUsage
 from hub.values import Call
 
 log = structlog.stdlib.get_logger(__name__)
@@ -84,162 +75,6 @@ class InFlightRegistry(Protocol):
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
         """Forget a request that was answered or abandoned."""
         ...
-
-
-class CallDispatcher:
-    """Starts calls whose route is cached; `register` knows them until they are answered.
-
-    `modern` makes the `InFlightCall` of a modern client's call.
-    """
-
-    def __init__(
-        self,
-        register: InFlightRegistry,
-        tasks: TaskGroup,
-        modern: Callable[..., InFlightCall] | None = None,
-    ) -> None:
-        self.register = register
-        self.tasks = tasks
-        self._modern = modern or InFlightCall
-        self._counted: _CountedRegister | None = None
-
-    def take(
-        self,
-        request: Request,
-        route: CallRoute | KnownAnswer | None,
-        reply: ReplySink,
-        granted: frozenset[str] | None = None,
-    ) -> Cancellable | None:
-        """Answer or start a call, and return it; None if its route has to be resolved first.
-
-        `granted` are the scopes of its token. Without what it needs it is not taken: it is refused
-        where routes are resolved.
-        """
-        if route is None or not self.register.accepts(request.id):
-            return None
-        # `isinstance` is slow to return False for a Struct.
-        if type(route) is KnownAnswer:
-            return route if reply.give(Response(request.id, route.result)) else None
-        needed = route.resolved.scopes
-        is_granted = not needed or has_scopes(granted, needed)
-        verdict = route.judge(request.params) if is_granted else None
-        if verdict is None:
-            return None
-        owner, resolved = route.owner, route.resolved
-        services, server = owner.services, resolved.spec.name
-        began = services.machine.clock()
-        audit = CallAudit(services, owner, server, resolved.name, began, verdict)
-        if type(verdict) is Refused:
-            self._refuse(request, route, audit, reply)
-            return ANSWERED
-        register = self._register_of(owner) if services.usage.is_limited else self.register
-        if type(register) is OverLimit:
-            self._turn_away(request, route, audit, reply, register.why)
-            return ANSWERED
-        in_flight = self._made(request, route, reply, register, audit)
-        in_flight.start(verdict.call)
-        return in_flight
-
-    def _made(
-        self,
-        request: Request,
-        route: CallRoute,
-        reply: ReplySink,
-        register: InFlightRegistry,
-        audit: CallAudit,
-    ) -> InFlightCall:
-        make = self._modern if route.is_modern else InFlightCall
-        return make(
-            route.owner,
-            reply.outlet,
-            token_in(request.params),
-            self.tasks,
-            register=register,
-            route=route,
-            request=request,
-            reply=reply,
-            audit=audit,
-        )
-
-    def _refuse(
-        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink
-    ) -> None:
-        resolved = route.resolved
-        call = Call(resolved.method, resolved.name, {}, {})
-        note_objection(route.owner, resolved.spec, call, audit, resolved.no_overlap)
-        try:
-            told = refusal(resolved.spec, call, audit, resolved.pointer)
-            answer = Response(request.id, route.complete(told))
-        except RpcError as exc:
-            answer = Failure(request.id, exc.error)
-        audit.close(None)
-        self._give(answer, reply)
-
-    def _register_of(self, owner: Session) -> InFlightRegistry | OverLimit:
-        """Return the registry for a call of `owner`, or why its principal has too many."""
-        services = owner.services
-        usage = services.usage.of(owner.principal, services.profile)
-        if usage is None:
-            return self.register
-        over = usage.in_flight_objection()
-        if over is not None:
-            return over
-        if self._counted is None or self._counted.usage is not usage:
-            self._counted = _CountedRegister(self.register, usage)
-        return self._counted
-
-    def _turn_away(
-        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
-    ) -> None:
-        """Refuse a call because its principal has as many under way as it may."""
-        try:
-            told = failed(route.resolved.method, why)
-            answer = Response(request.id, route.complete(told))
-        except RpcError as exc:
-            answer = Failure(request.id, exc.error)
-        audit.write("refused", why)
-        self._give(answer, reply)
-
-    def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
-        if not reply.give(answer):
-            self.tasks.start_soon(reply.deliver, answer)
-
-
-class _CountedRegister:
-    """A registry that counts the calls for the limits of their principal, too."""
-
-    __slots__ = ("_register", "usage")
-
-    def __init__(self, register: InFlightRegistry, usage: ClientUsage) -> None:
-        self._register = register
-        self.usage = usage
-
-    @property
-    def has_room(self) -> bool:
-        return self._register.has_room
-
-    def accepts(self, id_: RequestId) -> bool:
-        return self._register.accepts(id_)
-
-    def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        self.usage.begin()
-        self._register.enter(id_, underway)
-
-    def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        self.usage.end()
-        self._register.leave(id_, underway)
-
-
-class _Answered:
-    """A request that was answered at once."""
-
-    can_be_cancelled = False
-
-    def cancel(self, reason: str = UNSAID) -> None:
-        """Do nothing."""
-
-
-ANSWERED: Final = _Answered()
 
 
 class InFlightCall(ClientCaller, eq=False, kw_only=True):

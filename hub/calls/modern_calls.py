@@ -10,7 +10,8 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
-from hub.calls.in_flight import AwaitedReply, CallDispatcher, InFlightRegistry
+from hub.calls.dispatch import CallDispatcher
+from hub.calls.in_flight import AwaitedReply, InFlightRegistry
 from hub.calls.refusals.scopes import check_call
 from hub.calls.resolve import Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall

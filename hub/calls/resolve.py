@@ -13,8 +13,9 @@ from hub.calls.addressing import Addressed, OwnParam, address, call_to, check_he
 from hub.calls.audit_trail import CallAudit, looking_up, turned_away
 from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.in_flight import AwaitedReply, InFlightCall
+from hub.calls.judging import JudgingContext
 from hub.calls.listings import Listings
-from hub.calls.questions.consent import JudgingContext, decide_or_ask
+from hub.calls.questions.consent import decide_or_ask
 from hub.calls.refusals.scopes import check_before_route, check_call
 from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.results import too_large

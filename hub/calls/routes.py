@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam, call_to, called, label_of
-from hub.calls.questions.consent import JudgingContext
+from hub.calls.judging import JudgingContext
 from hub.calls.results import UNCACHED, completed
 from hub.catalog.merge import Catalog, Listing
 from hub.children.child import Child, Ready

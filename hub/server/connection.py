@@ -9,7 +9,8 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.calls.in_flight import CallDispatcher, InFlightRegistry
+from hub.calls.dispatch import CallDispatcher
+from hub.calls.in_flight import InFlightRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.resolve import Relay
 from hub.calls.rounds.modern_routes import Headers

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from hub.calls.in_flight import CallDispatcher
+from hub.calls.dispatch import CallDispatcher
 from hub.calls.routes import KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy

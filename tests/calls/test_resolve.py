@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.questions.consent import JudgingContext
+from hub.calls.judging import JudgingContext
 from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, compile_tool

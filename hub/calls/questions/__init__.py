@@ -3,7 +3,7 @@
 A legacy client is asked within the call, a modern one by the call's result; its answer comes with
 the retry.
 
-Main types: `JudgingContext` (a call as it is judged, with or without consent), `LoginFirst`.
+Main types: `LoginFirst`; of consent there is a function, `decide_or_ask`.
 
 Read in this order: `consent`, `login_first`.
 """

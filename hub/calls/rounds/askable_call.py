@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from hub.calls.caller import ClientCaller
 from hub.calls.in_flight import AwaitedReply, InFlightCall, ReplySink
-from hub.calls.questions.consent import JudgingContext
+from hub.calls.judging import JudgingContext
 from hub.calls.results import renumbered
 from hub.calls.rounds.kept_reply import KeptReply
 from hub.children.child_call import CallResult

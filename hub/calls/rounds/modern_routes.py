@@ -15,7 +15,7 @@ from typing import ClassVar, Final, TypeAlias, TypeVar
 from msgspec import Raw
 
 from hub.calls.addressing import called, label_of
-from hub.calls.questions.consent import JudgingContext
+from hub.calls.judging import JudgingContext
 from hub.calls.results import completed
 from hub.calls.rounds.roots_needed import RootsRequirement
 from hub.calls.routes import CallRoute, KnownAnswer, ResolvedRoute, completed_for_modern

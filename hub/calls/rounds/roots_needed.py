@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hub.audit.record import refusal_of
 from hub.calls.addressing import Addressed
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.questions.consent import JudgingContext
+from hub.calls.judging import JudgingContext
 from hub.catalog.merge import Listing
 from hub.children.slot import ChildSlot
 from hub.guard.containment import OUTSIDE, CallContext

@@ -17,7 +17,8 @@ from hub.app.limits import limit_principals
 from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
-from hub.calls.in_flight import CallDispatcher, InFlightRegistry
+from hub.calls.dispatch import CallDispatcher
+from hub.calls.in_flight import InFlightRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig
 from hub.jsonrpc.incoming import MAX_ASKED

@@ -13,7 +13,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub.calls.in_flight import CallDispatcher, ReplySink
+from hub.calls.dispatch import CallDispatcher
+from hub.calls.in_flight import ReplySink
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Notification, Request

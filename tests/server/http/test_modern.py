@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.calls.in_flight import CallDispatcher, InFlightRegistry
+from hub.calls.dispatch import CallDispatcher
+from hub.calls.in_flight import InFlightRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.clients import RootsNeededError
