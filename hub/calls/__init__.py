@@ -6,9 +6,9 @@ if its roots or its child change meanwhile, it is judged again. Client connectio
 `hub.server`, and child processes to `hub.children`: nothing here opens or starts any.
 
 Main types: `CallDispatcher` (starts a call whose route is cached), `Relay` (resolves the route of
-any other call, in a task; `Lookup` finds where it leads), `ResolvedRoute`, `InFlightCall` (a call from its verdict to its answer),
-`ReplySink` (takes the answer), `ClientCaller` (the client of a call, as its child sees it),
-`CallAudit` (its audit record).
+any other call, in a task), `CallLookup` (where a call leads), `ResolvedRoute`, `InFlightCall` (a
+call from its verdict to its answer), `ReplySink` (takes the answer), `ClientCaller` (the client of
+a call, as its child sees it), `CallAudit` (its audit record).
 
 Read in this order: addressing, judging, routes, dispatch, in_flight, lookup, resolve; then
 questions (what the user is asked), refusals, audit_trail; then caller and listings. For modern

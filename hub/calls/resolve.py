@@ -1,91 +1,53 @@
-"""Resolves what is called in a task: session, route, guard, child; then the call is in flight."""
+"""Resolves a call in a task: where it leads, its verdict, its child; then it is in flight."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
-from msgspec import Struct
 
-from hub.calls.addressing import Addressed, OwnParam, address, call_to, check_headers, label_of
-from hub.calls.audit_trail import CallAudit, looking_up, turned_away
+from hub.calls.addressing import address, label_of
+from hub.calls.audit_trail import CallAudit, turned_away
 from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.judging import JudgingContext
 from hub.calls.listings import Listings
+from hub.calls.lookup import CallLookup, CallRequest, ForHub, MakeInFlight
 from hub.calls.questions.consent import decide_or_ask
-from hub.calls.refusals.scopes import check_before_route, check_call
+from hub.calls.refusals.scopes import check_before_route
 from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.results import too_large
 from hub.calls.rounds.modern_routes import ModernRoutes
-from hub.calls.rounds.roots_needed import (
-    RootsRequirement,
-    StatefulServers,
-    need_before_deciding,
-    need_before_looking,
-)
+from hub.calls.rounds.roots_needed import StatefulServers, need_before_deciding
 from hub.calls.routes import (
     JudgedRoute,
     ResolvedRoute,
     SessionRoute,
     SessionRoutes,
-    resolved_beside,
     resolved_route_of,
 )
-from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.child import Child, log_from
-from hub.children.clients import RootsNeededError, StaleError
+from hub.children.clients import StaleError
 from hub.children.failures import failed, tool_error
 from hub.errors import ChildError, RouteError
-from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool
-from hub.jsonrpc.messages import Payload, Request
+from hub.guard.decide import Admitted, Refused
+from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.outgoing import token_in
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import CALLS
 from hub.protocol.request_state import NO_RETRY, RetryInput
-from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.specs import ServerSpec
-from hub.values import (
-    BuiltinRoute,
-    Call,
-    CallMethod,
-    ChildRoute,
-    Route,
-    ServerName,
-)
+from hub.values import CallMethod
 
 MAX_JUDGEMENTS = 4
 """How many times one call is judged if its roots or its child change while it waits."""
 _TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 
-Owners: TypeAlias = Collection[ServerName] | None
-"""The servers that may own a public name; None if any server may."""
-
 if TYPE_CHECKING:
     from hub.calls.questions.login_first import LoginFirst
-
-MakeInFlight: TypeAlias = Callable[..., InFlightCall]
-"""Makes the call in flight: of a legacy client an `InFlightCall`."""
-
-
-class CallRequest(Struct, frozen=True, eq=False):
-    """The request of one call, as a task serves it, and what it brought from an earlier round."""
-
-    session: Session
-    asked: Asked
-    named: Addressed
-    retry: RetryInput
-    make: MakeInFlight
-
-    @property
-    def owners(self) -> Owners:
-        """The servers that may own the name; None if any may."""
-        return self.named.servers(self.session.services.names)
 
 
 class Relay:
@@ -95,41 +57,10 @@ class Relay:
         self.listings = Listings(services)
         self.session_routes = SessionRoutes()
         self.modern_routes = ModernRoutes(services)
+        self.lookup = CallLookup(services, self.listings, self.session_routes, self.modern_routes)
         self._services = services
         self._stateful = StatefulServers()
         self._login_first: LoginFirst | None = None
-        self._guards: dict[tuple[str, str, str], tuple[object, ServerSpec, ToolGuard]] = {}
-
-    def route_beside(self, session: Session, request: Request) -> SessionRoute | None:
-        """Return, and cache, the route to what was not called yet, beside another at its server.
-
-        The roots, the child and the catalog are those of the other route, so nothing is awaited.
-        None if there is none, if the name may lead to several servers or to none, or if the user
-        may have to log in first.
-        """
-        routes, services = self.session_routes, self._services
-        if request.method not in CALLS or not routes.has_any(session):
-            return None
-        method, params = cast("CallMethod", request.method), request.params
-        label = label_of(method, params, services.expose)
-        try:
-            named = address(method, params, expose=services.expose)
-            owners = named.servers(services.names)
-            owners = services.servers.keys() if owners is None else owners
-            if label is None or named.question is not None or len(owners) != 1:
-                return None
-            beside = routes.at_server(session, next(iter(owners)))
-            route = None if beside is None else named.route(beside.resolved.catalog)
-        except (RouteError, SearchError):
-            return None
-        if beside is None or not isinstance(route, ChildRoute):
-            return None
-        spec, catalog = beside.resolved.spec, beside.resolved.catalog
-        if route.server != spec.name or (spec.has_login and services.logins is not None):
-            return None
-        guard, own = self._guard(spec, method, route), named.own(catalog, route)
-        resolved = resolved_beside(beside, method, route.name, own, guard, named.pointer)
-        return routes.keep(session, label, resolved)
 
     async def call(
         self,
@@ -189,7 +120,7 @@ class Relay:
 
         Raises: ChildError after `MAX_JUDGEMENTS` stale verdicts, or if no server can take it.
         """
-        with self._looking_up(request):
+        with self.lookup.recording(request):
             await self._log_in_first(request)
         judged, backlog = 0, request.asked.backlog
         while judged < MAX_JUDGEMENTS:
@@ -198,97 +129,27 @@ class Relay:
                 return await self._resolved(request)
             # A client that does not read is waited for, however often.
             judged += int(backlog.has_room)
-        with self._looking_up(request):
+        with self.lookup.recording(request):
             raise ChildError(_TOO_FAST)
 
     async def _resolved(self, request: CallRequest) -> Payload:
         """Find out where a call leads, and return its result."""
-        session, named = request.session, request.named
-        cached = self._cached(request)
+        cached = self.lookup.cached(request)
         if cached is not None:
-            return await self._judged(request, self._case_at(cached, request), cached)
-        with self._looking_up(request):
-            effective, catalog = await self._looked_up(request)
-            route = self._route(request, catalog)
-        if isinstance(route, BuiltinRoute):
-            if named.question is None:
-                return get_roots(session, effective, request.asked.granted)
-            result = answer(named.question, session, catalog, self.listings.missing)
-            objection = too_large(result, self._services.max_result, "the hub")
-            return result if objection is None else tool_error(objection)
-        spec = self._permitted(request, self._services.servers[route.server], route.name)
-        check_headers(session, named, route)
-        slot = session.slot_for(spec, effective)
-        own = named.own(catalog, route)
-        case = JudgingContext(
-            session=session,
-            asked=request.asked,
-            call=_call_of(request, route.name, own),
-            guard=self._guard(spec, named.method, route),
-            effective=effective,
-            spec=spec,
-            slot=slot,
-            pointer=named.pointer,
-            own=own,
-            catalog=catalog,
-            can_move=request.owners is None,
-            retry=request.retry,
-        )
-        return await self._judged(request, case)
+            return await self._judged(request, self.lookup.case_at(cached, request), cached)
+        found = await self.lookup.find(request)
+        if isinstance(found, JudgingContext):
+            return await self._judged(request, found)
+        return self._answered(request, found)
 
-    def _cached(self, request: CallRequest) -> SessionRoute | None:
-        """Return the route of a call, if nothing has to be awaited for it, and the roots hold."""
-        session, asked = request.session, request.asked.request
-        found = self.session_routes.find(session, asked) or self.route_beside(session, asked)
-        if found is None or not found.is_current(self._services.machine.links):
-            return None
-        return found
-
-    def _case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
-        """Return the context that a call is judged in whose route is cached."""
-        its = cached.resolved
-        return JudgingContext(
-            session=request.session,
-            asked=request.asked,
-            call=_call_of(request, its.name, its.own),
-            guard=its.guard,
-            effective=its.effective,
-            spec=self._permitted(request, its.spec, its.name),
-            slot=its.slot,
-            pointer=its.pointer,
-            own=its.own,
-            catalog=its.catalog,
-            can_move=request.owners is None,
-            retry=request.retry,
-            plan=its.slot.plan,
-            judged_in=its.judged_in,
-        )
-
-    async def _looked_up(self, request: CallRequest) -> tuple[EffectiveRoots, Catalog]:
-        """Return the client's effective roots, and the catalog to look the call's name up in.
-
-        Raises: StaleError if the roots changed while the catalog was awaited.
-        """
-        session, named = request.session, request.named
-        effective = await session.effective(request.asked.outlet)
-        self._ask_first(request, need_before_looking(session, named, request.owners))
-        state, operator = session.roots.state, self._services.operator
-        version = operator.version
-        catalog = await self._catalog_for(request, effective)
-        has_moved = session.roots.state is not state or operator.version != version
-        if has_moved and session.known_effective() != effective:
-            raise StaleError
-        return effective, catalog
-
-    @staticmethod
-    def _permitted(request: CallRequest, spec: ServerSpec, name: str) -> ServerSpec:
-        """Return the server of a call of `name` there, for which its token has the scopes.
-
-        Raises: InsufficientScopeError.
-        """
-        tool = name if request.named.method == "tools/call" else None
-        check_call(request.session, request.asked, spec, tool, name)
-        return spec
+    def _answered(self, request: CallRequest, found: ForHub) -> Payload:
+        """Return the result of one of the hub's own tools."""
+        session, question = request.session, request.named.question
+        if question is None:
+            return get_roots(session, found.effective, request.asked.granted)
+        result = answer(question, session, found.catalog, self.listings.missing)
+        objection = too_large(result, self._services.max_result, "the hub")
+        return result if objection is None else tool_error(objection)
 
     async def _log_in_first(self, request: CallRequest) -> None:
         """Have the client's user log in at the call's server, if that is needed and possible."""
@@ -303,82 +164,6 @@ class Relay:
                 self._login_first = LoginFirst(logins)
             await self._login_first.ask(request.session, request.asked, request.retry, spec)
 
-    def _looking_up(self, request: CallRequest) -> AbstractContextManager[None]:
-        if request.named.question is not None:
-            return nullcontext()
-        return looking_up(request.session, request.owners, request.named.name)
-
-    def _route(self, request: CallRequest, catalog: Catalog) -> Route:
-        """Return the route of a call.
-
-        Raises: RouteError if there is none; ChildError if one of its owners is not running.
-        """
-        try:
-            return request.named.route(catalog)
-        except RouteError:
-            owners = request.owners
-            if owners is None:  # without prefixes it may be a tool of a server that is left out
-                owners = [one.name for one in self._services.left_out]
-            trouble = self.listings.missing(request.session, owners)
-            if trouble is None:
-                raise
-            raise ChildError(trouble) from None
-
-    def _ask_first(self, request: CallRequest, need: RootsRequirement | None) -> None:
-        """Do nothing if `need` is None; otherwise remember it for the next calls of the same kind.
-
-        Raises: RootsNeededError if there is a need: the client is asked for its roots.
-        """
-        if need is not None:
-            self.modern_routes.ask(request.session, request.asked.request, need)
-            raise RootsNeededError
-
-    async def _catalog_for(self, request: CallRequest, effective: EffectiveRoots) -> Catalog:
-        """Return the catalog that a call's route is looked up in.
-
-        What the cache has is for questions about tools. A call is judged by what its running child
-        lists: the cache may only tell which child to start.
-        """
-        session, named, owners = request.session, request.named, request.owners
-        catalog = self.listings.catalog
-        if named.question is not None:
-            return await catalog(session, effective, owners)
-        if owners is None:
-            known = await catalog(session, effective, (), for_call=True)
-            if named.is_listed(known):
-                return known
-            shown = await catalog(session, effective, ())
-            found = None if shown is known else await self._started(request, effective, shown)
-            if found is not None:
-                return found
-        return await catalog(session, effective, owners, for_call=True)
-
-    async def _started(
-        self, request: CallRequest, effective: EffectiveRoots, shown: Catalog
-    ) -> Catalog | None:
-        """Start the server that a name leads to in `shown`; return the catalog with its own list.
-
-        None if the name leads to no server, or its server does not have it any more.
-
-        Raises: ChildError if the server does not start; InsufficientScopeError.
-        """
-        named, session = request.named, request.session
-        try:
-            route = named.route(shown)
-        except RouteError:
-            return None
-        if not isinstance(route, ChildRoute):
-            return None
-        self._permitted(request, self._services.servers[route.server], route.name)
-        found = await self.listings.catalog(session, effective, (route.server,), for_call=True)
-        trouble = self.listings.missing(session, (route.server,))
-        if trouble is not None:
-            raise ChildError(trouble)
-        try:
-            return found if named.route(found) else None
-        except RouteError:
-            return None
-
     async def _judged(
         self, request: CallRequest, case: JudgingContext, cached: SessionRoute | None = None
     ) -> Payload:
@@ -386,7 +171,7 @@ class Relay:
 
         `cached` is the call's route, if it needs not be resolved.
         """
-        self._ask_first(request, need_before_deciding(case, self._stateful))
+        self.lookup.ask_first(request, need_before_deciding(case, self._stateful))
         call, spec = case.call, case.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)
@@ -489,36 +274,6 @@ class Relay:
             audit.verdict = verdict
             note_objection(case.session, spec, case.call, audit, case.no_overlap)
             return refusal(spec, case.call, audit, case.pointer)
-
-    def _guard(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
-        """Return the compiled guard of a call, compiled once for each definition and server."""
-        is_tool = method == "tools/call"
-        # All prompts of a server have one guard, and so have all its resources.
-        definition = route.definition if is_tool else None
-        key = (spec.name, method, route.name if is_tool else "")
-        kept = self._guards.get(key)
-        if kept is not None and kept[0] is definition and kept[1] is spec:
-            return kept[2]
-        hints = None if definition is None else definition.get("annotations")
-        read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
-        schema = None if definition is None else definition.get("inputSchema")
-        made = compile_tool(
-            schema, read_only=read_only, policy=spec.policy_of(route.name if is_tool else "")
-        )
-        self._guards[key] = (definition, spec, made)
-        return made
-
-
-def _call_of(request: CallRequest, name: str, own: OwnParam) -> Call:
-    """Return the call that the child gets; `name` is its own name of what is called.
-
-    Raises: RouteError for arguments that are not an object.
-    """
-    method = request.named.method
-    call = call_to(method, name, own, request.named.params)
-    if call is None:
-        raise RouteError(f'{method}: "arguments" must be an object')
-    return call
 
 
 def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bool:

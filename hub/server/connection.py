@@ -108,7 +108,7 @@ class ClientConnection:
         if enveloped:
             return self._modern.route_for(request)
         found = self._relay.session_routes.find(self.session, request)
-        return self._relay.route_beside(self.session, request) if found is None else found
+        return self._relay.lookup.route_beside(self.session, request) if found is None else found
 
     async def _serve(self, asked: Asked) -> Payload:
         """Return the result of one request.

@@ -37,7 +37,7 @@ def top(tmp_path: Path) -> Path:
 
 def beside(at: Rig, client: RigClient, name: str = "write") -> SessionRoute | None:
     assert at.relay.session_routes.find(client.session, asked(name)) is None
-    return at.relay.route_beside(client.session, asked(name))
+    return at.relay.lookup.route_beside(client.session, asked(name))
 
 
 def asked(name: str, arguments: JsonObject | None = None) -> Request:

@@ -179,8 +179,8 @@ class ModernRoutes:
     With `expose: search`, a `call-tool` is looked up by its inner tool.
     """
 
-    def __init__(self, services: Services, *, max_kept: int = KEPT) -> None:
-        self._max_kept = max_kept
+    def __init__(self, services: Services) -> None:
+        self.max_kept = KEPT
         self._services = services
         self._routes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
         self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
@@ -258,7 +258,7 @@ class ModernRoutes:
     def _add(self, kept: OrderedDict[RequestKey, Kept], key: RequestKey, one: Kept) -> None:
         kept[key] = one
         kept.move_to_end(key)
-        while len(kept) > self._max_kept:
+        while len(kept) > self.max_kept:
             kept.popitem(last=False)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from hub.calls.rounds.modern_routes import MAX_KEY, ModernRoute, ModernRoutes, key_of
+from hub.calls.rounds.modern_routes import MAX_KEY, ModernRoute, key_of
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted, Refused
@@ -203,7 +203,7 @@ async def test_a_place_that_was_given_up_closes_its_routes() -> None:
 
 async def test_only_so_many_routes_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, ECHO)}) as at:
-        at.relay.modern_routes = ModernRoutes(at.services, max_kept=1)
+        at.relay.modern_routes.max_kept = 1
         assert await called(at, params()) is not None
         assert await called(at, params(name="echo")) is not None
         request = Request(1, "tools/call", params())
@@ -246,7 +246,7 @@ async def test_a_tool_that_is_found_by_search_has_a_route_and_a_need_of_its_own(
 
 async def test_only_so_many_needs_are_kept() -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ, {**READ, "name": "look"})}) as at:
-        at.relay.modern_routes = ModernRoutes(at.services, max_kept=1)
+        at.relay.modern_routes.max_kept = 1
         given = params(capabilities=ROOTS)
         assert await asked(at, given) is not None
         assert await asked(at, {**given, "name": "look"}) is not None
