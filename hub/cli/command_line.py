@@ -64,7 +64,7 @@ _COMMANDS: Final = {
     "doctor.command": ("doctor",),
     "check.command": ("check",),
     "check.plans": ("plan", "schema"),
-    "explain": ("explain",),
+    "explain.command": ("explain",),
     "tools": ("tools", "call"),
     "roots": ("roots",),
     "token": ("token",),

@@ -60,6 +60,9 @@ def test_a_check_on_a_terminal_asks_for_inputs(tmp_path: Path) -> None:
     assert check.returncode == 0
 
 
-def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
+def test_without_a_terminal_nothing_is_asked(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     ask_for_inputs(None)
     ask_for_inputs(str(tmp_path / "none.json"))
+    assert capfd.readouterr() == ("", "")

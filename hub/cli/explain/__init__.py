@@ -1,0 +1,10 @@
+"""`roots-hub explain`: show whether the guard admits a call, and why; or judge a batch of calls.
+
+No server is started, but with `--connect`, which asks the server itself for the tool's schema. The
+guard that judges is the hub's own, `hub.guard`.
+
+Main types: `CallInQuestion` (what is asked), `ExplainedCall` (all that the call is judged by), `Setup`.
+
+Read in this order: `command`, `case`, `showing`; then `allowing` (what would let the call pass) and
+`batch`.
+"""

@@ -1,0 +1,225 @@
+"""What `explain` is asked, and what the call is judged by: options, config, the server itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import cast
+
+import anyio
+from msgspec import Struct
+
+from hub.app.machine import place_of, this_machine
+from hub.app.running import running_hub
+from hub.app.setting import Setting
+from hub.calls.refusals.permission import Circumstances
+from hub.cli.explain.allowing import Setup
+from hub.cli.options import (
+    config_path,
+    configured,
+    run_loop,
+)
+from hub.cli.profiles import chosen_profile
+from hub.cli.tool_names import named_tool
+from hub.config.models import HubConfig
+from hub.config.operator_roots import PathContext, operator_roots
+from hub.config.profiles.narrowing import narrowed_roots, narrowed_servers
+from hub.config.to_specs import usable_servers
+from hub.errors import ConfigError, RouteError, StartError
+from hub.guard.containment import CallContext
+from hub.guard.policy import Policy, ToolPolicy
+from hub.launch.plan import LaunchTemplate, plan
+from hub.roots.effective import EffectiveRoots, for_rootless, for_server
+from hub.sessions.session import Session
+from hub.specs import RemoteTarget, ServerSpec
+from hub.system.disk import CachedDisk
+from hub.system.machine import Machine
+from hub.values import Call, Json, JsonObject, ServerName
+
+
+class CallInQuestion(Struct, frozen=True):
+    """The call that is asked about, and the config, if there is one, and its file."""
+
+    server: str
+    tool: str
+    arguments: JsonObject
+    definition: JsonObject
+    config: HubConfig | None
+    source: Path | None
+    profile: str | None
+
+
+class ExplainedCall(Struct, frozen=True):
+    """All that a call is judged by. `name` is SERVER.TOOL, `schema` that of the tool's input."""
+
+    name: str
+    call: Call
+    schema: Json
+    read_only: bool
+    policy: ToolPolicy
+    context: CallContext
+    circumstances: Circumstances
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that an issuer's token needs for the call."""
+        return self.circumstances.spec.scopes.of(self.call.name)
+
+
+def question_of(options: Namespace) -> CallInQuestion:
+    """Return what the command line asks about.
+
+    Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
+    """
+    found = configured(options)
+    config = None if found is None else found[0]
+    server, tool = _named(options, config or HubConfig(version=1))
+    arguments = _parsed(options.arguments, "--arguments", options)
+    if not isinstance(arguments, dict):
+        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
+    definition = _definition(options, config, server, tool)
+    given = cast("JsonObject", arguments)
+    profile = chosen_profile(config or HubConfig(version=1), options.profile)
+    return CallInQuestion(server, tool, given, definition, config, config_path(options), profile)
+
+
+def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:
+    """Return what a call is judged by in a setup. Raises: ConfigError, StartError."""
+    config, machine = setup.config, this_machine(os.environ)
+    place = place_of(machine, config, question.source)
+    operator, profile = operator_roots(config.roots, setup.given, place), question.profile
+    if profile is not None:
+        operator = narrowed_roots(operator, config, profile, place)
+    rootless = effective = for_rootless(operator)
+    if question.config is None:  # the default policy, and the server runs in the first root
+        policy = Policy(unsafe=place.unsafe, own=place.own)
+        spec = ServerSpec(ServerName(question.server), RemoteTarget(""), policy)
+        cwd = next((root.path for root in effective.roots.roots if not root.is_file), None)
+        env = dict(machine.environment)
+    else:
+        spec = _spec(config, question.server, place)
+        _ensure_offered(spec, question.tool, f"servers.{spec.name}.tools")
+        if profile is not None:
+            spec = _in_profile(spec, config, profile, place)
+            _ensure_offered(spec, question.tool, f"profiles.{profile}.tools")
+        effective = for_server(effective, spec.ceiling)
+        cwd, env = _launched(spec, effective, machine)
+    hints, arguments = question.definition.get("annotations"), question.arguments
+    links, flavour = CachedDisk(machine.links), machine.flavour
+    return ExplainedCall(
+        name=f"{question.server}.{question.tool}",
+        call=Call("tools/call", question.tool, arguments, {"arguments": arguments}),
+        schema=question.definition.get("inputSchema"),
+        read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
+        policy=spec.policy_of(question.tool),
+        context=CallContext(effective.roots, cwd, env, links, flavour, effective.enforcing),
+        circumstances=Circumstances(
+            spec=spec,
+            effective=rootless,
+            ceiling=operator.ceiling,
+            announced=None,
+            has_config=question.config is not None,
+            links=links,
+            flavour=flavour,
+        ),
+    )
+
+
+def _named(options: Namespace, config: HubConfig) -> tuple[str, str]:
+    """Return the server and the tool of the argument `SERVER.TOOL`, or of a public name."""
+    call: str = options.call or ""
+    if not call:
+        options.usage_error("give SERVER.TOOL and --arguments '{...}', or --batch FILE")
+    named = named_tool(call, config.servers, config.names)
+    return named or options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
+
+
+def _in_profile(
+    spec: ServerSpec, config: HubConfig, profile: str, place: PathContext
+) -> ServerSpec:
+    narrowed = narrowed_servers({spec.name: spec}, config, profile, place)
+    if not narrowed:
+        raise RouteError(
+            f"profiles.{profile}.servers: hides {spec.name}: its clients do not have the server\n"
+            "Name it there."
+        )
+    return narrowed[spec.name]
+
+
+def _ensure_offered(spec: ServerSpec, tool: str, where: str) -> None:
+    if not spec.offer.includes(tool):
+        raise RouteError(
+            f"{where}: hides {tool!r}: clients can neither see nor call it\n"
+            "Name it in tools.allow, or take it out of tools.deny."
+        )
+
+
+def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
+    usable = usable_servers(config, place)
+    specs = usable.specs
+    for name, spec in specs.items():
+        if name == server:
+            return spec
+    for one in usable.left_out:
+        if one.name == server:
+            raise ConfigError.of(one.faults)
+    known = ", ".join(specs) or "none"
+    raise ConfigError(f"servers.{server}: there is no such server", f"Configured: {known}.")
+
+
+def _launched(
+    spec: ServerSpec, effective: EffectiveRoots, machine: Machine
+) -> tuple[str | None, dict[str, str]]:
+    """Return the working directory and the environment of a server's process."""
+    if not isinstance(spec.target, LaunchTemplate):
+        return None, dict(machine.environment)
+    planned = plan(spec.target, effective.roots, machine.environment, directories=spec.directories)
+    return planned.cwd, planned.environment(spec.inherits)
+
+
+def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:
+    if options.schema is not None:
+        try:
+            text = Path(options.schema).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as exc:
+            raise unreadable(f"--schema {options.schema}", exc, "Name a JSON Schema.") from exc
+        return {"inputSchema": _parsed(text, "--schema", options)}
+    if not options.connect:
+        return {}
+    if config is None:
+        return cast("JsonObject", options.usage_error("--connect needs a config with the server"))
+    return run_loop(_ask, config, Setting(given=options.root), server, tool)
+
+
+def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
+    """Return the error for a file that cannot be read."""
+    said = why.strerror if isinstance(why, OSError) else "is not UTF-8"
+    return StartError(f"{what}: {said}", fix)
+
+
+def _parsed(text: str, what: str, options: Namespace) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except (ValueError, RecursionError) as exc:
+        return options.usage_error(f"{what}: not JSON: {exc}")
+
+
+async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> JsonObject:
+    """Start a server and return its definition of `tool`.
+
+    Raises: RouteError if it has no such tool.
+    """
+    async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
+        services = hub.services
+        session = Session(services, tasks, principal="stdio")
+        spec = next(spec for name, spec in services.servers.items() if name == server)
+        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
+        ready = await child.ready()
+        session.close()
+        tasks.cancel_scope.cancel()
+        for definition in ready.listing.tools:
+            if definition.get("name") == tool:
+                return definition
+    raise RouteError(f"Unknown tool: {server}.{tool}")

@@ -1,0 +1,109 @@
+"""`roots-hub explain`: show whether the guard admits a call, and why; or judge a batch of calls."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from functools import partial
+
+from hub.audit.record import refusal_of
+from hub.calls.refusals.permission import Change, changes_for
+from hub.cli.explain.allowing import Setup, allowing
+from hub.cli.explain.batch import answers, read_lines
+from hub.cli.explain.case import CallInQuestion, ExplainedCall, case_of, question_of, unreadable
+from hub.cli.explain.showing import as_json, as_text
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+)
+from hub.cli.profiles import add_profile_option
+from hub.config.models import HubConfig
+from hub.errors import ConfigError, StartError
+from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
+from hub.paths.resolve import PathError
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the subcommand `explain`."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "explain",
+        help="show whether a call would pass the guard, and why",
+        description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.",
+    )
+    parser.add_argument(
+        "call", metavar="SERVER.TOOL", nargs="?", help="what would be called; or its public name"
+    )
+    parser.add_argument("--arguments", metavar="JSON", default="{}", help="the call's arguments")
+    add_config_option(parser)
+    add_root_option(parser)
+    add_profile_option(parser)
+    parser.add_argument("--schema", metavar="FILE", help="the tool's input schema")
+    parser.add_argument(
+        "--connect", action="store_true", help="ask the server itself for the tool's schema"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="judge {id, arguments, schema, roots, ...} lines; - for stdin",
+    )
+    parser.set_defaults(perform=perform, usage_error=parser.error)
+
+
+def perform(options: Namespace) -> int:
+    """Explain one call or a batch. Return the exit code: 1 if a single call is refused."""
+    if options.batch is not None:
+        return _batch(options.batch)
+    question = question_of(options)
+    setup = Setup(question.config or HubConfig(version=1), tuple(options.root))
+    case = case_of(question, setup)
+    verdict, judged = _judged_in(case)
+    refused = refusal_of(verdict)
+    allowed_by = None if refused is None else allowing(setup, partial(_needed, question))
+    show = as_json if options.json else as_text
+    print(show(case, verdict, judged, allowed_by))
+    return 0 if refused is None else 1
+
+
+def _judged_in(case: ExplainedCall) -> tuple[Admitted | Refused, tuple[Judged, ...]]:
+    guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
+    verdict = decide(case.call, guard, case.context)
+    try:
+        return verdict, explain(case.call, guard, case.context)
+    except PathError:
+        return verdict, ()
+
+
+def _needed(question: CallInQuestion, setup: Setup) -> tuple[Change, ...] | None:
+    """Return the changes for the refusal of a call; None if it is not refused."""
+    try:
+        case = case_of(question, setup)
+    except (ConfigError, StartError):
+        return ()  # the folder of a change cannot be a root
+    verdict, judged = _judged_in(case)
+    refused = refusal_of(verdict)
+    if refused is None:
+        return None
+    readings = [
+        one for value in judged if value.pointer == refused.pointer for one in value.readings
+    ]
+    objected = [one for one in readings if one.objection == refused.reason]
+    places = dict.fromkeys(one.leads_to for one in objected if one.leads_to is not None)
+    found = changes_for(refused, case.call, case.circumstances, places)
+    if question.config is None:
+        # There is no config to change: only what the command line says.
+        return () if any("." in one.key for one in found) else found
+    return found
+
+
+def _batch(source: str) -> int:
+    try:
+        for line in answers(read_lines(source)):
+            print(line)
+    except BrokenPipeError:
+        raise
+    except (OSError, UnicodeError) as exc:
+        raise unreadable(
+            f"--batch {source}", exc, "Name a file of JSON lines, or - for stdin."
+        ) from exc
+    return 0

@@ -1,0 +1,112 @@
+"""What `explain` prints of a judged call, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from msgspec import to_builtins
+
+from hub.audit.record import refusal_of
+from hub.calls.refusals.permission import Change
+from hub.cli.explain.case import ExplainedCall
+from hub.cli.terminal.colours import BAD, GOOD, NAME, WARNING, painted
+from hub.guard.containment import OUTSIDE
+from hub.guard.decide import Admitted, Judged, Refused
+
+FINE = "fine"
+"""What is shown for a reading that is inside the roots."""
+
+
+def as_text(
+    case: ExplainedCall,
+    verdict: Admitted | Refused,
+    judged: tuple[Judged, ...],
+    allowed_by: tuple[Change, ...] | None,
+) -> str:
+    """Return the verdict, each value with its readings, and what would let the call pass."""
+    refused = refusal_of(verdict)
+    style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
+    outcome = painted(_outcome(verdict), style)
+    lines = [f"{painted(case.name, NAME)}: {outcome}", *([refused.message()] if refused else [])]
+    for value in judged:
+        lines += ["", f"{value.pointer}  ({value.kind.value}: {value.why})"]
+        rows = dict.fromkeys(
+            (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or FINE)
+            for read in value.readings
+        )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for *cells, objection in rows:
+            row = "  ".join(map(str.ljust, cells, widths))
+            lines.append(f"  {row}  {painted(objection, GOOD if objection == FINE else BAD)}")
+    if not judged and refused is None:
+        lines.append("No argument is judged as a path.")
+    elif not case.context.enforcing:
+        lines += [
+            "",
+            "No roots are set, so paths are not compared with any; set one with --root DIR.",
+        ]
+    if case.scopes:
+        lines += ["", f"A token of an issuer needs the scopes {' '.join(case.scopes)}."]
+    if refused is not None:
+        lines += ["", *_permission(allowed_by, refused)]
+    return "\n".join(lines)
+
+
+def _permission(allowed_by: tuple[Change, ...] | None, refused: Refused) -> list[str]:
+    if not allowed_by:
+        return ["No change that is known would let this call pass."]
+    lines = ["It passes after:", *(f"  {change.text}" for change in allowed_by)]
+    if refused.reason == OUTSIDE:
+        lines.append(
+            "For a client that shares roots, its own count instead: it has to share the folder."
+        )
+    return lines
+
+
+def _outcome(verdict: Admitted | Refused) -> str:
+    if isinstance(verdict, Refused):
+        return "refused"
+    return (
+        "allowed" if verdict.would_refuse is None else "allowed, because refusals are only reported"
+    )
+
+
+def as_json(
+    case: ExplainedCall,
+    verdict: Admitted | Refused,
+    judged: tuple[Judged, ...],
+    allowed_by: tuple[Change, ...] | None,
+) -> str:
+    """Return the same as one JSON object, in camel case."""
+    refused = refusal_of(verdict)
+    arguments = [
+        {
+            "pointer": value.pointer,
+            "kind": value.kind.value,
+            "why": value.why,
+            "value": value.value,
+            "readings": [
+                {
+                    "reading": read.reading,
+                    "how": read.how,
+                    "leadsTo": read.leads_to,
+                    "objection": read.objection,
+                }
+                for read in value.readings
+            ],
+        }
+        for value in judged
+    ]
+    shown = {
+        "call": case.name,
+        "verdict": "deny" if isinstance(verdict, Refused) else "allow",
+        "mode": case.policy.policy.mode.value,
+        "message": refused.message() if refused is not None else None,
+        "pointer": refused.pointer if refused is not None else None,
+        "roots": list(case.context.roots.uris),
+        "enforcing": case.context.enforcing,
+        "scopes": list(case.scopes),
+        "allowedBy": [to_builtins(change) for change in allowed_by] if allowed_by else None,
+        "arguments": arguments,
+    }
+    return json.dumps(shown, indent=2, default=str)
