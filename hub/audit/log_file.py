@@ -18,7 +18,7 @@ from msgspec import structs
 from msgspec.structs import asdict
 
 from hub.audit.open_file import open_to_add
-from hub.audit.record import AuditRecord
+from hub.audit.record import AuditRecord, Recordable
 from hub.jsonrpc import exact_json
 from hub.values import JsonObject
 
@@ -38,32 +38,32 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class AuditSink(Protocol):
-    """Receives audit records."""
+    """Receives the ends of calls."""
 
-    def write(self, record: AuditRecord) -> None:
-        """Accept a record; returns at once."""
+    def write(self, end: Recordable) -> None:
+        """Accept the end of a call; returns at once."""
         ...
 
 
 class NoAudit:
-    """Drops all records: the operator wants no audit log."""
+    """Makes no record: the operator wants no audit log."""
 
-    def write(self, record: AuditRecord) -> None:
-        """Drop the record."""
+    def write(self, end: Recordable) -> None:
+        """Do nothing."""
 
 
 class LoggedAudit:
-    """Writes a line to the hub's log for each record, and passes the record on."""
+    """Writes a line to the hub's log for each record, and passes the end of the call on."""
 
     def __init__(self, sink: AuditSink) -> None:
         self._sink = sink
 
-    def write(self, record: AuditRecord) -> None:
+    def write(self, end: Recordable) -> None:
         """Log the record, without what it does not say, and pass it on."""
-        told = {key: value for key, value in structs.asdict(record).items() if value}
+        told = {key: value for key, value in structs.asdict(end.record()).items() if value}
         del told["time"]
         log.debug("call", **told)
-        self._sink.write(record)
+        self._sink.write(end)
 
 
 def put_aside(path: Path) -> Path:
@@ -72,9 +72,10 @@ def put_aside(path: Path) -> Path:
 
 
 class _Writer:
-    """Queues records for a thread, so that neither a slow disk nor many records delay calls.
+    """Queues the ends of calls for a thread, so that neither a slow disk nor many delay calls.
 
-    The thread is woken once for all records within `pause`, and yields after each `BATCH`.
+    The thread makes the records: one after the other it does so several times as fast as one
+    between two calls. It is woken once for all within `pause`, and yields after each `BATCH`.
     """
 
     def __init__(
@@ -89,18 +90,18 @@ class _Writer:
         self._max_bytes = max_bytes
         self._backlog = backlog
         self._pause = pause
-        self._records: deque[AuditRecord] = deque()
+        self._ends: deque[Recordable] = deque()
         self._lost = 0
         self._is_called = False
         self._call = threading.Event()
         self._end = threading.Event()
         self.thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
-    def write(self, record: AuditRecord) -> None:
-        if len(self._records) >= self._backlog:
+    def write(self, end: Recordable) -> None:
+        if len(self._ends) >= self._backlog:
             self._lost += 1
             return
-        self._records.append(record)
+        self._ends.append(end)
         if not self._is_called:
             self._is_called = True
             self._call.set()
@@ -125,7 +126,7 @@ class _Writer:
 
     def _write_all(self) -> None:
         lines: list[bytes] = []
-        size, left = 0, len(self._records)  # later records wait; the backlog bounds them
+        size, left = 0, len(self._ends)  # later ones wait; the backlog bounds them
         while left:
             batch = self._batch(left)
             left -= len(batch)
@@ -140,10 +141,10 @@ class _Writer:
             self._append(b"".join(lines))
 
     def _batch(self, most: int) -> list[AuditRecord]:
-        """Take records to encode together; one with a path ends the batch, as it may be long."""
+        """Make records to encode together; one with a path ends the batch, as it may be long."""
         batch: list[AuditRecord] = []
         for _ in range(min(most, BATCH)):
-            record = self._records.popleft()
+            record = self._ends.popleft().record()
             batch.append(record)
             if record.path is not None:
                 break

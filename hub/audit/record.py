@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -13,6 +13,14 @@ from hub.guard.decide import Admitted, Refused
 from hub.values import Call, JsonObject, ServerName, SessionKey
 
 CallOutcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
+
+
+class Recordable(Protocol):
+    """The end of a call, of which the audit log makes the record when it writes it."""
+
+    def record(self) -> AuditRecord:
+        """Return the record."""
+        ...
 
 
 class AuditRecord(Struct, frozen=True, gc=False):
@@ -36,6 +44,9 @@ class AuditRecord(Struct, frozen=True, gc=False):
     ms: float = 0.0
     consent: Consent | None = None
     profile: str | None = None
+
+    def record(self) -> AuditRecord:
+        return self
 
 
 def moment(at: float) -> str:

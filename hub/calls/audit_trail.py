@@ -22,6 +22,48 @@ from hub.values import ServerName
 _LONGEST_NAME: Final = 256
 
 
+class CallEnd(Struct, frozen=True, eq=False, gc=False):
+    """How a call has ended, without its arguments: what its audit record is made of.
+
+    `refused` is the guard's refusal, which mode `report` did not enforce if the call `is_admitted`.
+    `outside` is the refusal that the user's consent has lifted. `at` is in seconds since 1970,
+    `took` in seconds.
+    """
+
+    services: Services
+    session: Session
+    server: ServerName
+    tool: str
+    outcome: CallOutcome
+    reason: str | None
+    refused: Refused | None
+    is_admitted: bool
+    outside: Refused | None
+    consent: Consent | None
+    at: float
+    took: float
+
+    def record(self) -> AuditRecord:
+        """Return the audit record."""
+        refused, session = self.refused, self.session
+        named = refused or self.outside
+        return AuditRecord(
+            moment(self.at),
+            session.key,
+            session.principal,
+            self.server,
+            self.tool,
+            self.outcome,
+            self.reason or (None if refused is None else refused.reason),
+            None if named is None else named.pointer,
+            None if named is None else named.path,
+            refused is not None and self.is_admitted,
+            milliseconds(self.took),
+            self.consent,
+            self.services.profile,
+        )
+
+
 class CallAudit(Struct, eq=False, gc=False):
     """The audit record of one call in progress, written once.
 
@@ -77,30 +119,23 @@ class CallAudit(Struct, eq=False, gc=False):
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
-        verdict = self.verdict
-        refused = verdict.would_refuse if type(verdict) is Admitted else refusal_of(verdict)
-        named = refused or self._outside
-        services, session = self.services, self.session
-        machine = services.machine
-        told = reason
-        if named is not None:
-            told = reason or (None if refused is None else refused.reason)
-        record = AuditRecord(
-            moment(machine.wall_clock()),
-            session.key,
-            session.principal,
+        verdict, machine = self.verdict, self.services.machine
+        is_admitted = type(verdict) is Admitted
+        end = CallEnd(
+            self.services,
+            self.session,
             self.server,
             self.tool,
             outcome,
-            told,
-            None if named is None else named.pointer,
-            None if named is None else named.path,
-            refused is not None and type(verdict) is Admitted,
-            milliseconds(machine.clock() - self.began),
+            reason,
+            verdict.would_refuse if is_admitted else refusal_of(verdict),
+            is_admitted,
+            self._outside,
             self.consent,
-            services.profile,
+            machine.wall_clock(),
+            machine.clock() - self.began,
         )
-        services.audit.write(record)
+        self.services.audit.write(end)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import anyio
 from msgspec.structs import replace
 
-from hub.audit.record import AuditRecord
+from hub.audit.record import AuditRecord, Recordable
 from hub.jsonrpc import messages
 from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import RequestId, encode
@@ -95,8 +95,8 @@ class RecordingAudit:
     def __init__(self) -> None:
         self.records: list[AuditRecord] = []
 
-    def write(self, record: AuditRecord) -> None:
-        self.records.append(record)
+    def write(self, end: Recordable) -> None:
+        self.records.append(end.record())
 
 
 @contextmanager
