@@ -5,6 +5,7 @@ A tool may join a directory and a name, or keep the name of a file that it copie
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from hub.values import Json, JsonObject
 _LONGEST: Final = 4096
 
 
-class OwnNames(Struct):
+class OwnNames(Struct, frozen=True):
     """Which names of the hub's own files a call has in its arguments.
 
     `ends`: a value ends with the name of a file that no call may write. `begins`: a value begins
@@ -26,46 +27,48 @@ class OwnNames(Struct):
     begins: bool = False
 
 
+NONE: Final = OwnNames()
+
+
 def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     """Return which of the hub's own names the values in `arguments` have.
 
     Case and surrounding blanks are ignored. Not searched: object keys, JSON inside strings, and
     strings of more than 4096 characters.
     """
-    found = OwnNames()
-    if own is not None and _may_name(own, arguments):
-        _search(arguments, own, found)
-    return found
-
-
-def _may_name(own: OwnFiles, arguments: JsonObject) -> bool:
-    """Return whether a full search is needed: not if all values are short texts without a name."""
+    if own is None:
+        return NONE
     endings, mark = own.endings, own.mark
     for value in arguments.values():
         if not isinstance(value, str) or len(value) > _LONGEST:
-            return True
+            break
         folded = value.strip().casefold()
         if folded.endswith(endings) or mark in folded:
-            return True
-    return False
+            break
+    else:
+        return NONE  # all are short texts without a name, as nearly always
+    texts = [*_texts_in(arguments)]
+    return OwnNames(
+        any(_ends(text, own) for text in texts), any(_begins(text, own) for text in texts)
+    )
 
 
-def _search(value: Json, own: OwnFiles, found: OwnNames) -> None:
+def _texts_in(value: Json) -> Iterator[str]:
+    """Yield the strings in a value that are searched, as they are compared."""
     if isinstance(value, str):
-        _search_text(value, own, found)
+        if len(value) <= _LONGEST:
+            yield value.strip().casefold()
     elif isinstance(value, dict):
         for item in value.values():
-            _search(item, own, found)
+            yield from _texts_in(item)
     elif isinstance(value, list):
         for item in value:
-            _search(item, own, found)
+            yield from _texts_in(item)
 
 
-def _search_text(value: str, own: OwnFiles, found: OwnNames) -> None:
-    if len(value) > _LONGEST:
-        return
-    folded = value.strip().casefold()
-    if folded.endswith(own.endings) and folded.replace("\\", "/").rpartition("/")[2] in own.names:
-        found.ends = True
-    if own.mark in folded and folded.startswith(own.beginnings):
-        found.begins = True
+def _ends(text: str, own: OwnFiles) -> bool:
+    return text.endswith(own.endings) and text.replace("\\", "/").rpartition("/")[2] in own.names
+
+
+def _begins(text: str, own: OwnFiles) -> bool:
+    return own.mark in text and text.startswith(own.beginnings)
