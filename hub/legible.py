@@ -46,6 +46,12 @@ def on_one_line(text: str) -> str:
     return "".join(char if char.isprintable() else _written(char) for char in legible(text))
 
 
+def shortened(text: str, most: int) -> str:
+    """Return `text`, or its first `most` characters and the number of those left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]}... ({left:,} characters left out)"
+
+
 def legible_entry(entry: Mapping[str, Json]) -> JsonObject:
     """Return a listed tool, prompt or resource with titles and descriptions escaped.
 

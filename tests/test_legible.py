@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.legible import legible, legible_entry, on_one_line
+from hub.legible import legible, legible_entry, on_one_line, shortened
 from hub.values import JsonObject
 
 HIDDEN = [
@@ -89,3 +89,8 @@ def test_texts_are_looked_for_at_any_depth() -> None:
     }
     shown = {"inputSchema": {"anyOf": [{"items": [{"description": "\\x1b"}]}, {"title": ["\x1b"]}]}}
     assert legible_entry(entry) == shown
+
+
+def test_a_long_text_is_cut_and_says_how_much_was_left_out() -> None:
+    assert shortened("four", 4) == "four"
+    assert shortened("x" * 2500, 4) == "xxxx... (2,496 characters left out)"

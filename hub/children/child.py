@@ -40,6 +40,7 @@ from hub.jsonrpc.loop_share import PASSED_ON
 from hub.jsonrpc.messages import Message, Notification, Payload
 from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
 from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.legible import shortened
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED
 from hub.protocol.input_requests import FOR_CLIENTS
 from hub.roots.roots import RootSet
@@ -67,6 +68,8 @@ class Down(Struct, frozen=True):
 ChildState: TypeAlias = Starting | Ready | Down
 
 
+LONGEST_REASON: Final = 2000
+"""Characters of the reason why a child is down: each call to it repeats them, in the logs too."""
 LAST_WORDS = 0.5
 """Seconds to wait for the reason (such as an exit code) when the connection breaks at the start."""
 RELIST_PAUSE, RELIST_SHARE = 0.2, 20
@@ -215,7 +218,7 @@ class Child:
         self._listen_streams = listen_streams_of(
             handshake, self.hub, (tasks, peer, outlet), self._changed
         )
-        listing = await read_listing(self._reader(peer, handshake), handshake)
+        listing = await read_listing(self._reader(peer, handshake), handshake, self._conduct.log)
         self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
         self._health.came()
@@ -252,7 +255,7 @@ class Child:
             handshake, known = self.state.handshake, self.state.listing
             request = self._reader(peer, handshake)
             began = anyio.current_time()
-            listing = await read_again(request, handshake, self.spec.name, known, changed)
+            listing = await read_again(request, handshake, self._conduct.log, known, changed)
             if listing is not self.state.listing:
                 self.state = Ready(handshake, listing)
                 self._learned(self.state)
@@ -264,6 +267,7 @@ class Child:
     def _fall(self, reason: str) -> None:
         if isinstance(self.state, Down):
             return
+        reason = shortened(reason, LONGEST_REASON)
         if not self._stop.is_set():
             self._health.fell()
             log.warning("down", server=self.spec.name, reason=reason, next=self._health.outlook)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -11,6 +11,7 @@ from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Peer, RpcError
 from hub.jsonrpc.raw_objects import parted, with_fields
+from hub.legible import shortened
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -23,8 +24,10 @@ from hub.protocol.constants import (
     UNSUPPORTED_VERSION,
 )
 from hub.specs import EraChoice
-from hub.values import JsonObject, object_or_empty
+from hub.values import Json, JsonObject, object_or_empty
 
+SHOWN: Final = 100
+"""Characters of a version that errors show."""
 Era: TypeAlias = Literal["legacy", "modern"]
 
 
@@ -95,7 +98,7 @@ async def _initialize(peer: Peer, hub: HubIdentity) -> ServerHandshake:
     if not isinstance(version, str) or version not in HANDSHAKE_VERSIONS:
         known = ", ".join(HANDSHAKE_VERSIONS)
         error = _NoHandshakeError if version in MODERN_VERSIONS else ChildError
-        raise error(f"it speaks protocol version {version!r}, the hub speaks {known}")
+        raise error(f"it speaks protocol version {_shown(version)}, the hub speaks {known}")
     await peer.notify("notifications/initialized", {})
     return _handshake("legacy", version, result, hub)
 
@@ -111,8 +114,13 @@ async def _discover(peer: Peer, hub: HubIdentity) -> ServerHandshake:
         result = messages.as_object(await peer.request("server/discover", asked, timeout=None))
     offered = result.get("supportedVersions")
     if not isinstance(offered, list) or version not in offered:
-        raise ChildError(f"it speaks protocol versions {offered!r}, the hub speaks {version}")
+        raise ChildError(f"it speaks protocol versions {_shown(offered)}, the hub speaks {version}")
     return _handshake("modern", version, result, hub)
+
+
+def _shown(said: Json) -> str:
+    """Return what a child said in place of a version, for an error: it may be anything."""
+    return shortened(repr(said), SHOWN)
 
 
 def _offers(refusal: RpcError, version: str) -> bool:

@@ -54,10 +54,15 @@ def lost_in(conduct: PeerConduct, ends: bytes) -> Lost | None:
     """Return the message that replaces a response that was too large; `ends` is its start and end.
 
     None if `ends` does not show a response with its id.
+
+    Raises: GoneError if the child has sent too much that is no message.
     """
     conduct.log.warning("message too large, dropped", limit=wire.MAX_MESSAGE_BYTES)
     id_ = answered_by(ends)
-    return None if id_ is None else lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")
+    if id_ is None:
+        conduct.count("messages that are too large", wire.MAX_MESSAGE_BYTES)
+        return None
+    return lost(id_, f"it has more than {wire.MAX_MESSAGE_BYTES} bytes")
 
 
 _ANSWERS = (Response, Failure)

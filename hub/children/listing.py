@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeAlias
 
-import structlog
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import RpcError, SilentError
+from hub.jsonrpc.rated_log import ChildLog
 from hub.protocol.constants import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
 
 MAX_PAGES = 1000
 MAX_ENTRIES = 20_000
 """Entries of one list that are used; merging and encoding more would keep other clients waiting."""
-
-log = structlog.stdlib.get_logger(__name__)
 
 SendRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
@@ -40,20 +38,21 @@ _FIELD = {
 async def read_listing(
     request: SendRequest,
     handshake: ServerHandshake,
+    log: ChildLog,
     *,
     methods: Iterable[str] = tuple(LISTS),
     known: Listing | None = None,
 ) -> Listing:
     """Return `known` with the lists of `methods` read again, as far as the child declares them.
 
-    If the child answers a list request with an error, that list stays as in `known`.
+    If the child answers a list request with an error, that list stays as in `known`; `log` tells.
 
     Raises: SilentError, GoneError.
     """
     listing = known or Listing()
     for method in methods:
         if handshake.offers(_CAPABILITY[method]):
-            entries = await _read_list(request, method)
+            entries = await _read_list(request, method, log)
             if entries is not None:
                 listing = replace(listing, **{_FIELD[method]: entries})
     return listing
@@ -62,7 +61,7 @@ async def read_listing(
 async def read_again(
     request: SendRequest,
     handshake: ServerHandshake,
-    server: str,
+    log: ChildLog,
     known: Listing,
     changed: Collection[str],
 ) -> Listing:
@@ -72,13 +71,15 @@ async def read_again(
     """
     methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
     try:
-        return await read_listing(request, handshake, methods=methods, known=known)
+        return await read_listing(request, handshake, log, methods=methods, known=known)
     except (RpcError, SilentError, WireError) as exc:
-        log.warning("listing failed", server=server, error=str(exc))
+        log.warning("listing failed", error=str(exc))
         return known
 
 
-async def _read_list(request: SendRequest, method: str) -> tuple[JsonObject, ...] | None:
+async def _read_list(
+    request: SendRequest, method: str, log: ChildLog
+) -> tuple[JsonObject, ...] | None:
     entries: list[JsonObject] = []
     cursors: set[str] = set()
     cursor: Json = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -47,8 +48,16 @@ MAX_PARTS = 250_000
 Ten commas count as one of these: the items of a list take less."""
 MAX_SPELLED = 50_000
 """Numbers in one message that have to keep their spelling (`1.10`, `1E5`, `-0`)."""
+MAX_HALVES = 100_000
+"""Escaped halves of characters (surrogates) in a message that has lone ones: such a message is read
+in steps, which take long for each of them."""
+MAX_DIGITS = 640
+"""Digits that a number is computed from: the time for one grows with the square of its digits.
+A longer one only keeps its spelling."""
 _LONG = 64 * 1024
 _SPACE = b" \t\r\n"
+_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_LONGEST = b"0" * MAX_DIGITS
 
 RequestId: TypeAlias = int | str
 
@@ -134,7 +143,8 @@ def _number(text: str) -> float | Decimal:
 
 
 def _integer(text: str) -> int | Decimal:
-    return int(text) if text != "-0" else _written(text)
+    is_long = MAX_DIGITS < len(text) <= sys.get_int_max_str_digits()
+    return _written(text) if is_long or text == "-0" else int(text)
 
 
 def _refuse_constant(text: str) -> Json:
@@ -206,12 +216,40 @@ def limit_parts(line: bytes) -> None:
     if _parts(line) <= MAX_PARTS:
         return
     # Many texts have brackets and colons, too: only what stands outside of strings counts.
-    bare = line.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if _parts(b"".join(bare.split(b'"')[::2])) > MAX_PARTS:
-        said = (
-            f"Too many values: over {MAX_PARTS:,} lists, objects and keys (10 items count as one)"
+    if _has_too_many_parts(line.replace(b"\\\\", b"").replace(b'\\"', b"")):
+        raise WireError(
+            INVALID_REQUEST,
+            f"Too many values: over {MAX_PARTS:,} lists, objects and keys (10 items count as one)",
         )
-        raise WireError(INVALID_REQUEST, said)
+
+
+def _has_too_many_parts(bare: bytes) -> bool:
+    """Return whether JSON without escaped quotes has more than `MAX_PARTS` outside of strings.
+
+    It is cut at its quotes in portions: a list of all pieces may take 30 times its memory.
+    """
+    parts = commas = strings = 0
+    is_inside = False
+    for start in range(0, len(bare), _LONG):
+        pieces = bare[start : start + _LONG].split(b'"')
+        outside = b"".join(pieces[is_inside::2])
+        commas += outside.count(b",")
+        parts += _parts(outside.replace(b",", b""))
+        strings += len(pieces) // 2
+        is_inside ^= len(pieces) % 2 == 0
+        # Each string is a key or an item: with so many more of them it is no JSON.
+        if parts + commas // 10 > MAX_PARTS or strings > 12 * MAX_PARTS:
+            return True
+    return False
+
+
+def limit_halves(line: bytes) -> None:
+    """Refuse a text that has too many escaped surrogates, of which some are alone.
+
+    Raises: WireError if it has more than `MAX_HALVES`.
+    """
+    if line.count(b"\\ud") + line.count(b"\\uD") > MAX_HALVES:
+        raise WireError(INVALID_REQUEST, f"Over {MAX_HALVES:,} halves of characters, some alone")
 
 
 def _parts(line: bytes) -> int:
@@ -245,11 +283,17 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
             written = encoder.encode(value)
         else:
             with _uninterrupted(line):
+                if _has_long_number(line):
+                    return None
                 value = decoder.decode(line)
                 written = encoder.encode(value)
         return value if written == line or _differs_in_space(written, line) else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def _has_long_number(line: bytes) -> bool:
+    return _LONGEST in line.translate(_AS_ZEROS)
 
 
 def _differs_in_space(written: bytes, line: bytes) -> bool:

@@ -10,6 +10,7 @@ from typing import cast
 import anyio
 
 from hub.jsonrpc import messages
+from hub.jsonrpc.loop_share import READ
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.write_batches import arrival
@@ -24,6 +25,8 @@ LAST_LINES = 1.0
 """Seconds that reading the remaining output of an ended process may take."""
 QUIET = 0.05
 """Seconds without data after which the output of an ended process counts as read."""
+SMALL = 4096
+"""Bytes below which what was read at once is put together: each object takes some fifty more."""
 PORTION, PORTIONS = 1024, 8
 """Bytes in one portion of a chunk with many lines, and portions in one turn of the loop."""
 
@@ -38,7 +41,13 @@ def end_of_lines(data: bytes, start: int, count: int) -> int:
 
 
 class TruncatedLine(bytes):
-    """The start and the end of a line that was too long, `ENDS` bytes each."""
+    """The start and the end of a line that was too long, `ENDS` bytes each; it had `size` bytes."""
+
+    size: int = 0
+
+
+def _size_of(line: bytes) -> int:
+    return line.size if isinstance(line, TruncatedLine) else len(line)
 
 
 class LineSplitter:
@@ -47,7 +56,7 @@ class LineSplitter:
     def __init__(self, limit: int = messages.MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
         self._head = self._tail = b""
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._skipping = False
 
@@ -92,23 +101,28 @@ class LineSplitter:
         return [line] if isinstance(line, TruncatedLine) or line.lstrip() else []
 
     def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
         if self._skipping:
             self._tail = (self._tail + piece[-ENDS:])[-ENDS:]
         if self._skipping or not piece:
             return
-        self._size += len(piece)
         if self._size > self._limit:
             self._skipping = True
             whole = b"".join([*self._parts, piece])
             self._head, self._tail = whole[:ENDS], whole[-ENDS:]
             self._parts.clear()
-        else:
+        elif len(piece) >= SMALL:
             self._parts.append(piece)
+        elif self._parts and isinstance(last := self._parts[-1], bytearray):
+            last += piece
+        else:
+            self._parts.append(bytearray(piece))
 
     def _finish(self, piece: bytes) -> bytes:
         self._keep(piece)
         if self._skipping:
             line: bytes = TruncatedLine(self._head + self._tail)
+            line.size = self._size
         else:
             line = b"".join(self._parts)
         self._parts, self._size, self._skipping = [], 0, False
@@ -174,7 +188,7 @@ class Lines(asyncio.Protocol):
                 with arrival:
                     self._take(lines)
                 if not lines and self._conduct is not None:
-                    self._waste(data, self._conduct)
+                    self._no_lines(data, self._conduct)
         if (self._waiting or self._unsplit) and self._is_too_much:
             self._pause()
 
@@ -226,14 +240,17 @@ class Lines(asyncio.Protocol):
         elif not self._is_too_much:
             self._read_on()
 
-    # Data that makes no lines: blank lines, and the rest of a line that is too long
+    # Data that makes no lines: blank lines, the rest of a line that is too long, a few bytes of one
 
-    def _waste(self, data: bytes, conduct: PeerConduct) -> None:
+    def _no_lines(self, data: bytes, conduct: PeerConduct) -> None:
         """Count data that makes no line, and pause reading when the loop time is used up."""
-        if not self._is_waste(data):
+        if self._is_waste(data):
+            self._count(data, conduct)
+            conduct.pace.spend(0.0, len(data))
+        elif len(data) < SMALL:
+            conduct.pace.spend(READ)
+        else:
             return
-        self._count(data, conduct)
-        conduct.pace.spend(0.0, len(data))
         rest = conduct.pace.rest()
         if rest and not self._is_resting and self._transport is not None:
             self._is_resting = True
@@ -343,7 +360,7 @@ class Lines(asyncio.Protocol):
                 self._read_on()
                 was_left, self._is_left = self._is_left, False
                 if self._conduct is not None:
-                    self._conduct.pace.hand(len(line))
+                    self._conduct.pace.hand(_size_of(line))
                 if was_left or line.__class__ is TruncatedLine or not self.taker(line):
                     self._is_worked_on = True
                     return line

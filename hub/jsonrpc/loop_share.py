@@ -25,6 +25,9 @@ MOST_OF_ONE: Final = 0.02
 """Most seconds counted for one message: longer work is mostly waiting, which costs no loop time."""
 PASSED_ON: Final = 0.0001
 """Seconds added for each notification, because other tasks send it on later."""
+READ: Final = 0.00002
+"""Seconds counted for a read that brought little, as a line that comes in pieces: so much the loop
+needs for it, before and after the part that can be timed."""
 BYTE: Final = 4e-9
 """Seconds counted for reading one byte, which happens before the timing starts. It is more than
 reading takes, because large reads empty the CPU's caches, and what runs next is slower by that."""

@@ -23,6 +23,7 @@ from hub.jsonrpc.exact_json import (
     decode_strict,
     has_surrogates,
     is_too_deep,
+    limit_halves,
     limit_parts,
     masked,
     request_id,
@@ -30,15 +31,17 @@ from hub.jsonrpc.exact_json import (
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.values import Json, JsonObject
 
-_BEGINS = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
-_ASKS = re.compile(_BEGINS + rb'(?:"id"[^,]*,\s*)?"method"')
-_FIRST = re.compile(_BEGINS + rb'"id"\s*:\s*(\d{1,15})\s*,')
-_ANSWERS = re.compile(_FIRST.pattern + rb'\s*"(?:result|error)"')
+_BEGINS = rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?'
+_ASKS = re.compile(_BEGINS + rb'(?:"id"[^,]*+,\s*+)?"method"')
+_FIRST = re.compile(_BEGINS + rb'"id"\s*+:\s*+(\d{1,15})\s*+,')
+_ANSWERS = re.compile(_FIRST.pattern + rb'\s*+"(?:result|error)"')
 _MEMBER = re.compile(r"[\s,]*")
 """What stands before a member's name, in an object that is known to be one."""
 _COLON = re.compile(r"\s*:\s*")
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
-_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_LAST = re.compile(
+    rb',\s*+"id"\s*+:\s*+(\d{1,15})\s*+(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+$'
+)
 
 
 def id_first(text: bytes) -> int | None:
@@ -278,11 +281,13 @@ def _open_masked(line: bytes, why: Exception) -> _Envelope:
     """
     if not has_surrogates(line):
         raise _unreadable(line, why) from why
-    copy = masked(line)
     try:
+        limit_halves(line)
+        limit_parts(line)
+        copy = masked(line)
         envelope = _envelope.decode(copy)
         spans = _spans(copy)
-    except (*_UNDECODABLE, ValueError) as exc:
+    except (*_UNDECODABLE, ValueError, WireError) as exc:
         raise _unreadable(line, exc) from exc
     for field, (start, end) in spans.items():
         if field in {"params", "result", "error"}:
@@ -356,7 +361,8 @@ def _unreadable(line: bytes, why: Exception) -> WireError:
     """Return the error for an unreadable line, with the id of its request if the start shows it."""
     id_ = answer_first(line)
     if id_ is not None:
-        return UnreadableAnswerError(PARSE_ERROR, f"Not JSON: {why}", id_)
+        said = str(why) if isinstance(why, WireError) else f"Not JSON: {why}"
+        return UnreadableAnswerError(PARSE_ERROR, said, id_)
     return WireError(PARSE_ERROR, f"Not a JSON-RPC message: {why}", _id_of(line))
 
 

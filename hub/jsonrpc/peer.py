@@ -40,9 +40,12 @@ from hub.jsonrpc.outgoing import (
     RequestOwner,
     with_token,
 )
+from hub.legible import shortened
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject
 
+SHOWN_OF_ERROR: Final = 1000
+"""Characters of a received error's message that the exception's text has."""
 CANCEL_GRACE = 2.0
 """Seconds that sending `notifications/cancelled` may take."""
 TURNS_TO_TELL: Final = 3
@@ -118,7 +121,8 @@ class RpcError(Exception):
         """Return a received error unchanged, so that it can be passed on.
 
         A malformed error, which a client might not accept as a response, becomes the `data` of a
-        well-formed one. One that cannot be read is replaced by an internal error.
+        well-formed one. One that cannot be read is replaced by an internal error. The text of this
+        exception, which goes into logs, has the beginning of a long message only.
         """
         try:
             read = wire.as_object(error)
@@ -126,10 +130,10 @@ class RpcError(Exception):
             return cls(INTERNAL_ERROR, f"the error that was answered cannot be read: {exc}")
         code, message = read.get("code"), read.get("message")
         if type(code) is int and isinstance(message, str):
-            return cls(code, message, error=error)
+            return cls(code, shortened(message, SHOWN_OF_ERROR), error=error)
         return cls(
             code if type(code) is int else INTERNAL_ERROR,
-            message if isinstance(message, str) else "error",
+            shortened(message, SHOWN_OF_ERROR) if isinstance(message, str) else "error",
             read,
         )
 

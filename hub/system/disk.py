@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a thread wakes the loop
 import os
+import secrets
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
 from threading import Thread
 from typing import Final
 
@@ -95,10 +98,64 @@ async def cleared(directory: str) -> None:
     loop, done = asyncio.get_running_loop(), anyio.Event()
 
     def clear() -> None:
-        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(RecursionError):
+            shutil.rmtree(directory, ignore_errors=True)
+        if hasattr(os, "O_PATH") and Path(directory).is_dir():
+            with suppress(OSError):
+                _flatten(directory)
+                shutil.rmtree(directory, ignore_errors=True)
         with suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(done.set)
 
     Thread(target=clear, name=f"clears {directory}", daemon=True).start()
     with anyio.move_on_after(GRACE, shield=True):
         await done.wait()
+
+
+def _flatten(directory: str) -> None:
+    """Remove what is below `directory`, also what a program made hard to remove: Linux only.
+
+    `rmtree` goes down by recursion, so a tree that is nested a thousand levels deep is too much for
+    it, and it cannot read directories that their owner may not read. Here each directory is moved
+    up to the top, so that only two levels are open at a time.
+
+    Raises: OSError if something cannot be removed.
+    """
+    numbers = count()
+    unused = f"{secrets.token_hex(8)}-"
+    with _opened(directory) as top:
+        while inner := [entry.name for entry in _entries(top) if _is_directory(entry)]:
+            for name in inner:
+                with _opened(name, top) as below:
+                    for entry in _entries(below):
+                        if _is_directory(entry):
+                            with _opened(entry.name, below):  # to move it, it must be writable
+                                to = f"{unused}{next(numbers)}"
+                            os.rename(entry.name, to, src_dir_fd=below, dst_dir_fd=top)
+                        else:
+                            os.unlink(entry.name, dir_fd=below)
+                os.rmdir(name, dir_fd=top)
+
+
+def _entries(directory: int) -> list[os.DirEntry[str]]:
+    with os.scandir(directory) as found:
+        return list(found)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+@contextmanager
+def _opened(name: str, parent: int | None = None) -> Generator[int]:
+    """Yield a descriptor of a directory, which its owner may then read and write."""
+    itself = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        Path(f"/proc/self/fd/{itself}").chmod(0o700)
+        opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=itself)
+    finally:
+        os.close(itself)
+    try:
+        yield opened
+    finally:
+        os.close(opened)

@@ -16,7 +16,7 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
-from hub.legible import on_one_line
+from hub.legible import on_one_line, shortened
 from hub.system.colour_terminal import shows_colours
 
 BACKLOG = 10_000
@@ -25,6 +25,8 @@ PAUSE = 0.02
 """Seconds after a line in which further lines are collected before they are written."""
 TEXTLESS = 256
 """How many lines may wait without a text, which takes less memory than what it is made of."""
+LONGEST_VALUE = 10_000
+"""Characters of a field that are written: what clients and servers sent may be of any length."""
 LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
@@ -225,8 +227,9 @@ def _traceback(lines: TextIO, error: ExcInfo) -> None:
 
 def _complete(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     for name, value in event.items():
-        if isinstance(value, Later):
-            event[name] = str(value)
+        text = str(value) if isinstance(value, Later) else value
+        if isinstance(text, str):
+            event[name] = shortened(text, LONGEST_VALUE)
     return event
 
 

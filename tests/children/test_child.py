@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import MAX_LISTED, Child, Down, Ready, Starting
+from hub.children.child import LONGEST_REASON, MAX_LISTED, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
@@ -196,6 +196,19 @@ async def test_a_child_that_dies_during_a_call_says_which_and_how() -> None:
         ]
         assert child.state == Down("exited with code 3")
         assert "is not running: exited with code 3" in await error_of(child)
+
+
+async def test_a_reason_of_any_length_is_kept_and_told_in_short() -> None:
+    fake = FakeChild(ECHO)
+    with capture_logs() as logs:
+        async with owned(fake) as child:
+            await child.ready()
+            fake.link.crash("E" * 1_000_000)
+            await fake.ended()
+            assert isinstance(child.state, Down)
+            assert len(child.state.reason) < LONGEST_REASON + 100
+            assert len(await error_of(child)) < LONGEST_REASON + 300
+    assert max(len(repr(line)) for line in logs) < LONGEST_REASON + 500
 
 
 async def test_who_starts_silently_is_not_waited_for_without_end() -> None:

@@ -6,8 +6,8 @@ from structlog.testing import capture_logs
 from hub.children.link import lost_in, message_in, parsed
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Message, Request
-from hub.jsonrpc.peer import RpcError
-from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.peer import GoneError, RpcError
+from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
 from hub.protocol.constants import INTERNAL_ERROR
 
 
@@ -54,3 +54,12 @@ def test_what_was_too_large_fails_the_call_that_it_answers() -> None:
         assert lost_in(PeerConduct("files"), b'{"id":7,"result":{"a":"xx') == messages.lost(7, said)
         assert lost_in(PeerConduct("files"), b'{"id":7,"method":"m","params":{"a":"xx') is None
     assert [entry["event"] for entry in logs] == ["message too large, dropped"] * 2
+
+
+def test_one_that_sends_only_what_is_too_large_is_ended() -> None:
+    conduct, ends = PeerConduct("files"), b'{"method":"m","params":{"a":"xx'
+    with capture_logs():
+        for _ in range(MAX_WASTE // messages.MAX_MESSAGE_BYTES):
+            assert lost_in(conduct, ends) is None
+        with pytest.raises(GoneError, match="messages that are too large, over 128 MiB"):
+            lost_in(conduct, ends)

@@ -274,3 +274,17 @@ def test_a_result_does_not_say_who_the_child_is() -> None:
 )
 def test_another_result_stays_the_bytes_it_was(result: Raw) -> None:
     assert without_server_info(result) is result
+
+
+@pytest.mark.parametrize("said", ["V" * 1_000_000, ["V" * 1_000_000]])
+@pytest.mark.parametrize("era", ["auto", "modern"])
+async def test_a_version_of_any_length_makes_an_error_of_limited_length(
+    era: Literal["auto", "modern"], said: Json
+) -> None:
+    child = FakeChild()
+    child.answers["initialize"] = {"protocolVersion": said}
+    child.answers["server/discover"] = {"supportedVersions": said}
+    async with conversation(child) as (peer, _):
+        with pytest.raises(ChildError) as caught:
+            await shake_hands(peer, HUB, era)
+    assert len(str(caught.value)) < 300

@@ -1,6 +1,7 @@
 import gc
 import json
 import sys
+import tracemalloc
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from hub.jsonrpc.exact_json import (
     MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_HALVES,
     MAX_PARTS,
     MAX_SPELLED,
     RequestId,
@@ -16,6 +19,7 @@ from hub.jsonrpc.exact_json import (
     decode_strict,
     encode,
     encode_lines,
+    limit_halves,
     request_id,
 )
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
@@ -290,6 +294,43 @@ def test_json_that_takes_very_long_to_read_is_an_error(
 def test_what_stands_in_a_text_does_not_count_as_values() -> None:
     text = json.dumps([{"a": [1]}] * MAX_PARTS)
     assert decode_strict(json.dumps({"text": text + chr(92)}).encode()) == {"text": text + chr(92)}
+
+
+def test_a_list_of_many_short_texts_is_refused_without_much_more_memory() -> None:
+    line = b'["[",' + b",".join([b'""'] * (10 * MAX_PARTS + 1)) + b"]"
+    assert len(line) > 7_000_000
+    tracemalloc.start()
+    try:
+        error = refused(line)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert str(error).startswith("Too many values")
+    assert most < 3 * len(line)
+
+
+@pytest.mark.parametrize("begins", range(64))
+def test_what_counts_does_not_depend_on_where_a_long_text_is_cut(begins: int) -> None:
+    """It is counted in portions, whose ends are inside of texts or between them."""
+    line = b"[" + b" " * begins + b",".join([b'"[[[["'] * 200_000 + [b"[[]]"] * 1000) + b"]"
+    assert decode_strict(line)
+
+
+@pytest.mark.parametrize("padding", [0, 100_000])
+@pytest.mark.parametrize("digits", [MAX_DIGITS - 1, MAX_DIGITS, MAX_DIGITS + 1, 4300])
+def test_a_number_of_many_digits_is_written_as_it_was_read(digits: int, padding: int) -> None:
+    line = b'["%b",%b,-%b]' % (b"x" * padding, b"7" * digits, b"7" * (digits - 1))
+    value = decode_strict(line)
+    assert encode(value) == line
+    assert isinstance(value, list)
+    assert isinstance(value[1], Decimal) == (padding > 0 and digits > MAX_DIGITS)
+
+
+def test_a_text_with_lone_halves_has_few_of_them() -> None:
+    limit_halves(rb"\ud83d" * MAX_HALVES)
+    for half in (rb"\ud83d", rb"\uDE00"):
+        with pytest.raises(WireError, match="halves of characters"):
+            limit_halves(half * (MAX_HALVES + 1))
 
 
 @pytest.mark.parametrize("repeated_keys", [False, True])

@@ -1,4 +1,5 @@
 import asyncio  # noqa: TID251 - a transport
+import tracemalloc
 from collections.abc import Iterable
 from typing import cast
 
@@ -9,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.lines import PORTION, PORTIONS, Lines, LineSplitter, TruncatedLine
-from hub.jsonrpc.loop_share import LoopShare, TimeBudget
+from hub.jsonrpc.lines import PORTION, PORTIONS, SMALL, Lines, LineSplitter, TruncatedLine
+from hub.jsonrpc.loop_share import BURST, BYTE, READ, LoopShare, TimeBudget
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
 from hub.jsonrpc.write_batches import BatchedWriter
@@ -71,6 +72,23 @@ def test_of_a_line_that_is_too_long_both_ends_are_kept(size: int) -> None:
     assert (first, last) == (b"ok", b"ok")
     assert isinstance(cut, TruncatedLine)
     assert cut == line[:256] + line[-256:]
+    assert cut.size == len(line)
+
+
+def test_a_line_that_comes_in_little_pieces_takes_little_more_memory_than_its_bytes() -> None:
+    splitter = LineSplitter()
+    pieces = [b"%02d" % (number % 100) for number in range(200_000)]
+    splitter.feed(b"x" * SMALL)
+    tracemalloc.start()
+    try:
+        for piece in pieces:
+            splitter.feed(bytes(bytearray(piece)))
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
+    splitter.feed(b"y" * SMALL)
+    assert splitter.feed(b"\n") == [b"x" * SMALL + b"".join(pieces) + b"y" * SMALL]
 
 
 async def test_without_a_transport_more_can_be_fed_than_waits_elsewhere() -> None:
@@ -233,6 +251,37 @@ async def test_looking_at_a_line_that_is_not_taken_uses_up_the_childs_time(is_ta
     lines.taker = look
     lines.data_received(b"large\n")
     assert (pace.rest() is None) == is_taken
+    lines.close()
+
+
+async def test_reading_a_line_in_little_pieces_uses_up_the_childs_time() -> None:
+    clock = FakeClock(100.0)
+    pace = LoopShare(clock, TimeBudget(1e9, 1.0, clock))
+    lines, transport = Lines(conduct=PeerConduct("files", pace=pace)), Readable()
+    read_from(transport, lines)
+    for _ in range(1000):
+        lines.data_received(b"x" * SMALL)
+    assert transport.is_read, "large pieces are those of a large answer"
+    reads = 0
+    while transport.is_read:
+        reads += 1
+        lines.data_received(b"x")
+    assert reads < BURST / READ + 10
+    lines.close()
+
+
+async def test_a_line_that_is_too_long_uses_up_the_childs_time_for_all_its_bytes() -> None:
+    clock = FakeClock(100.0)
+    all_of_it = TimeBudget(0.0, 1.0, clock)
+    pace = LoopShare(clock, all_of_it)
+    lines = Lines(conduct=PeerConduct("files", pace=pace))
+    for _ in range(messages.MAX_MESSAGE_BYTES // 1_000_000):
+        lines.data_received(b"x" * 1_000_000)
+    lines.data_received(b"x" * 1_000_000 + b"\n")
+    assert isinstance(await lines.next(), TruncatedLine)
+    before = all_of_it.debt()
+    pace.done()
+    assert all_of_it.debt() - before > messages.MAX_MESSAGE_BYTES * BYTE
     lines.close()
 
 

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.exact_json import MAX_DEPTH, WireError, encode
+from hub.jsonrpc.exact_json import (
+    MAX_DEPTH,
+    MAX_HALVES,
+    MAX_PARTS,
+    UnreadableAnswerError,
+    WireError,
+    encode,
+)
 from hub.jsonrpc.messages import (
     Failure,
     Message,
@@ -318,6 +325,25 @@ def test_a_carried_payload_can_be_read() -> None:
 def test_an_object_without_a_kind_is_no_message() -> None:
     with pytest.raises(WireError):
         message_of({"jsonrpc": "2.0"})
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [b",".join([b"[]"] * (MAX_PARTS + 1)), b'"' + rb"\udc00" * (MAX_HALVES + 1) + b'"'],
+    ids=["values", "halves"],
+)
+def test_a_message_with_half_characters_that_takes_very_long_to_read_is_refused(
+    inner: bytes,
+) -> None:
+    """Without half characters the result is passed on unread, whatever its values are."""
+    error = refused_of_child(rb'{"id":7,"result":{"a":"\ud800","b":[%b]}}' % inner)
+    assert isinstance(error, UnreadableAnswerError)
+    assert error.id == 7
+    assert str(error).startswith(("Too many values", "Over 100,000 halves"))
+    assert not isinstance(
+        refused_of_child(rb'{"method":"m","params":{"a":"\ud800","b":[%b]}}' % inner),
+        UnreadableAnswerError,
+    )
 
 
 def test_the_result_of_a_message_with_half_characters_is_its_own() -> None:

@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 from msgspec import Raw
 
+from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.incoming import MAX_ASKED, MAX_UNSENT
 from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, lost
@@ -24,7 +25,7 @@ from hub.jsonrpc.peer import (
     SilentError,
 )
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
 from tests.kit.loops import all_tasks_blocked
 
@@ -151,6 +152,14 @@ def test_an_error_that_cannot_be_read_is_one_that_says_so(error: bytes) -> None:
     assert failed.code == INTERNAL_ERROR
     assert str(failed).startswith("the error that was answered cannot be read: ")
     assert failed.error == {"code": INTERNAL_ERROR, "message": str(failed)}
+
+
+@pytest.mark.parametrize("code", [-5, "EACCES"])
+def test_an_error_of_any_length_is_passed_on_whole_and_named_in_short(code: Json) -> None:
+    answered: JsonObject = {"code": code, "message": "E" * 1_000_000}
+    failed = RpcError.received(answered)
+    assert len(str(failed)) < 1100
+    assert answered in (failed.error, messages.as_object(failed.error).get("data"))
 
 
 def test_an_error_of_our_own_has_data_only_if_there_is_some() -> None:

@@ -55,6 +55,17 @@ def test_a_field_stays_what_it_is_on_its_line(
     assert line.endswith(f"field={shown}")
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_field_of_any_length_makes_a_line_of_limited_length(
+    capsys: pytest.CaptureFixture[str], form: Any
+) -> None:
+    configure_logs(form)
+    a_logger().warning("tried", field="x" * 10_000_000, later=Later(lambda: "y" * 10_000_000))
+    line = written(capsys)
+    assert "9,990,000 characters left out" in line
+    assert len(line) < 25_000
+
+
 def test_a_traceback_follows_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("text")
     try:

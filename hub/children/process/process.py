@@ -21,7 +21,7 @@ from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.supervised import when_ended
 from hub.errors import ChildError
 from hub.jsonrpc.lines import Lines, LineSplitter, TruncatedLine
-from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.loop_share import READ, LoopShare
 from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.pipes import Flow, PipeOutlet
@@ -99,7 +99,7 @@ class _Spoken(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         began = self._pace.clock()
         self._stderr.feed(data)
-        self._pace.spend(self._pace.clock() - began, len(data))
+        self._pace.spend(READ + self._pace.clock() - began, len(data))
         rest = self._pace.rest()
         if rest and self._transport is not None:
             self._transport.pause_reading()

@@ -52,8 +52,8 @@ from hub.values import JsonObject
 class RemoteSession:
     """The headers of both eras: the legacy session's, or those that repeat a modern request."""
 
-    def __init__(self, server: str) -> None:
-        self._server = server
+    def __init__(self, log: ChildLog) -> None:
+        self._log = log
         self.is_modern = False
         self._id: Headers = {}
         self._version: Headers = {}
@@ -95,14 +95,17 @@ class RemoteSession:
                 self._version = {b"mcp-protocol-version": version.encode()}
         elif self.is_modern and request.method == "tools/list":
             found = offered(messages.as_object(result))
-            self._marked = {**self._marked, **found.marked}
+            marked = {**self._marked, **found.marked}
+            self._marked = marked if len(marked) <= MAX_MARKED else found.marked
             for name, why in found.refused.items():
-                log.warning("tool left out", server=self._server, tool=name, error=why)
+                self._log.warning("tool left out", tool=name, error=why)
             if found.refused:
                 return found.listing
         return result
 
 
+MAX_MARKED = 40_000
+"""How many tools' headers are remembered: a child may list other tools each time."""
 MAX_RESUMPTIONS = 3
 """How many resumptions of a response in a row may bring nothing."""
 ENDPOINT_WAIT = 5.0
@@ -153,7 +156,7 @@ class HttpLink:
         self._tasks = tasks
         self.conduct = PeerConduct(server, child_log, pace=endpoint.pace)
         self._inbound = InboundQueue(self.conduct)
-        self._session = RemoteSession(server)
+        self._session = RemoteSession(self.conduct.log)
         self._falls_back = falls_back
         self._older: SseLink | None = None
         self.outlet = HttpOutbox(server, self, self._inbound, tasks)
