@@ -23,13 +23,20 @@ _CODE = re.compile(
     re.DOTALL,
 )
 _QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
+_UNQUOTING = r"""#(?![^\n]*['"`\\])"""
+"""A mark that may begin a remark, without signs in it that a shell would not read as quotes."""
 _MESSAGE = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"""((?:(?:[^'"`$\\<]|{_QUOTED})*(?:&&|;))?\s*"""
+    rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_QUOTED})*(?:&&|;))?\s*"""
     r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
-    rf"""\s(?:[^;&|<\n'"`$\\]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
+    rf"""\s(?:[^;&|<\n'"`$\\#]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
     rf"(?:{_QUOTED})(?=[\s;&|)]|$)"
 )
+_REMARK = re.compile(
+    r"""('[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|(?<=[^\s;&|()])#+|[^#'"\\]++)|#[^\n]*+""",
+    re.DOTALL,
+)
+"""A remark, if it is not what stands before one, in group 1."""
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
@@ -40,8 +47,10 @@ _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _CONTAINER = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    r"(?:[^'\"\\]*[;&|(\n])?[^\S\n]*(?:sudo\s+)?(?:docker|podman|nerdctl)\s"
-    r"(?:[^;&|<>()`\n'\"]|'[^']*'|\"[^\"]*\")*"
+    r"(?:[^'\"\\]*[;&|(\n])?[^\S\n]*(?:sudo\s+)?(?:docker|podman|nerdctl)"
+    r"(?:\s+compose(?:\s+-f\s+[\w./-]+)*|\s+container)?\s+(?:run|create|exec)\s"
+    # A quote does not go on in the next line: in a remark or a document it would be none.
+    r"(?:[^;&|<>()`\n'\"\\]|\\\n|'[^'\n]*'|\"(?:[^\"\n\\`$]|\$(?!\())*\")*"
 )
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
@@ -84,6 +93,13 @@ def _character(code: re.Match[str]) -> str:
         return code[5] if code[5] in "\\'\"?" else " "
     number = int(digits, 16) if digits else int(code[4], 8)
     return chr(number) if number <= sys.maxunicode else "\ufffd"
+
+
+def without_remarks(command: str) -> str:
+    """Return a command without what a shell takes for remarks, as in `ls  # all's well`."""
+    if "#" not in command:
+        return command
+    return _REMARK.sub(lambda part: part[1] or "", command)
 
 
 def without_messages(command: str) -> str:
@@ -153,7 +169,9 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[str]:
     `starts` as in `words_of`.
     """
     posix = reader.flavour is not Flavour.WINDOWS
-    spellings = (command, *defaulted(command, reader)) if posix else ()
+    # A quote in a remark is none, so both are read: with the remarks, and without them.
+    remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
+    spellings = [form for one in remarked for form in (one, *defaulted(one, reader))]
     for written in spellings:
         # `$x'y'` is `${x}y`.
         spelling = _GLUED.sub(r"${\1}", written)
