@@ -59,7 +59,8 @@ FROM_THE_TOP = [
     'docker() {{ true; }}\ndocker run "a\\"" ; echo -n $(grep -h nobody -w /{top}/{rest} ) # "',
     'docker() {{ shift; echo -n $@; }}\ndocker run "$(grep -h nobody -w /{top}/{rest} )"',
     "podman() {{ shift; echo -n $($@); }}\npodman unshare grep -h nobody -w /{top}/{rest}",
-    "docker() {{ true; }}\ncat <<E >&2\ndocker run '\nE\nprintf %s \"$(grep -h nobody -w /{top}/{rest} )\" # '",
+    "docker() {{ true; }}\ncat <<E >&2\ndocker run '\nE\n"
+    'printf %s "$(grep -h nobody -w /{top}/{rest} )" # \'',
 ]
 
 
