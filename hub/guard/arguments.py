@@ -193,7 +193,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
         inner = declared.get(key)
         if inner is None:
             inner = node.undeclared(key)
-            if _can_be_path(key, at):
+            if node.named_by_path or _can_be_path(key, at):
                 found.spend(_effort_of(key))
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
                 found.append(PathCandidate(at_key, key, _NEUTRAL, key, why))

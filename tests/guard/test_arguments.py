@@ -334,3 +334,28 @@ def test_content_of_a_file_is_not_read_as_arguments() -> None:
     claimed = found({"files": {"a.json": inner}})
     assert ("/files/a.json", "neutral", inner) in claimed
     assert all(value != "../tsconfig.json" for _, _, value in claimed)
+
+
+NAMED_BY_PATH: tuple[JsonObject, ...] = (
+    {"propertyNames": {"description": "Path of the file to write"}},
+    {"propertyNames": {"$ref": "#/$defs/p"}},
+    {"type": "object", "description": "Mapping from relative file paths to their new contents"},
+    {"description": "Map of file path to line"},
+    {"description": "The edits, keyed by path"},
+)
+
+
+@pytest.mark.parametrize("schema", NAMED_BY_PATH)
+def test_the_names_in_an_object_are_paths_if_its_schema_says_so(schema: JsonObject) -> None:
+    parts: JsonObject = {"p": {"format": "path"}}
+    inside: JsonObject = {"properties": {"m": schema}, "$defs": parts}
+    assert found({"data": 1}, {**schema, "$defs": parts})[0] == ("/data", "neutral", "data")
+    assert ("/m/data", "neutral", "data") in found({"m": {"data": 1}}, inside)
+
+
+def test_the_names_in_an_object_are_no_paths_otherwise() -> None:
+    for schema in (
+        {"propertyNames": {"pattern": "^[a-z]+$"}},
+        {"description": "Map of name to id"},
+    ):
+        assert not found({"m": {"data": 1}}, {"properties": {"m": schema}})
