@@ -204,7 +204,8 @@ SAYS_NAMED_FILE = re.compile(
     r"(?:file|folder|directory|filename)(?: ?name)?(?: \([^)]*\))?"
     r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
     r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
-    r"| to (?!create|write|save|store|put|add|append|insert|generate|(?:search|look) for|find|match))",
+    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
+    r"|(?:search|look) for))",
     re.IGNORECASE,
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
