@@ -354,8 +354,10 @@ def test_the_names_in_an_object_are_paths_if_its_schema_says_so(schema: JsonObje
 
 
 def test_the_names_in_an_object_are_no_paths_otherwise() -> None:
-    for schema in (
+    others: tuple[JsonObject, ...] = (
         {"propertyNames": {"pattern": "^[a-z]+$"}},
         {"description": "Map of name to id"},
-    ):
-        assert not found({"m": {"data": 1}}, {"properties": {"m": schema}})
+    )
+    for other in others:
+        schema: JsonObject = {"properties": {"m": other}}
+        assert not found({"m": {"data": 1}}, schema)
