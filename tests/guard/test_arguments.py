@@ -40,6 +40,7 @@ def found(
             ("/a~1b/~0", "neutral", "~"),
             ("/a~1b/~0", "neutral", "/x"),
         ]),
+        ({'["data"]': 1}, [('/["data"]', "neutral", '["data"]')]),
         ({"name": "plain words", "n": 5}, [("/name", "neutral", "plain words")]),
         ({"rows": [["a", "b"], ["a", "b"]]}, [
             ("/rows/0/0", "neutral", "a"),

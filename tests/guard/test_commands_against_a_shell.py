@@ -58,6 +58,8 @@ FROM_THE_TOP = [
     "docker() {{ true; }}\ndocker run \\' ; echo -n $(grep -h nobody -w /{top}/{rest} ) # '",
     'docker() {{ true; }}\ndocker run "a\\"" ; echo -n $(grep -h nobody -w /{top}/{rest} ) # "',
     'docker() {{ shift; echo -n $@; }}\ndocker run "$(grep -h nobody -w /{top}/{rest} )"',
+    "docker() {{ true; }}\ndocker run $'\\'' ; echo -n $(grep -h nobody -w /{top}/{rest} ) # '",
+    "true() {{ :; }}\ndocker() {{ true; }}\ndocker\nexec echo -n $(cat /{top}/{rest})",
     "podman() {{ shift; echo -n $($@); }}\npodman unshare grep -h nobody -w /{top}/{rest}",
     "docker() {{ true; }}\ncat <<E >&2\ndocker run '\nE\n"
     'printf %s "$(grep -h nobody -w /{top}/{rest} )" # \'',

@@ -71,6 +71,15 @@ def objection(
         (NEUTRAL, "sqlite://db.sqlite3"),
         (PATH, "sqlite://:memory:"),
         (COMMAND, "docker run -v data:/etc/x -w /etc alpine ls"),
+        (COMMAND, "docker exec c cat /etc/os-release"),
+        (COMMAND, "docker exec -it -u root -w /srv c sh -c 'ls /etc' | head"),
+        (COMMAND, "docker compose exec -T web ls /usr/share/x && npm test"),
+        (COMMAND, 'docker run --rm -v "$PWD":/src -e A=1 alpine:3 ls -l "/etc" /src'),
+        (COMMAND, "kubectl exec -it pod -n ns -- ls /etc"),
+        (COMMAND, "kubectl -n ns exec deploy/x -c web -- cat /etc/hosts"),
+        (COMMAND, "docker cp c:/etc/x ./x"),
+        (COMMAND, "docker cp -a a.txt c:/etc/x"),
+        (COMMAND, "kubectl cp ns/pod:/etc/x x -c web"),
         (COMMAND, 'docker run -v "$(pwd)":/etc -v "./src:/usr/src:ro" alpine'),
         (COMMAND, "sed '/:/d' a.txt"),
         (COMMAND, "docker run --mount type=bind,src=./a,dst=/etc/a alpine"),
@@ -187,6 +196,40 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (COMMAND, "cp ';docker ' -v x:/etc/y ' '"),
         (COMMAND, 'docker run -v "x:/y$(cat</etc/passwd)" alpine'),
         (COMMAND, "docker run -v x:/y;cat -v x:/etc/y"),
+        (COMMAND, "docker exec c cat x > /etc/y"),
+        (COMMAND, "docker exec c cat x; cat /etc/passwd"),
+        (COMMAND, "docker exec c cat x\ncat /etc/passwd"),
+        (COMMAND, "docker exec c cat /etc/x < evil/x"),
+        (COMMAND, 'docker exec c echo "$(cat /etc/passwd)"'),
+        (COMMAND, "docker exec c echo $(cat /etc/passwd)"),
+        (COMMAND, "docker exec c echo 'a' `cat /etc/passwd`"),
+        (COMMAND, "docker exec c echo \\' ; cat /etc/passwd # '"),
+        (COMMAND, "docker exec c x # '\ncat /etc/passwd # '"),
+        (COMMAND, "docker\nexec cat /etc/passwd"),
+        (COMMAND, "docker exec\ncat x /etc/passwd"),
+        (COMMAND, "docker\nexec grep -h a -w /etc/passwd"),
+        (COMMAND, "docker run -e $'\\' img x ' ; cat /etc/passwd # '"),
+        (COMMAND, 'docker run -e "$(echo " img x \'$(cat /etc/passwd)\' ")"'),
+        (COMMAND, 'docker run -e "${x:-" img \'$(cat /etc/passwd)\' "}"'),
+        (COMMAND, "docker run -e $(cat /etc/passwd) img ls"),
+        (COMMAND, "docker run img cat # /etc/passwd\ncat /etc/passwd"),
+        (COMMAND, "docker run img cat ~/x"),
+        (COMMAND, "kubectl\nexec cat -- /etc/passwd"),
+        (COMMAND, "docker\ncp ./x /etc/x"),
+        (COMMAND, "docker exec --env-file /etc/x c ls"),
+        (COMMAND, "docker run --env-file /etc/x alpine ls"),
+        (COMMAND, "docker run -v /etc:/x alpine ls /etc"),
+        (COMMAND, "docker run -v ../../private:/x alpine cat /etc/x"),
+        (COMMAND, "docker cp c:/etc/x /etc/y"),
+        (COMMAND, "docker cp /etc/x c:/etc/y"),
+        (COMMAND, "docker cp ./c:/../../../../etc/x c:/y"),
+        (COMMAND, "kubectl exec pod cat /etc/x"),
+        (COMMAND, "kubectl exec pod -- cat x >/etc/y"),
+        (COMMAND, "kubectl --kubeconfig /etc/x exec pod -- ls"),
+        (COMMAND, "echo docker exec c cat /etc/x"),
+        (COMMAND, "podman unshare cat /etc/x"),
+        (COMMAND, "ssh h cat /etc/x"),
+        (COMMAND, "scp h:/etc/x ."),
         (COMMAND, "tar -C/ -c ."),
         (GLOB, "evil/*"),
         (WEAK, "/no-such/x"),
@@ -572,3 +615,15 @@ def test_a_bare_name_in_other_characters_is_read_in_plain_ones(tmp_path: Path, n
     for kind in (COMMAND, NEUTRAL, WEAK, PATH):
         assert objection(here, kind, name) == OUTSIDE
         assert objection(here, kind, f"x{name}") is None
+
+
+def test_arguments_of_another_program_are_no_command_line(world: CallContext) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+    for line in ("git commit -m '/etc/passwd'", "docker run -w /etc/x y", "docker exec c /etc/x"):
+        for pointer, key, is_refused in (
+            ("/args", "args", True),
+            ("/args/1", "args", False),
+            ("/command", "command", False),
+        ):
+            candidate = PathCandidate(pointer, key, COMMAND, line, "")
+            assert (judge.objection(candidate) is not None) is is_refused, (line, pointer)

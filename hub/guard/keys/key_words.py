@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from hub.guard.keys.vocabulary import (
+    ARGUMENT_WORDS,
     COMMAND_WORDS,
     CONTENT_WORDS,
     COUNTING_WORDS,
@@ -83,6 +84,12 @@ def is_revision(key: str) -> bool:
 def is_mount(key: str) -> bool:
     """Return whether `key` takes a mount into a container: `host:container`."""
     return any(word in MOUNT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def takes_arguments(key: str) -> bool:
+    """Return whether `key` takes arguments of a program, not a whole command."""
+    return any(word in ARGUMENT_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)

@@ -89,6 +89,7 @@ COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell bash zsh powershell pwsh arg argv argument flag exec"
     " invocation cli"
 )
+ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
