@@ -271,7 +271,10 @@ class PathTracer:
                     # The kernel cannot open it. A child that removes `..` itself still may.
                     yield self._resolve_leniently(text, base)
                     continue
-                yield ReadingResult(path, how, None, self._doubt(spelled, exc))
+                doubt = self._doubt(spelled, exc)
+                # Below a file inside nothing can be opened: `x/y` may name something else.
+                is_nothing = ends and lexical is None and doubt != OUTSIDE
+                yield ReadingResult(path, how, None, None if is_nothing else doubt)
                 return
             met = how if path is text else f"{how}, '..' removed first"
             yield ReadingResult(path, met, found, self._objection_to(found))
