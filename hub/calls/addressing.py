@@ -13,6 +13,7 @@ from hub.catalog.names import Names
 from hub.catalog.search import Expose, SearchError, tool_of
 from hub.catalog.search_tools import CALL, Inner, SearchQuery, read
 from hub.errors import RouteError
+from hub.guard.text.uri_parts import uri_parts
 from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
@@ -218,13 +219,19 @@ def call_to(method: CallMethod, name: str, own: OwnParam, params: JsonObject) ->
             elif not isinstance(arguments, dict):
                 return None
         case "resources/read" | "resources/subscribe":
-            arguments = {key: value}
+            arguments = _resource_arguments(key, value)
         case "completion/complete":
             arguments = _completed_arguments(params)
     kept = params if _BETWEEN.isdisjoint(params) else _without_envelope(params)
     if kept.get(key) != value:
         kept = {**kept, key: value}
     return Call(method, name, arguments, kept)
+
+
+def _resource_arguments(key: str, uri: Json) -> JsonObject:
+    """Return what is judged of a resource: its URI, and what a server may take out of it."""
+    parts: list[Json] = [*uri_parts(uri)] if isinstance(uri, str) else []
+    return {key: uri, "parts": parts} if parts else {key: uri}
 
 
 def label_of(method: str, params: JsonObject, expose: Expose) -> str | None:

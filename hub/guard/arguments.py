@@ -80,6 +80,8 @@ _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
+_JSON = frozenset("[{")
+"""A key that begins like this may be JSON itself, with a file's name in it."""
 _LONG_NUMBER = 1000
 _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
@@ -193,7 +195,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
         inner = declared.get(key)
         if inner is None:
             inner = node.undeclared(key)
-            if _can_be_path(key, at):
+            if node.named_by_path or _can_be_path(key, at):
                 found.spend(_effort_of(key))
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
                 found.append(PathCandidate(at_key, key, _NEUTRAL, key, why))
@@ -218,7 +220,7 @@ def _can_be_path(key: str, at: _Place) -> bool:
     """Return whether the key of an undeclared member can be a path itself."""
     if _PATH_KEY.search(key) or (not key.isascii() and is_shaped(key)):
         return True
-    if _EXTENSION.search(key):
+    if _EXTENSION.search(key) or key[:1] in _JSON:
         return True
     return at.inherited is _PATH and not at.in_list and is_plural(at.key)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.containment import PathTracer
-from hub.guard.keys.key_words import LONGEST_KEY, is_mount
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount, takes_arguments
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
@@ -77,6 +77,9 @@ class CandidateTexts(Struct, frozen=True):
         mounted = _MOUNTED.fullmatch(value) if candidate.kind is Kind.WEAK else None
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
+            return
+        if candidate.kind is Kind.COMMAND and _is_arguments(candidate):
+            yield from self._texts_of_command(value, starts=True, is_line=False)
             return
         if candidate.kind is Kind.GLOB:
             value = with_short_roots(value, self.reader)
@@ -157,19 +160,24 @@ class CandidateTexts(Struct, frozen=True):
             parts = self._readings(value, Kind.NEUTRAL, self.reader)
             yield from (part for part in parts if part[0] != value)
 
-    def _texts_of_command(self, value: str, *, starts: bool) -> Iterator[tuple[str, str, Kind]]:
-        for _, texts in self.words_of_command(value, starts=starts):
+    def _texts_of_command(
+        self, value: str, *, starts: bool, is_line: bool = True
+    ) -> Iterator[tuple[str, str, Kind]]:
+        for _, texts in self.words_of_command(value, starts=starts, is_line=is_line):
             yield from texts
 
     def words_of_command(
-        self, value: str, *, starts: bool = True
+        self, value: str, *, starts: bool = True, is_line: bool = True
     ) -> Iterator[tuple[str, Iterator[tuple[str, str, Kind]]]]:
-        """Yield the words of a command that can be paths, each with its texts that are judged."""
+        """Yield the words of a command that can be paths, each with its texts that are judged.
+
+        `starts`: the first word names the program. `is_line`: that program gets all the words.
+        """
         reader = self._shell()
         if mounts_whole_disk(value):
             yield "/", iter((("/", "the right-hand side", Kind.WEAK),))
         value = with_working_folder(value)
-        if starts and len(value) <= PATH_MAX:
+        if starts and is_line and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
         words = dict.fromkeys(words_in(value, reader, starts=starts))
@@ -263,6 +271,12 @@ class CandidateTexts(Struct, frozen=True):
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
+
+
+def _is_arguments(candidate: PathCandidate) -> bool:
+    """Return whether a value is a line of arguments for a program that is named elsewhere."""
+    is_element = candidate.pointer.rpartition("/")[2].isdecimal()
+    return not is_element and takes_arguments(candidate.key[-LONGEST_KEY:])
 
 
 def _is_options(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -101,7 +101,8 @@ class ReadingResult(Struct, frozen=True):
 class PathTracer:
     """Follows the paths of one call. Do not keep it for another call: the disk may change.
 
-    `most` is the effort it may spend. `reach` are the rules for the hub's own files.
+    `most` is the effort it may spend. `reach` are the rules for the hub's own files. `beside` says
+    where a relative value may start as well, if something of its first name is there.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class PathTracer:
         self._files, self._directories = index.files, index.directories
         self._depths = index.depths
         self._known: dict[str, str] = {}
+        self.beside: Callable[[], Sequence[str]] = tuple
 
     @property
     def cwd(self) -> str | None:
@@ -179,6 +181,32 @@ class PathTracer:
             # A name too long for any file does not exist. After any other failure it may exist.
             return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
 
+    def folders_at(self, text: str, starts: Sequence[str] | None = None) -> list[str]:
+        """Return the directories that `text` names from where a relative path may start.
+
+        Those are left out where such a path starts in any case. `starts` replaces these places.
+        """
+        try:
+            is_absolute = bool(split(text, self._flavour)[0])
+        except PathError:
+            return []
+        places = self._bases if starts is None else starts
+        found = (self._folder_at(text, base) for base in ((None,) if is_absolute else places))
+        return [one for one in found if one is not None and one not in self._bases]
+
+    def _folder_at(self, text: str, base: str | None) -> str | None:
+        try:
+            self.effort.spend(LEAST)
+            if base is not None and not self._is_near(text, base):
+                return None
+            found = resolve(text, cwd=base, links=self._links, flavour=self._flavour)
+            entry = self._links.entry(found)
+        except TooMuchError:
+            raise
+        except PathError:
+            return None
+        return found if entry is not None and entry.kind == "directory" else None
+
     def follow(self, text: str, how: str, *, strict: bool) -> Iterator[ReadingResult]:
         """Yield the result of a reading; a relative one from each directory that it can start in.
 
@@ -202,6 +230,9 @@ class PathTracer:
             if strict or self._is_near(text, base):
                 own = strict and base == self._context.cwd
                 yield from self._resolve(text, how, base, strict=own)
+        for base in self.beside():
+            if self._is_near(text, base):
+                yield from self._resolve(text, f"{how}, in another argument's folder", base)
 
     def _directory(self, path: str) -> str:
         """Return a plain absolute path with links followed; caches each directory for the call."""
@@ -224,7 +255,7 @@ class PathTracer:
         return self.exists(f"{base}/{text.partition('/')[0]}")
 
     def _resolve(
-        self, text: str, how: str, base: str | None, *, strict: bool
+        self, text: str, how: str, base: str | None, *, strict: bool = False
     ) -> Iterator[ReadingResult]:
         """Yield the result as the kernel resolves `text`, and with each `..` removed as text."""
         self.effort.spend(LEAST + len(text) // _CHARACTERS)
@@ -240,7 +271,10 @@ class PathTracer:
                     # The kernel cannot open it. A child that removes `..` itself still may.
                     yield self._resolve_leniently(text, base)
                     continue
-                yield ReadingResult(path, how, None, self._doubt(spelled, exc))
+                doubt = self._doubt(spelled, exc)
+                # Below a file inside nothing can be opened: `x/y` may name something else.
+                is_nothing = ends and lexical is None and doubt != OUTSIDE
+                yield ReadingResult(path, how, None, None if is_nothing else doubt)
                 return
             met = how if path is text else f"{how}, '..' removed first"
             yield ReadingResult(path, met, found, self._objection_to(found))

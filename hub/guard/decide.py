@@ -349,7 +349,14 @@ def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
             names_kept=findings.named.ends,
             names_secret=findings.named.begins,
         )
-    return Judge(context, policy, needs_write=writes, budget=budget, reach=reach)
+    return Judge(
+        context,
+        policy,
+        needs_write=writes,
+        budget=budget,
+        reach=reach,
+        candidates=findings.found,
+    )
 
 
 def _too_much(call: Call, context: CallContext) -> _Evaluation:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import cache, partial
 
 from hub.guard.arguments import PathCandidate
 from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
@@ -13,6 +14,7 @@ from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
+from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.policy import Policy
@@ -26,9 +28,12 @@ _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 
 class Judge:
-    """Judges the path candidates of one call, within `budget`."""
+    """Judges the path candidates of one call, within `budget`.
 
-    def __init__(
+    `candidates` are all of the call: a value may start in a folder that another one names.
+    """
+
+    def __init__(  # noqa: PLR0913 - a judge needs them all
         self,
         context: CallContext,
         policy: Policy,
@@ -36,6 +41,7 @@ class Judge:
         needs_write: bool,
         budget: Budget = FULL_BUDGET,
         reach: OwnFileRules | None = None,
+        candidates: Sequence[PathCandidate] = (),
     ) -> None:
         self._policy = policy
         self._posix = context.flavour is not Flavour.WINDOWS
@@ -47,6 +53,7 @@ class Judge:
         local_paths = LocalPaths(self._tracer, reader, posix, policy.paths == "local")
         self._local_paths = local_paths
         self._texts = CandidateTexts(self._tracer, reader, posix, local_paths)
+        self._folders = NamedFolders(candidates, self._tracer, reader)
         self._to_read = Meter(budget.readings, "there is too much to judge")
 
     @property
@@ -91,6 +98,7 @@ class Judge:
                 "a revision must not begin with '-': the program would read it as an option",
             )
             return
+        self._tracer.beside = cache(partial(self._folders.beside, candidate))
         try:
             for text, how, kind in self._texts.of(candidate, value):
                 if how is not ONE_NAME:

@@ -235,7 +235,35 @@ class PlainPathCheck(Struct, frozen=True):
                     return False
             elif kind is not _GLOB_KIND or not self._admits_glob(value, links):
                 return False
-        return True
+        return len(candidates) == 1 or self._admits_in_folders(candidates, links)
+
+    def _admits_in_folders(self, candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
+        """Return whether relative values lead inside from a folder that another value names, too.
+
+        More than one such folder is left to the judge: one may be named from the other.
+        """
+        values = [value for one in candidates if isinstance(value := one.value, str)]
+        relative = [value for value in values if value[0] != "/" and ":" not in value]
+        if not relative:
+            return True
+        if any(":" in value and not is_plain_url(value) for value in values):
+            return False
+        folders = {folder for value in values for folder in self._folders_at(value, links)}
+        if len(folders) > 1 or (folders and any(map(_PARTS.search, relative))):
+            return False
+        inner = [f"{folder}/{one}" for folder in folders for one in relative]
+        if len(relative) > 1 and any(map(links.entry, inner)):
+            return False
+        return all(self._has(one, links) for one in inner)
+
+    def _folders_at(self, value: str, links: LinkReader) -> list[str]:
+        """Return the directories that a value names, without those that all values may start in."""
+        if ":" in value:
+            return []
+        value = value.rstrip("/")
+        places = [value] if value[:1] == "/" else [f"{base}/{value}" for base in self.bases]
+        found = ((place, links.entry(place)) for place in places if place not in self.bases)
+        return [place for place, entry in found if entry is not None and entry.kind == "directory"]
 
     def _admits(self, text: str, links: LinkReader) -> bool:
         if _SIMPLE.fullmatch(text) is not None and len(text) <= _LONGEST:

@@ -79,6 +79,13 @@ def test_a_resource_is_judged_by_its_own_uri() -> None:
     assert addressed.name == "hub+a:file:///x"
 
 
+def test_what_a_template_takes_out_of_a_uri_is_judged_too() -> None:
+    own = ChildRoute(ServerName("a"), "docs://a/..%2Fx", {})
+    call = call_of(named("resources/read", "file:///x"), CATALOG, own)
+    assert call.arguments == {"uri": "docs://a/..%2Fx", "parts": ["a/..%2Fx", "..%2Fx"]}
+    assert call.params == {"uri": "docs://a/..%2Fx"}
+
+
 def test_the_hubs_own_tool_leads_to_the_hub() -> None:
     assert named("tools/call", GET_ROOTS).route(CATALOG) == BuiltinRoute(GET_ROOTS)
 

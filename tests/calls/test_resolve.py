@@ -381,6 +381,37 @@ async def test_g09_a_file_resource_outside_the_roots_is_not_read(top: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("uri", "is_read"),
+    [
+        ("note://1", True),
+        ("docs://guide/one%20two.md?raw=1", True),
+        ("docs://../b/f", False),
+        ("docs://guide/..%2F..%2Fb%2Ff", False),
+        ("docs://guide/%2Fetc%2Fpasswd", False),
+        ("docs://guide//etc/passwd", False),
+        ("docs://guide/leak/f", False),
+        ("docs://guide?path=../b/f", False),
+        ("docs://~/x", False),
+    ],
+)
+async def test_what_a_resources_template_may_take_for_a_path_is_judged(
+    top: Path, uri: str, *, is_read: bool
+) -> None:
+    (top / "a" / "leak").symlink_to(top / "b")
+    fake = everything()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        for _ in range(2):
+            if is_read:
+                request = client.asked_for("resources/read", {"uri": uri})
+                assert await client.request(request) == {"contents": []}
+            else:
+                error = await error_of(client, "resources/read", {"uri": uri})
+                assert str(error).startswith("Access denied: Path '")
+        assert len(fake.link.requests("resources/read")) == 2 * is_read
+
+
+@pytest.mark.parametrize(
     ("method", "params"),
     [
         ("prompts/get", {"name": "ask", "arguments": {"path": "/etc/passwd"}}),

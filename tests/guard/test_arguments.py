@@ -40,6 +40,7 @@ def found(
             ("/a~1b/~0", "neutral", "~"),
             ("/a~1b/~0", "neutral", "/x"),
         ]),
+        ({'["data"]': 1}, [('/["data"]', "neutral", '["data"]')]),
         ({"name": "plain words", "n": 5}, [("/name", "neutral", "plain words")]),
         ({"rows": [["a", "b"], ["a", "b"]]}, [
             ("/rows/0/0", "neutral", "a"),
@@ -334,3 +335,30 @@ def test_content_of_a_file_is_not_read_as_arguments() -> None:
     claimed = found({"files": {"a.json": inner}})
     assert ("/files/a.json", "neutral", inner) in claimed
     assert all(value != "../tsconfig.json" for _, _, value in claimed)
+
+
+NAMED_BY_PATH: tuple[JsonObject, ...] = (
+    {"propertyNames": {"description": "Path of the file to write"}},
+    {"propertyNames": {"$ref": "#/$defs/p"}},
+    {"type": "object", "description": "Mapping from relative file paths to their new contents"},
+    {"description": "Map of file path to line"},
+    {"description": "The edits, keyed by path"},
+)
+
+
+@pytest.mark.parametrize("schema", NAMED_BY_PATH)
+def test_the_names_in_an_object_are_paths_if_its_schema_says_so(schema: JsonObject) -> None:
+    parts: JsonObject = {"p": {"format": "path"}}
+    inside: JsonObject = {"properties": {"m": schema}, "$defs": parts}
+    assert found({"data": 1}, {**schema, "$defs": parts})[0] == ("/data", "neutral", "data")
+    assert ("/m/data", "neutral", "data") in found({"m": {"data": 1}}, inside)
+
+
+def test_the_names_in_an_object_are_no_paths_otherwise() -> None:
+    others: tuple[JsonObject, ...] = (
+        {"propertyNames": {"pattern": "^[a-z]+$"}},
+        {"description": "Map of name to id"},
+    )
+    for other in others:
+        schema: JsonObject = {"properties": {"m": other}}
+        assert not found({"m": {"data": 1}}, schema)

@@ -36,6 +36,9 @@ READING = [
     "cat .${PWD##*}./private/secret.txt",
     "cat ${x[0]}../private/secret.txt",
     "cat .$x'./private/secret.txt'",
+    ": # ' '; git commit -m '\ncat $PWD/../private/secret.txt\n: # '",
+    "# it's a long remark with many plain words in it\ncat leak\n# and that's all of it",
+    "echo $'\\'' >&2 # it's a long remark with many plain words\ncat leak # that's all of it",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -51,6 +54,15 @@ FROM_THE_TOP = [
     "cat /{{{first}..{first}}}{others}/{rest}",
     "cat /${{x%y}}{top}/{rest}",
     "cat /{first}${{x[@]}}{others}/{rest}",
+    "docker() {{ true; }}\ndocker # run '\nprintf %s \"$(grep -h nobody -w /{top}/{rest} )\" # '",
+    "docker() {{ true; }}\ndocker run \\' ; echo -n $(grep -h nobody -w /{top}/{rest} ) # '",
+    'docker() {{ true; }}\ndocker run "a\\"" ; echo -n $(grep -h nobody -w /{top}/{rest} ) # "',
+    'docker() {{ shift; echo -n $@; }}\ndocker run "$(grep -h nobody -w /{top}/{rest} )"',
+    "docker() {{ true; }}\ndocker run $'\\'' ; echo -n $(grep -h nobody -w /{top}/{rest} ) # '",
+    "true() {{ :; }}\ndocker() {{ true; }}\ndocker\nexec echo -n $(cat /{top}/{rest})",
+    "podman() {{ shift; echo -n $($@); }}\npodman unshare grep -h nobody -w /{top}/{rest}",
+    "docker() {{ true; }}\ncat <<E >&2\ndocker run '\nE\n"
+    'printf %s "$(grep -h nobody -w /{top}/{rest} )" # \'',
 ]
 
 

@@ -130,3 +130,17 @@ def test_an_exhausted_budget_is_not_an_answer(tmp_path: Path) -> None:
     with pytest.raises(TooMuchError):
         where.has("x")
     assert where.objection(f"{tmp_path}/x") == TooMuchError().reason
+
+
+def test_a_value_below_a_file_inside_opens_nothing(tmp_path: Path) -> None:
+    top = plant(tmp_path, "project/x", "private/s", "project/leak => ../private/s")
+    world = context(share(top / "project"), top / "project")
+    tracer = PathTracer(world, Policy(), needs_write=True)
+
+    def objections(text: str, *, strict: bool) -> set[str | None]:
+        return {one.objection for one in tracer.follow(text, "", strict=strict)}
+
+    assert objections("x/y", strict=False) == {None}
+    assert objections("leak/y", strict=False) == {OUTSIDE}
+    assert None not in objections("x/y", strict=True)
+    assert objections("x/../../private/s", strict=False) == {OUTSIDE}

@@ -6,10 +6,12 @@ import re
 from functools import lru_cache
 
 from hub.guard.keys.vocabulary import (
+    ARGUMENT_WORDS,
     COMMAND_WORDS,
     CONTENT_WORDS,
     COUNTING_WORDS,
     DATA_WORDS,
+    FILE_PREPOSITIONS,
     FILLERS,
     GLOB_WORDS,
     KEY_KINDS,
@@ -85,6 +87,12 @@ def is_mount(key: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def takes_arguments(key: str) -> bool:
+    """Return whether `key` takes arguments of a program, not a whole command."""
+    return any(word in ARGUMENT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
 def is_measure(key: str) -> bool:
     """Return whether `key` takes a number that is no file name: a size, a line, a count."""
     return any({word, word.removesuffix("s")} & MEASURES for word in words_of(key)[-1:])
@@ -134,11 +142,22 @@ def _singular(word: str) -> str:
 
 def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
-        written = words[-2] in WRITING_VERBS
-        return (Kind.PATH, " ".join(words)) if written else _kind_of_words(words[:-1])
+        return _kind_of_end(words)
+    if _is_text_of_file(words):
+        return Kind.WEAK, " ".join(words)
     words = _noun_phrase(words)
-    if not words:
-        return Kind.NEUTRAL, ""
+    return _kind_of_noun(words) if words else (Kind.NEUTRAL, "")
+
+
+def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
+    """Return the kind of a name with a preposition at its end, such as `saveTo`."""
+    if words[-2] in WRITING_VERBS:
+        return Kind.PATH, " ".join(words)
+    kind, word = _kind_of_words(words[:-1])
+    return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
+
+
+def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in NAMED:
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
@@ -151,6 +170,12 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     named = next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
     is_command = before in SHELL_WORDS and head in SCRIPT_WORDS
     return (Kind.COMMAND, f"{before} {head}") if is_command else named
+
+
+def _is_text_of_file(words: list[str]) -> bool:
+    """Return whether words say that a text comes from or goes to a file: `content_from_file`."""
+    at = next((n for n, word in enumerate(words) if n and word in FILE_PREPOSITIONS), 0)
+    return bool(at) and words[at - 1] in PAYLOAD_WORDS and _is_path_word(words[-1])
 
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:

@@ -23,6 +23,8 @@ from hub.guard.keys.vocabulary import (
     SAYS_FILE,
     SAYS_GLOB,
     SAYS_INPUT_FILE,
+    SAYS_NAMED_BY_PATH,
+    SAYS_NAMED_FILE,
     SAYS_OTHER,
     SAYS_PATH,
     SAYS_REGEX,
@@ -38,7 +40,8 @@ class ArgumentNode(Struct, frozen=True):
     `values` are the choices that the schema offers (`enum`, `const`). A place that is not
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
-    with paths in it, or only so. `items` and `extra` are the nodes of array elements and of
+    with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
+    `items` and `extra` are the nodes of array elements and of
     undeclared members.
     """
 
@@ -48,6 +51,7 @@ class ArgumentNode(Struct, frozen=True):
     values: frozenset[str] = frozenset()
     label: bool = False
     structured: bool = False
+    named_by_path: bool = False
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
     items: ArgumentNode | None = None
     extra: ArgumentNode | None = None
@@ -183,6 +187,7 @@ class _Compiler:
                 declared=bool(variants),
                 values=_values(variants),
                 label=is_label(key[-LONGEST_KEY:]),
+                named_by_path=self._is_named_by_path(variants),
             )
             self._nodes[key, said] = node
             self._unread.append((key, node, variants))
@@ -246,8 +251,16 @@ class _Compiler:
         if formats & PAYLOAD_FORMATS:
             return Kind.PAYLOAD, "the schema's format says that it is content"
         named = kind_of_key(key[-LONGEST_KEY:])
-        described = " ".join(_texts(variants, "title", "description"))[:_READ_OF_ALL]
-        return self._says(named, described) if described else named
+        described = " ".join(_texts(variants, "description"))[:_READ_OF_ALL]
+        titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
+        return self._says(named, f"{described}\n{titled}") if described or titled else named
+
+    def _is_named_by_path(self, variants: list[JsonObject]) -> bool:
+        """Return whether the names of an object's members are paths, as its schema says."""
+        names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
+        if names and self._classified("", self._variants(names))[0] in _JUDGED:
+            return True
+        return any(SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description"))
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""
@@ -333,7 +346,10 @@ def _types(schema: JsonObject) -> list[str]:
 
 
 def _described(named: Verdict, text: str) -> Verdict:
-    """Return the kind by the description `text`, where the key's name says `named`."""
+    """Return the kind by the description `text`, where the key's name says `named`.
+
+    The last line of `text` is the title: many schemas have the key itself there.
+    """
     kind = named[0]
     other = None if SAYS_FILE.search(text) else _other(kind, named[1], text)
     if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
@@ -342,10 +358,10 @@ def _described(named: Verdict, text: str) -> Verdict:
         return Kind.PAYLOAD, f"described as '{other[0]}'"
     if says := SAYS_GLOB.search(text):
         return Kind.GLOB, f"described as '{says[0]}'"
-    if kind is Kind.PATH and (says := SAYS_CONTENT.match(text)):
+    if kind is Kind.PATH and (says := _starts(SAYS_CONTENT, text)):
         return Kind.WEAK, f"described as '{says[0]}'"
     if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
-        is_file = SAYS_INPUT_FILE.match(text) is not None
+        is_file = _starts(SAYS_INPUT_FILE, text) is not None
         return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
     return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
 
@@ -361,16 +377,23 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
         return says
     if not _A_PATH.match(why):
         return None
-    first = STARTS_AS_PATH.match(text)
+    first = _starts(STARTS_AS_PATH, text)
     return None if first is not None and first.end() <= says.start() else says
 
 
 def _described_payload(named: Verdict, text: str) -> Verdict:
-    if says := STARTS_AS_PATH.match(text):
+    if says := _starts(STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.PAYLOAD and (says := OR_PATH.search(text)):
-        return Kind.WEAK, f"described as '{says[0]}'"
+    if named[0] is Kind.PAYLOAD and (
+        says := OR_PATH.search(text) or _starts(SAYS_NAMED_FILE, text)
+    ):
+        return Kind.WEAK, f"described as '{says[0].strip()}'"
     return named
+
+
+def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the match at the start of the description, or of the title below it."""
+    return pattern.match(text) or pattern.match(text, text.rfind("\n") + 1)
 
 
 def _mentioned(named: Verdict, text: str) -> Verdict:
@@ -378,6 +401,6 @@ def _mentioned(named: Verdict, text: str) -> Verdict:
         return Kind.PATH, f"described as '{says[0]}'"
     if named[0] is Kind.NEUTRAL and (says := MENTIONS_PATH.search(text)):
         return Kind.WEAK, f"its description mentions '{says[0]}'"
-    if says := SAYS_CODE.match(text):
+    if says := _starts(SAYS_CODE, text):
         return Kind.PAYLOAD, f"described as '{says[0]}'"
     return named

@@ -89,6 +89,7 @@ COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell bash zsh powershell pwsh arg argv argument flag exec"
     " invocation cli"
 )
+ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
@@ -124,6 +125,8 @@ MEASURES = COUNTING_WORDS | _words(
 )
 """In an object under a path's name: a number that no schema declares, and that is no file."""
 PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
+FILE_PREPOSITIONS = _words("from to at into")
+"""Between a text and a path: a file with the text, as in `content_from_file`."""
 WRITING_VERBS = _words(
     "save write extract copy move export download output dump unzip unpack install store render"
     " put place convert log record link mount clone checkout print upload import load read"
@@ -195,6 +198,24 @@ SAYS_INPUT_FILE = re.compile(
     re.IGNORECASE,
 )
 """The argument is a file that an expression is applied to, not the expression itself."""
+SAYS_NAMED_FILE = re.compile(
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
+    r"(?:(?!(?:of|to|in|into|for|from|with|the|on|at|by|is|and|or|new|each|per)\b)"
+    r"[\w'./+#-]+ ){0,3}?"
+    r"(?:file|folder|directory|filename)(?: ?name)?(?: \([^)]*\))?"
+    r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
+    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
+    r"|(?:search|look) for))",
+    re.IGNORECASE,
+)
+"""The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
+SAYS_NAMED_BY_PATH = re.compile(
+    r"\b(?:map|mapping|dict|dictionary|record|object) (?:of|from|with) (?:[\w-]+ ){0,2}?"
+    r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)",
+    re.IGNORECASE,
+)
+"""The argument is an object whose members are named by paths."""
 SAYS_CODE = re.compile(
     r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
@@ -212,7 +233,9 @@ OR_PATH = re.compile(
     r"|(?:\bor (?:an? |the |local |absolute |relative |full |\.?\w+ )?"
     r"(?:file ?paths?\b|paths? to\b)"
     r"|^(?:optional:? )?(?:the |an? )?(?:\w+ ){0,2}?(?:file ?paths?\b(?!')|paths? or\b))"
-    r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))",
+    r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))"
+    r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@(?:file|path)"
+    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b",
     re.IGNORECASE,
 )
 """The argument is either a text itself, or the path of a file with the text."""

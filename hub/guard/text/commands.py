@@ -23,13 +23,20 @@ _CODE = re.compile(
     re.DOTALL,
 )
 _QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
+_UNQUOTING = r"""#(?![^\n]*['"`\\])"""
+"""A mark that may begin a remark, without signs in it that a shell would not read as quotes."""
 _MESSAGE = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"""((?:(?:[^'"`$\\<]|{_QUOTED})*(?:&&|;))?\s*"""
+    rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_QUOTED})*(?:&&|;))?\s*"""
     r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
-    rf"""\s(?:[^;&|<\n'"`$\\]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
+    rf"""\s(?:[^;&|<\n'"`$\\#]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
     rf"(?:{_QUOTED})(?=[\s;&|)]|$)"
 )
+_REMARK = re.compile(
+    r"""('[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|(?<=[^\s;&|()])#+|[^#'"\\]++)|#[^\n]*+""",
+    re.DOTALL,
+)
+"""A remark, if it is not what stands before one, in group 1."""
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
@@ -38,11 +45,6 @@ _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$(\w+)(?=['\"\\]+\w)", re.ASCII)
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
-_CONTAINER = re.compile(
-    # Matched from the start of the command: otherwise it is unknown what is quoted.
-    r"(?:[^'\"\\]*[;&|(\n])?[^\S\n]*(?:sudo\s+)?(?:docker|podman|nerdctl)\s"
-    r"(?:[^;&|<>()`\n'\"]|'[^']*'|\"[^\"]*\")*"
-)
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
 )
@@ -53,6 +55,31 @@ _WHOLE_DISK = re.compile(
     r"|(?:^|[\s,=\"'])(?:src|source)=[\"']?/[/.]*(?=[,\s\"']|$)"
 )
 _WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
+_DOUBLE = r"\"(?:[^\"\n\\`$]|\$(?![({])|\$\{\w+\})*\""
+"""A text in double quotes, in one line, that runs no other command and has no quotes of its own."""
+_VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUBLE})+"
+_ENGINE = r"\s*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
+_CONTAINER = re.compile(
+    # Matched from the start of the command: otherwise it is unknown what is quoted.
+    rf"(?:[^'\"\\]*[;&|(\n])?{_ENGINE}"
+    r"(?:[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*|[^\S\n]+container)?"
+    r"[^\S\n]+(?:run|create|exec)\s"
+    # A quote does not go on in the next line: in a remark or a document it would be none.
+    rf"(?:[^;&|<>()`\n'\"\\$]|\$(?!')|\\\n|'[^'\n]*'|{_DOUBLE})*"
+)
+_INNER = re.compile(
+    # Nothing in what is dropped is read by the shell, which goes on behind it.
+    rf"({_ENGINE}(?:[^\S\n]+compose)?[^\S\n]+(?:exec|run)"
+    r"(?:[^\S\n]+(?:-[itdT]+|--(?:interactive|tty|detach|privileged|rm|init)"
+    r"|(?:-[uwepvhm]|--(?:user|workdir|env|publish|volume|mount|name|network|hostname|platform))"
+    rf"(?:=|[^\S\n]+){_VALUE}))*[^\S\n]+\w[\w./:@-]*"
+    r"|\s*kubectl(?:[^\S\n]+-n[^\S\n]+[\w-]+)?[^\S\n]+exec"
+    r"(?:[^\S\n]+(?:-[itq]+|(?:-[nc]|--namespace|--container)(?:=|[^\S\n]+)[\w.-]+|\w[\w./-]*))+"
+    r"[^\S\n]+--)"
+    r"(?:[^\S\n]+(?:[\w./:=@,%+-]+|'[^'\n]*'|\"[^\"\n\\`$]*\"))+(?=[^\S\n]*(?:$|[;|\n]|&&))"
+)
+_COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
+_IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
@@ -86,6 +113,13 @@ def _character(code: re.Match[str]) -> str:
     return chr(number) if number <= sys.maxunicode else "\ufffd"
 
 
+def without_remarks(command: str) -> str:
+    """Return a command without what a shell takes for remarks, as in `ls  # all's well`."""
+    if "#" not in command:
+        return command
+    return _REMARK.sub(lambda part: part[1] or "", command)
+
+
 def without_messages(command: str) -> str:
     """Return a command without the texts of a version control tool's message options.
 
@@ -107,8 +141,12 @@ def with_working_folder(command: str) -> str:
 def without_mount_targets(command: str) -> str:
     """Return a command without paths in the container that it starts: `-v a:/b`, `-w /b`.
 
-    `target=/b` of a mount is one of these too.
+    `target=/b` of a mount is one of these too, and so is what runs in it, or is copied from there.
     """
+    command = _INNER.sub(r"\1", command, count=1) if _INNER.match(command) else command
+    copied = _COPY.match(command)
+    if copied is not None:
+        return _IN_CONTAINER.sub("x", copied[0]) + command[copied.end() :]
     started = _CONTAINER.match(command)
     if started is None:
         return command
@@ -153,7 +191,9 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[str]:
     `starts` as in `words_of`.
     """
     posix = reader.flavour is not Flavour.WINDOWS
-    spellings = (command, *defaulted(command, reader)) if posix else ()
+    # A quote in a remark is none, so both are read: with the remarks, and without them.
+    remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
+    spellings = [form for one in remarked for form in (one, *defaulted(one, reader))]
     for written in spellings:
         # `$x'y'` is `${x}y`.
         spelling = _GLUED.sub(r"${\1}", written)

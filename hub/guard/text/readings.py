@@ -69,7 +69,7 @@ _RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
 _WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
     r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
-    r"|(?:osfs|fs|localfs|posix)://(.*)",
+    r"|(?:osfs|fs|localfs|posix|fileb|ldapi|oci-layout|[a-z][a-z0-9.-]*\+(?:unix|socket))://(.*)",
     re.I | re.S,
 )
 _REMOTE_URI = re.compile(

@@ -20,13 +20,17 @@ WEAK = """
 """
 PAYLOADS = """
     content text body sql query xpath jsonpath jq_path x_path
-    content_base64 old_string file_contents text_to_find observations facts matchers
+    content_base64 old_string file_contents text_to_find text_in_file content_of_file
+    observations facts matchers
 """
 VIRTUAL = """
     url_path cookiePath name_path healthCheckPath callback_path symbol_path routePath dom_path
     object_path
 """
-EITHER = "path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description"
+EITHER = """
+    contentFrom content_from_file body_at_path messageToFile sqlFromFile
+    path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description
+"""
 COMMANDS = (
     "command cmd args extraArgs argv command_line commandLine shellScript bash bash_code cmd_text"
     " jq_args findArguments search_args command_string"

@@ -1,0 +1,94 @@
+"""Find the folders that a call's arguments name: another argument may start in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from hub.guard.arguments import PathCandidate
+from hub.guard.budget import TooMuchError
+from hub.guard.containment import PathTracer
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.readings import Reader, is_remote, readings
+from hub.paths.resolve import PathError
+
+_NO_FOLDERS = frozenset({Kind.GLOB, Kind.COMMAND, Kind.PAYLOAD})
+_LONGEST = 1024
+_MOST = 64
+_TURNS = 2
+"""So many folders may be named one in the other, as in `repo`, `folder`, `name`."""
+
+
+class NamedFolders:
+    """The folders that the candidates of one call name, for each candidate beside or below them.
+
+    A folder counts for the members of its object and all in them: `{"dir": "a", "name": "b"}`. An
+    element of a list counts for none: it is one of several, not where the others are.
+    """
+
+    def __init__(
+        self, candidates: Sequence[PathCandidate], tracer: PathTracer, reader: Reader
+    ) -> None:
+        self._tracer = tracer
+        self._reader = replace(reader, whole=True)
+        self._of_object: dict[str, list[PathCandidate]] | None = None
+        self._candidates = candidates
+        self._known: dict[str, list[str]] = {}
+
+    def beside(self, candidate: PathCandidate) -> list[str]:
+        """Return the folders that other arguments name and that `candidate` may start in.
+
+        Raises:
+            TooMuchError: there are too many, or the budget is spent.
+        """
+        if len(self._candidates) < 2:  # noqa: PLR2004 - itself and another
+            return []
+        found: dict[str, None] = {}
+        others = list(self._others(candidate))
+        for _ in range(_TURNS):
+            for other in others:
+                found |= dict.fromkeys(self._folders(other, tuple(found)))
+            if not found:
+                break
+        if len(found) > _MOST:
+            raise TooMuchError("it names too many folders")
+        return list(found)
+
+    def _others(self, candidate: PathCandidate) -> list[PathCandidate]:
+        found: list[PathCandidate] = []
+        place = candidate.pointer
+        while place:
+            place = place.rpartition("/")[0]
+            found += self._members().get(place, ())
+        return [other for other in found if other.pointer != candidate.pointer]
+
+    def _members(self) -> dict[str, list[PathCandidate]]:
+        """Return the candidates that may be folders, by the pointer of their object."""
+        if self._of_object is None:
+            self._of_object = {}
+            for one in self._candidates:
+                above, _, name = one.pointer.rpartition("/")
+                if one.kind not in _NO_FOLDERS and not name.isdecimal():
+                    self._of_object.setdefault(above, []).append(one)
+        return self._of_object
+
+    def _folders(self, other: PathCandidate, starts: tuple[str, ...]) -> list[str]:
+        folders = self._known.get(other.pointer)
+        if folders is None:
+            texts = self._texts(other.value)
+            folders = [one for text in texts for one in self._tracer.folders_at(text)]
+            self._known[other.pointer] = folders
+        inner = (
+            self._tracer.folders_at(text, starts)
+            for text in (self._texts(other.value) if starts else ())
+        )
+        return [*folders, *(one for each in inner for one in each)]
+
+    def _texts(self, value: object) -> list[str]:
+        if not isinstance(value, str) or len(value) > _LONGEST or is_remote(value):
+            return []
+        try:
+            return list(readings(value, self._reader))
+        except PathError:
+            return []  # such a value is refused itself

@@ -1,0 +1,98 @@
+"""A relative value may start in a folder that another argument of its call names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub.guard.containment import OUTSIDE, CallContext
+from hub.guard.decide import Admitted, Refused, compile_tool, decide, judge_inline
+from hub.guard.policy import Policy, ToolPolicy
+from hub.values import JsonObject
+from tests.kit.trees import plant
+from tests.kit.worlds import context, share, tool_call
+from tests.oracle.verdicts import FastPath
+
+GUARD = compile_tool(None, read_only=False, policy=ToolPolicy(Policy()))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> CallContext:
+    top = plant(
+        tmp_path,
+        *("project/a.txt", "project/src/a.py", "project/src/deep/b.txt", "private/secret.txt"),
+        *("project/src/link => ../../private", "project/src/deep/leak => ../../../private/x"),
+    )
+    return context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
+
+
+def calls(world: CallContext, *arguments: JsonObject) -> list[tuple[JsonObject, bool]]:
+    """Return whether each call is admitted; at once only what is admitted later, too."""
+    found: list[tuple[JsonObject, bool]] = []
+    for one in arguments:
+        verdict = decide(tool_call(one), GUARD, world)
+        assert isinstance(verdict, Admitted) or verdict.reason == OUTSIDE
+        if isinstance(judge_inline(tool_call(one), GUARD, FastPath(world)), Admitted):
+            assert isinstance(verdict, Admitted), one
+        found.append((one, isinstance(verdict, Admitted)))
+    return found
+
+
+def test_a_value_that_leads_out_of_a_named_folder_is_refused(world: CallContext) -> None:
+    src = f"{world.cwd}/src"
+    judged = calls(
+        world,
+        {"cwd": "src", "path": "link/secret.txt"},
+        {"path": "link/secret.txt", "cwd": "./src/"},
+        {"dir": src, "name": "link"},
+        {"uri": f"file://{src}", "name": "link"},
+        {"base": "src/deep/..", "name": "link"},
+        {"cwd": "src", "command": "cat link/secret.txt"},
+        {"cwd": "src", "args": ["cat", "link/secret.txt"]},
+        {"path": "src", "pattern": "link/*"},
+        {"path": f"{src}/deep", "files": ["b.txt", "leak"]},
+        {"dir": "src", "edits": [{"name": "link/x"}]},
+        {"a": {"dir": "src", "name": "link"}},
+        {"repo": "src", "sub": "deep", "name": "leak"},
+        {"repo": "src", "data": '{"item": "link"}'},
+    )
+    assert not [one for one, is_admitted in judged if is_admitted]
+
+
+def test_other_values_beside_a_folder_are_admitted(world: CallContext) -> None:
+    judged = calls(
+        world,
+        {"cwd": "src", "path": "a.py"},
+        {"path": f"{world.cwd}/src", "pattern": "**/*.py"},
+        {"path": "src", "name": "new"},
+        {"files": [{"path": "src"}, {"path": "link"}]},
+        {"source": "src/a.py", "destination": "src/deep/a.py"},
+        {"cwd": world.cwd, "path": "src/a.py"},
+        {"path": "src", "name": "docs/../a.txt"},
+        {"path": "src/a.py", "name": "link"},
+        {"paths": ["src", "link"]},
+        {"cwd": "src", "command": "npm test"},
+    )
+    assert not [one for one, is_admitted in judged if not is_admitted]
+
+
+def test_a_plain_pair_is_admitted_at_once(world: CallContext) -> None:
+    src = f"{world.cwd}/src"
+    plain: tuple[JsonObject, ...] = (
+        {"path": src, "pattern": "*.py"},
+        {"path": src, "name": "a.py"},
+        {"cwd": "src", "path": "b.py"},
+        {"cwd": world.cwd, "path": "src"},
+        {"path": f"{src}/a.py", "name": "new"},
+    )
+    for one in plain:
+        assert isinstance(judge_inline(tool_call(one), GUARD, FastPath(world)), Admitted), one
+
+
+def test_a_call_that_names_very_many_folders_is_refused(world: CallContext, tmp_path: Path) -> None:
+    names = [f"d{n}" for n in range(100)]
+    plant(tmp_path, *(f"project/{name}/x" for name in names))
+    verdict = decide(tool_call({name: name for name in names}), GUARD, world)
+    assert isinstance(verdict, Refused)
+    assert "too" in verdict.reason
