@@ -7,7 +7,6 @@ era and transport is on its side.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,7 +38,6 @@ from mcp.types import (
     ToolListChangedNotification,
 )
 
-from tests.conftest import PROJECT
 from tests.kit.fakes import Signals
 from tests.live.programs import (
     ROOTS_HUB,
@@ -48,13 +46,12 @@ from tests.live.programs import (
     call,
     config_file,
     connected,
+    era_servers,
     http_hub,
     outside,
-    program,
     text_of,
 )
 
-ERA_SERVER = [sys.executable, "-m", "tests.live.era_server"]
 MIB = 1024 * 1024
 
 Era = Literal["legacy", "modern"]
@@ -139,16 +136,12 @@ class Party:
 
 @pytest.fixture(scope="module")
 def config(tree: Path) -> Generator[str]:
-    env = {"PYTHONPATH": str(PROJECT)}
-    remote = ["legacy_http", "modern_http"]
-    with program([*ERA_SERVER, "http", *remote], cwd=tree, env=env) as running:
-        urls: dict[str, str] = json.loads(running.first_line("serves "))
+    with era_servers("legacy_http", "modern_http", cwd=tree) as running:
         servers: dict[str, Any] = {}
         for era, transport in SIDES:
             name = f"{era}_{transport}"
-            launched = {"command": ERA_SERVER[0], "args": [*ERA_SERVER[1:], "stdio", name]}
-            reached = {"url": urls[name]} if transport == "http" else {**launched, "env": env}
-            servers[name] = {**reached, "era": era, "share": "roots"}
+            found = running.reached if transport == "http" else running.launched
+            servers[name] = {**found(name, era), "share": "roots"}
         yield config_file(tree, servers)
 
 
