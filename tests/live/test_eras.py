@@ -73,6 +73,7 @@ class Party:
     """A client, and what it was asked and told."""
 
     era: Era
+    transport: Transport
     shared: Shared
     sampled: list[CreateMessageRequestParams] = field(
         default_factory=list[CreateMessageRequestParams]
@@ -158,7 +159,7 @@ async def taking_part(
     """Connect a client to the hub at `url`, or to one of its own."""
     era, transport = side
     target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
-    party = Party(era, Shared([tree / "project"]))
+    party = Party(era, transport, Shared([tree / "project"]))
     async with connected(
         target,
         party.shared,
@@ -335,7 +336,14 @@ async def test_a_result_of_one_mebibyte_arrives_whole(party: Party, server: str)
     assert await call(party.client, f"{server}__big", size=MIB) == "x" * MIB
 
 
-async def test_sixteen_mebibytes_arrive_both_ways(party: Party, server: str) -> None:
+@pytest.mark.parametrize("across", [False, True])
+async def test_sixteen_mebibytes_arrive_both_ways(party: Party, *, across: bool) -> None:
+    """To a server of the client's own era and transport, and to one of the other era and transport.
+
+    So each side has them twice: what is large makes no difference to how an era is bridged.
+    """
+    side = (party.era, party.transport)
+    server = "_".join(SIDES[~SIDES.index(side)] if across else side)
     big = "x" * (16 * MIB)
     assert await call(party.client, f"{server}__size_of", text=big) == str(len(big))
     assert await call(party.client, f"{server}__big", size=16 * MIB) == big
