@@ -113,7 +113,9 @@ class Party:
             await self.client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated] - legacy
 
             async def notified(kind: type, _: type) -> object:
-                await self.signals.until(lambda: any(isinstance(it, kind) for it in self.told))
+                await self.signals.until(
+                    lambda: any(isinstance(it, kind) for it in self.told), SOON
+                )
                 return next(it for it in self.told if isinstance(it, kind))
 
             yield notified
@@ -286,7 +288,7 @@ async def test_log_messages_reach_the_client_from_its_level_on(party: Party, ser
             await party.client.set_logging_level(level)  # pyright: ignore[reportDeprecated] - legacy
         name, arguments = f"{server}__log", {"key": f"{server} {level}"}
         await party.client.call_tool(name, arguments, meta=meta)
-        await party.signals.until(lambda: any(it[0] == "error" for it in party.logged))
+        await party.signals.until(lambda: any(it[0] == "error" for it in party.logged), SOON)
         assert [found for found, _ in party.logged] == expected
         assert {key["of"] for _, key in party.logged} == {f"{server} {level}"}
 
