@@ -137,7 +137,7 @@ def own_logs(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
         nonlocal is_configured
         is_configured = True
         # A logger that was used once would keep what it was configured for.
-        del options["cache_logger_on_first_use"]
+        options.pop("cache_logger_on_first_use", None)
         configure(**options)
 
     monkeypatch.setattr(structlog, "configure", uncached)

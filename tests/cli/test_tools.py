@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from hub.cli import tools
 from hub.errors import ConfigError, RouteError
 from tests.kit.trees import PROJECT, plant
+from tests.live.programs import RECORDER
 
 pytestmark = [
     pytest.mark.live,
@@ -21,6 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
+RECORDS = {"command": RECORDER[0], "args": [*RECORDER[1:], "${roots}"]}
 GONE = {"command": "no-such-program"}
 
 
@@ -68,7 +70,7 @@ def test_the_tools_are_listed_as_clients_see_them(
 def test_the_tools_can_be_read_by_a_program(
     configure: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure({"files": FILES})
+    configure({"files": RECORDS})
     assert run("tools", "--json") == 0
     listed = {tool["name"]: tool for tool in json.loads(capsys.readouterr().out)}
     assert listed["read_file"]["inputSchema"]["properties"]["path"]
@@ -79,9 +81,9 @@ def test_a_call_goes_through_the_whole_hub(
     name: str, configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     audit = tree / "audit.jsonl"
-    configure({"files": FILES, "other": GONE}, audit={"file": str(audit)})
+    configure({"files": RECORDS, "other": GONE}, audit={"file": str(audit)})
     given = ("--root", f"{tree}/project", "--arguments")
-    assert run("call", name, *given, '{"path": "a.txt"}') == 0
+    assert run("call", name, *given, json.dumps({"path": f"{tree}/project/a.txt"})) == 0
     assert capsys.readouterr().out == "x\n"
     assert run("call", name, *given, '{"path": "/etc/passwd"}') == 1
     assert capsys.readouterr().out == (
@@ -95,7 +97,7 @@ def test_a_call_goes_through_the_whole_hub(
 def test_a_result_can_be_read_by_a_program(
     configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure({"files": FILES})
+    configure({"files": RECORDS})
     given = ("--root", f"{tree}/project", "--arguments", '{"path": "/etc/passwd"}')
     assert run("call", "read_file", "--json", *given) == 1
     result = json.loads(capsys.readouterr().out)
@@ -112,7 +114,7 @@ def test_a_server_that_does_not_start_says_why(
 
 
 def test_an_unknown_tool_is_an_error_that_says_where_to_look(configure: Any) -> None:
-    configure({"files": FILES})
+    configure({"files": RECORDS})
     with pytest.raises(RouteError, match="Unknown tool: nope\n`roots-hub tools` lists"):
         run("call", "files.nope")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -17,10 +16,9 @@ from tests.clients.driven import ClientError, DrivenClient, driven
 from tests.clients.features import FEATURES, FORM, WORDS, Trial, Wrong
 from tests.clients.inspector import InspectorClient
 from tests.clients.known import Known, Packages, Target
-from tests.conftest import PROJECT
 from tests.kit.trees import PROJECT as FILES
 from tests.kit.trees import plant
-from tests.live.programs import ROOTS_HUB, config_file, environment, http_hub
+from tests.live.programs import ROOTS_HUB, config_file, environment, era_servers, http_hub
 
 SERVERS = ("legacy", "modern")
 """The eras that the servers behind the hub speak."""
@@ -78,15 +76,14 @@ class _Place:
 @contextmanager
 def _hub(pair: Pair, tree: Path) -> Generator[Target]:
     """Yield what leads to a hub before a server of each era."""
-    env = {"PYTHONPATH": str(PROJECT)}
-    child = [sys.executable, "-m", "tests.live.era_server", "stdio"]
-    config = config_file(
-        tree,
-        {
-            era: {"command": child[0], "args": [*child[1:], era], "era": era, "env": env}
-            for era in SERVERS
-        },
-    )
+    with era_servers(cwd=tree) as running:
+        config = config_file(tree, {era: running.launched(era, era) for era in SERVERS})
+        with _hub_of(pair, config, tree) as hub:
+            yield hub
+
+
+@contextmanager
+def _hub_of(pair: Pair, config: str, tree: Path) -> Generator[Target]:
     match pair.transport:
         case "stdio":
             yield [ROOTS_HUB, "run", "--config", config]

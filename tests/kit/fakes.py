@@ -122,8 +122,8 @@ class Signals:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
-    async def until(self, true: Callable[[], bool]) -> None:
-        with in_time():
+    async def until(self, true: Callable[[], bool], seconds: float = 5) -> None:
+        with in_time(seconds):
             while not true():
                 await self._moved.wait()
 

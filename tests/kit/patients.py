@@ -7,9 +7,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from hub.cli.main import main
 
 PROJECT = Path(__file__).parents[2]
 CONFIG = """version: 1
@@ -139,10 +142,30 @@ class Patient:
             check=False,
         )
 
+    def _said(self, *options: str) -> str:
+        """Run `doctor` in this process, which is much faster where no shell has a part in it."""
+        variables, here, said = dict(os.environ), Path.cwd(), StringIO()
+        filled = {name: self._filled(value) for name, value in self.variables.items()}
+        os.environ.clear()
+        os.environ.update(filled)
+        os.chdir(self.home if self.home.is_dir() else "/")
+        try:
+            with redirect_stdout(said):
+                main(["doctor", *options])
+        finally:
+            os.chdir(here)
+            os.environ.clear()
+            os.environ.update(variables)
+        return said.getvalue()
+
     def found(self, *options: str, after: str = "true") -> list[dict[str, str]]:
         """Return the warnings and problems, of this machine's own places alone."""
-        ran = self.run("--json", *options, after=after)
-        assert "Traceback" not in ran.stderr, ran.stderr
-        listed: list[dict[str, str]] = json.loads(ran.stdout)["findings"]
+        if (self.before, after) == ("true", "true"):
+            said = self._said("--json", *options)
+        else:
+            ran = self.run("--json", *options, after=after)
+            assert "Traceback" not in ran.stderr, ran.stderr
+            said = ran.stdout
+        listed: list[dict[str, str]] = json.loads(said)["findings"]
         bad = [one for one in listed if one["level"] in {"warning", "problem"}]
         return [one for one in bad if not one["where"].startswith(ELSEWHERE)]

@@ -1,8 +1,8 @@
 """An MCP server made with the SDK that speaks both eras, and uses all they have.
 
-`era_server.py stdio NAME [many]`, with so many tools that a list of them has pages, or
-`era_server.py http NAME...`, which serves each name on a port of its own. Names make the resources'
-URIs differ.
+`era_server.py SOCKET [NAME...]` serves each name over HTTP, on a port of its own, and at the socket
+the stdin and stdout of each `era_child.py`: a server for each, with so many tools that a list of
+them has pages if that is wanted. Names make the resources' URIs differ.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import uvicorn
+from anyio.abc import SocketStream, UNIXSocketStream
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
@@ -306,13 +307,23 @@ class EraServer:
         return "touched"
 
 
-async def over_stdio(name: str, *more: str) -> None:
-    server = EraServer(name, MANY if more else 0).server
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+async def over_stdio(child: SocketStream) -> None:
+    """Serve what a child hands over, until its stdin ends; then let the child end, too."""
+    assert isinstance(child, UNIXSocketStream)
+    async with child:
+        asked, (stdin, stdout) = await child.receive_fds(1024, 2)
+        name, *more = json.loads(asked)
+        server = EraServer(name, MANY if more else 0).server
+        async with (
+            await anyio.open_file(stdin, encoding="utf-8") as reads,
+            await anyio.open_file(stdout, "w", encoding="utf-8") as writes,
+            stdio_server(reads, writes) as (read, write),
+        ):
+            await server.run(read, write, server.create_initialization_options())
 
 
-async def over_http(names: list[str]) -> None:
+async def serve(path: str, names: list[str]) -> None:
+    children = await anyio.create_unix_listener(path)
     serving: list[tuple[uvicorn.Server, socket.socket]] = []
     urls: dict[str, str] = {}
     for name in names:
@@ -324,16 +335,14 @@ async def over_http(names: list[str]) -> None:
     sys.stdout.write(f"serves {json.dumps(urls)}\n")
     sys.stdout.flush()
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(children.serve, over_stdio)
         for server, listener in serving:
             tasks.start_soon(server.serve, [listener])
 
 
 def main() -> None:
-    transport, *names = sys.argv[1:]
-    if transport == "stdio":
-        anyio.run(over_stdio, names[0], *names[1:])
-    else:
-        anyio.run(over_http, names)
+    path, *names = sys.argv[1:]
+    anyio.run(serve, path, names)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 from mcp import Client, StdioServerParameters
@@ -62,6 +63,22 @@ class Program:
         return self.process.wait(SOON)
 
 
+@dataclass(frozen=True)
+class EraServers:
+    """Servers that speak both eras, as entries of a config; each has its name in its URIs."""
+
+    child: str
+    socket: str
+    urls: Mapping[str, str]
+
+    def launched(self, name: str, era: str, *many: str) -> dict[str, Any]:
+        args = ["-I", "-S", self.child, self.socket, name, *many]
+        return {"command": sys.executable, "args": args, "era": era}
+
+    def reached(self, name: str, era: str) -> dict[str, Any]:
+        return {"url": self.urls[name], "era": era}
+
+
 @contextmanager
 def program(
     arguments: Sequence[str],
@@ -102,6 +119,18 @@ def http_hub(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -
         [ROOTS_HUB, "run", "--http", "127.0.0.1:0", *arguments], cwd=cwd, env=env
     ) as running:
         yield running.first_line("roots-hub serves ")
+
+
+@contextmanager
+def era_servers(*remote: str, cwd: Path) -> Generator[EraServers]:
+    """Run `era_server.py`, and yield where its servers are; `remote` are those over HTTP."""
+    here = Path(__file__).parent
+    with TemporaryDirectory() as folder:  # the address of a socket has no room for a long path
+        socket = f"{folder}/eras"
+        server = [sys.executable, "-m", "tests.live.era_server", socket, *remote]
+        with program(server, cwd=cwd, env={"PYTHONPATH": str(PROJECT)}) as running:
+            urls = json.loads(running.first_line("serves "))
+            yield EraServers(str(here / "era_child.py"), socket, urls)
 
 
 def alive(mark: str) -> list[str]:

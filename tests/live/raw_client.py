@@ -72,8 +72,7 @@ class RawClient:
 
     async def end(self, id_: int) -> bytes:
         """Return the answer to a request."""
-        with anyio.fail_after(SOON):
-            await self.signals.until(lambda: id_ in self.answers)
+        await self.signals.until(lambda: id_ in self.answers, SOON)
         return self.answers[id_]
 
 

@@ -7,7 +7,6 @@ era and transport is on its side.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,7 +38,6 @@ from mcp.types import (
     ToolListChangedNotification,
 )
 
-from tests.conftest import PROJECT
 from tests.kit.fakes import Signals
 from tests.live.programs import (
     ROOTS_HUB,
@@ -48,13 +46,12 @@ from tests.live.programs import (
     call,
     config_file,
     connected,
+    era_servers,
     http_hub,
     outside,
-    program,
     text_of,
 )
 
-ERA_SERVER = [sys.executable, "-m", "tests.live.era_server"]
 MIB = 1024 * 1024
 
 Era = Literal["legacy", "modern"]
@@ -76,6 +73,7 @@ class Party:
     """A client, and what it was asked and told."""
 
     era: Era
+    transport: Transport
     shared: Shared
     sampled: list[CreateMessageRequestParams] = field(
         default_factory=list[CreateMessageRequestParams]
@@ -115,7 +113,9 @@ class Party:
             await self.client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated] - legacy
 
             async def notified(kind: type, _: type) -> object:
-                await self.signals.until(lambda: any(isinstance(it, kind) for it in self.told))
+                await self.signals.until(
+                    lambda: any(isinstance(it, kind) for it in self.told), SOON
+                )
                 return next(it for it in self.told if isinstance(it, kind))
 
             yield notified
@@ -139,16 +139,12 @@ class Party:
 
 @pytest.fixture(scope="module")
 def config(tree: Path) -> Generator[str]:
-    env = {"PYTHONPATH": str(PROJECT)}
-    remote = ["legacy_http", "modern_http"]
-    with program([*ERA_SERVER, "http", *remote], cwd=tree, env=env) as running:
-        urls: dict[str, str] = json.loads(running.first_line("serves "))
+    with era_servers("legacy_http", "modern_http", cwd=tree) as running:
         servers: dict[str, Any] = {}
         for era, transport in SIDES:
             name = f"{era}_{transport}"
-            launched = {"command": ERA_SERVER[0], "args": [*ERA_SERVER[1:], "stdio", name]}
-            reached = {"url": urls[name]} if transport == "http" else {**launched, "env": env}
-            servers[name] = {**reached, "era": era, "share": "roots"}
+            found = running.reached if transport == "http" else running.launched
+            servers[name] = {**found(name, era), "share": "roots"}
         yield config_file(tree, servers)
 
 
@@ -165,7 +161,7 @@ async def taking_part(
     """Connect a client to the hub at `url`, or to one of its own."""
     era, transport = side
     target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
-    party = Party(era, Shared([tree / "project"]))
+    party = Party(era, transport, Shared([tree / "project"]))
     async with connected(
         target,
         party.shared,
@@ -292,7 +288,7 @@ async def test_log_messages_reach_the_client_from_its_level_on(party: Party, ser
             await party.client.set_logging_level(level)  # pyright: ignore[reportDeprecated] - legacy
         name, arguments = f"{server}__log", {"key": f"{server} {level}"}
         await party.client.call_tool(name, arguments, meta=meta)
-        await party.signals.until(lambda: any(it[0] == "error" for it in party.logged))
+        await party.signals.until(lambda: any(it[0] == "error" for it in party.logged), SOON)
         assert [found for found, _ in party.logged] == expected
         assert {key["of"] for _, key in party.logged} == {f"{server} {level}"}
 
@@ -342,7 +338,14 @@ async def test_a_result_of_one_mebibyte_arrives_whole(party: Party, server: str)
     assert await call(party.client, f"{server}__big", size=MIB) == "x" * MIB
 
 
-async def test_sixteen_mebibytes_arrive_both_ways(party: Party, server: str) -> None:
+@pytest.mark.parametrize("across", [False, True])
+async def test_sixteen_mebibytes_arrive_both_ways(party: Party, *, across: bool) -> None:
+    """To a server of the client's own era and transport, and to one of the other era and transport.
+
+    So each side has them twice: what is large makes no difference to how an era is bridged.
+    """
+    side = (party.era, party.transport)
+    server = "_".join(SIDES[~SIDES.index(side)] if across else side)
     big = "x" * (16 * MIB)
     assert await call(party.client, f"{server}__size_of", text=big) == str(len(big))
     assert await call(party.client, f"{server}__big", size=16 * MIB) == big

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.types import Implementation
 
-from tests.live.programs import ROOTS_HUB, call, config_file, connected
+from tests.live.programs import RECORDER, ROOTS_HUB, call, config_file, connected
 
-SERVER = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
+SERVER = {"command": RECORDER[0], "args": [*RECORDER[1:], "${roots}"]}
 NAMED = Implementation(name="inspector", version="2.1")
 
 

@@ -34,6 +34,8 @@ REMOTE = str(Path(__file__).parent / "misbehaving_remote.py")
 CALLS = 100
 MOST_LOGGED = 300_000
 """Bytes: what a server may have logged at once and in some seconds, many times over."""
+DRAIN = 1
+"""Seconds that the hub waits for calls at its end, which some of these servers never answer."""
 KINDS = [kind for kind in FLOODS if kind not in {"none", "evading forks"}]
 """Without those that are told by another mark than these tests have (see test_orphans.py)."""
 ENDED = {"junk lines", "blank lines", "endless line", "progress flood", "wrong ids"}
@@ -100,7 +102,11 @@ def started(kind: str, transport: Transport, folder: Path, **more: Any) -> Gener
 @contextmanager
 def hub_before(servers: dict[str, Any], transport: Transport, folder: Path) -> Generator[Hub]:
     config = config_file(
-        folder, servers, roots={"fallback": [str(folder)]}, audit={"file": str(folder / "audit")}
+        folder,
+        servers,
+        roots={"fallback": [str(folder)]},
+        audit={"file": str(folder / "audit")},
+        drain=DRAIN,
     )
     how = ["--stdio"] if transport == "stdio" else ["--http", "127.0.0.1:0"]
     mark, errors = secrets.token_hex(8), folder / "errors"

@@ -85,7 +85,8 @@ class ProcessTree:
             }
             for number, kinds in enumerate(CHILDREN)
         }
-        return config_file(directory, servers)
+        # Most calls are not answered by the end: to wait for them longer shows nothing more.
+        return config_file(directory, servers, drain=1)
 
     def left(self) -> dict[int, str]:
         found: dict[int, str] = {}

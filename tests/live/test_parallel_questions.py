@@ -113,7 +113,7 @@ async def test_a_call_that_does_not_ask_waits_neither_for_a_slow_one_nor_for_an_
         one.may_answer = anyio.Event()
         tasks.start_soon(one.asks, "elicit", "slowly answered")
         assert await call(one.client, "go") == "went"
-        await one.signals.until(lambda: bool(one.marks))
+        await one.signals.until(lambda: bool(one.marks), SOON)
         assert await call(one.client, "echo", text="second") == "second"
         one.may_answer.set()
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.kit.terminal import at_terminal
-from tests.live.programs import ROOTS_HUB, environment
+from tests.live.programs import RECORDER, ROOTS_HUB, environment
 
 pytestmark = pytest.mark.live
 ESCAPE = "\x1b["
-FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
+FILES = {"command": RECORDER[0], "args": [*RECORDER[1:], "${roots}"]}
 EXPLAIN = ("explain", "files.read_file", "--arguments", '{"path": "/etc/passwd"}')
 
 

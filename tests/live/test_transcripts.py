@@ -31,7 +31,7 @@ from tests.live.conversations import (
     modern,
 )
 from tests.live.exact_json import differences, exact, member
-from tests.live.programs import ROOTS_HUB, Target, config_file, http_hub, program
+from tests.live.programs import ROOTS_HUB, SOON, Target, config_file, http_hub, program
 from tests.live.raw_client import Era, RawClient, raw_client
 
 CHILD = str(Path(__file__).parent / "scripted_child.py")
@@ -135,13 +135,13 @@ class Speaker:
         await client.begin(id_, turn.method, self._params(turn.params, token))
         answer = retried = None
         if turn.waits:
-            await client.signals.until(lambda: bool(client.heard))
+            await client.signals.until(lambda: bool(client.heard), SOON)
             await self._cancel(id_)
         else:
             answer = await client.end(id_)
         if answer is not None and b'"input_required"' in answer:
             retried = await self._retry(turn, answer)
-        await client.signals.until(lambda: len(self._told()) >= len(turn.tells))
+        await client.signals.until(lambda: len(self._told()) >= len(turn.tells), SOON)
         told = self._told()
         return Exchange([raw for raw in client.heard if raw not in told], told, answer, retried)
 

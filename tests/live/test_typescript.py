@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PROJECT
 from tests.live.era_server import MANY, NAMES
-from tests.live.programs import ROOTS_HUB, SOON, config_file, environment, http_hub, outside
-from tests.live.test_eras import ERA_SERVER
+from tests.live.programs import (
+    ROOTS_HUB,
+    SOON,
+    config_file,
+    environment,
+    era_servers,
+    http_hub,
+    outside,
+)
 
 PROGRAM = str(Path(__file__).parent / "typescript_client.mjs")
 CLIENTS = [("one", "legacy"), ("two", "legacy"), ("two", "modern")]
@@ -27,18 +33,9 @@ def node(npm_package: Callable[[str], str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def config(tree: Path) -> str:
-    env = {"PYTHONPATH": str(PROJECT)}
-    servers = {
-        era: {
-            "command": ERA_SERVER[0],
-            "args": [*ERA_SERVER[1:], "stdio", era, "many"],
-            "era": era,
-            "env": env,
-        }
-        for era in SERVERS
-    }
-    return config_file(tree, servers)
+def config(tree: Path) -> Generator[str]:
+    with era_servers(cwd=tree) as running:
+        yield config_file(tree, {era: running.launched(era, era, "many") for era in SERVERS})
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,9 @@ def names_in(text: str, *, words: bool) -> Iterator[str]:
     spaces = _SPACES.split(text) if words else ()
     sides = () if "\x00" in text else (text, text.strip().strip("\"'`<>"))
     lists = (item for sign in ",;|" if sign in text for item in text.split(sign))
-    for item in (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *lists, *spaces):
+    # A text without signs is all of these: to cut it once is enough.
+    items = (*sides, *_ENCLOSED.split(text), *_ITEMS.split(text), *lists, *spaces)
+    for item in dict.fromkeys(items):
         for piece in _sides_of(item):
             word = piece.strip()
             for name in (word, word[2:] if _SHORT_OPTION.match(word) else ""):
