@@ -183,7 +183,10 @@ class Child:
                     await self._started.wait()
                 raise
             tasks.start_soon(self._relist, peer)
-            await self._stop.wait()
+            try:
+                await self._stop.wait()
+            finally:
+                peer.hurry()
             peer.close("the hub stopped it")
             tasks.cancel_scope.cancel()
 

@@ -48,6 +48,8 @@ SHOWN_OF_ERROR: Final = 1000
 """Characters of a received error's message that the exception's text has."""
 CANCEL_GRACE = 2.0
 """Seconds that sending `notifications/cancelled` may take."""
+LAST_GRACE: Final = 0.3
+"""The same once the connection ends: the hub's end must not wait long for a peer that is stuck."""
 TURNS_TO_TELL: Final = 3
 """Turns of the loop in which a cancelled request's task tells whom it has asked.
 
@@ -205,6 +207,7 @@ class Peer:
         self.backlog = InboundRequests()
         self._gone: str | None = None
         self._late: dict[RequestId, anyio.CancelScope] = {}
+        self._telling: set[anyio.CancelScope] = set()
 
     def skip_ids(self) -> None:
         """Go on with ids that no earlier peer of the same other side has used, or nearly surely."""
@@ -305,8 +308,15 @@ class Peer:
         if asked.method == "initialize":  # MCP forbids cancelling it
             return
         told = Notification("notifications/cancelled", {"requestId": asked.id, "reason": reason})
-        with anyio.move_on_after(self._cancel_grace, shield=True), suppress(GoneError):
-            await outlet.send(told)
+        with (
+            anyio.move_on_after(self._cancel_grace, shield=True) as telling,
+            suppress(GoneError),
+        ):
+            self._telling.add(telling)
+            try:
+                await outlet.send(told)
+            finally:
+                self._telling.discard(telling)
 
     async def notify(self, method: str, params: Payload, *, outlet: Outlet | None = None) -> None:
         """Send a notification; it is dropped if the other side is gone."""
@@ -401,6 +411,13 @@ class Peer:
                 await self.answer_later(answer, asked.outlet)
         finally:
             self.backlog.ended()
+
+    def hurry(self) -> None:
+        """Let what tells the other side of cancelled requests take `LAST_GRACE` seconds at most."""
+        self._cancel_grace = min(self._cancel_grace, LAST_GRACE)
+        latest = anyio.current_time() + LAST_GRACE
+        for telling in self._telling:
+            telling.deadline = min(telling.deadline, latest)
 
     def close(self, reason: str) -> None:
         """End the connection: pending requests raise GoneError with `reason`, served ones stop."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -253,6 +254,20 @@ async def test_nobody_waits_long_to_tell_a_cancellation() -> None:
         talk.outlet.stuck, talk.outlet.gone = False, True
         await talk.ask(timeout=0.001)
         assert isinstance(talk.results[1], GoneError)
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_a_connection_that_ends_waits_less_to_tell_a_cancellation(is_begun: bool) -> None:
+    async with talking(cancel_grace=math.inf) as talk, anyio.create_task_group() as tasks:
+        tasks.start_soon(talk.ask)
+        await talk.outlet.next_request()
+        talk.outlet.stuck = True
+        tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            if is_begun:
+                await all_tasks_blocked()
+            talk.peer.hurry()
+    assert talk.results == [], "it was cancelled, and told so to nobody"
 
 
 async def test_a_cancellation_that_nobody_reads_is_dropped() -> None:
