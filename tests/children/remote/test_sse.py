@@ -53,7 +53,7 @@ class ScriptedRemote:
         self.feed = feed
 
     async def next(self) -> Message:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):  # a flood takes seconds where others use the processors, too
             return await self.link.next()
 
 
@@ -69,7 +69,7 @@ async def scripted_remote(
         return answer(sent)  # pyright: ignore[reportReturnType] - what the script says
 
     http = ScriptedHttp(script)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             link = SseLink("far", Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http), tasks)
             await tasks.start(link.listen)

@@ -74,7 +74,7 @@ class ScriptedRemote:
         return await self.next()
 
     async def next(self) -> Message:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):  # a flood takes seconds where others use the processors, too
             return await self.link.next()
 
     async def nothing_more(self) -> None:

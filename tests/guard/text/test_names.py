@@ -1,5 +1,8 @@
+from collections.abc import Iterator
+
 import pytest
 
+from hub.guard.text import names as names_module
 from hub.guard.text.names import names_in, quoted_names_in
 
 
@@ -38,3 +41,16 @@ def test_names_are_read_between_any_two_quotes() -> None:
         "d",
     ]
     assert list(quoted_names_in("'" + "a" * 256 + "'")) == []
+
+
+def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[str] = []
+    sides_of = names_module._sides_of  # pyright: ignore[reportPrivateUsage] - to count its calls
+
+    def counted(item: str) -> Iterator[str]:
+        cut.append(item)
+        return sides_of(item)
+
+    monkeypatch.setattr(names_module, "_sides_of", counted)
+    assert list(names_in("a:b", words=True)) == ["a", "b"]
+    assert cut == ["a:b"]
