@@ -18,6 +18,7 @@ from hub.guard.text.commands import (
     is_null,
     is_program,
     mounts_whole_disk,
+    quoted_words,
     uncut_words,
     with_short_roots,
     with_working_folder,
@@ -183,6 +184,9 @@ class CandidateTexts(Struct, frozen=True):
         words = dict.fromkeys(words_in(value, reader, starts=starts))
         for word in words:
             yield word, self._texts_of_word(word, reader)
+        for word in dict.fromkeys(quoted_words(value)):
+            if word not in words:
+                yield word, iter(((word, ONE_NAME, Kind.NEUTRAL),))
         # Without a shell there is no `PWD` but what the child's own environment has.
         whole = replace(self.reader, as_shell=True, words="never")
         for word in dict.fromkeys(uncut_words(value)):

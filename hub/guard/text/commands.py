@@ -217,6 +217,15 @@ def uncut_words(command: str) -> Iterator[str]:
         yield _PWD.sub(".", _NULL_IN_COMMAND.sub(".", command))
 
 
+def quoted_words(command: str) -> Iterator[str]:
+    """Yield the words of a command with quotes that a shell changes nothing in.
+
+    A child that splits a command at spaces opens them, though a shell takes the quoted text as one.
+    """
+    if '"' in command or "'" in command:
+        yield from (word for word in command.split() if not _ALTERED.search(word))
+
+
 def with_short_roots(text: str, reader: Reader) -> str:
     """Return a text with `.` for each root's path in it that has special characters.
 
