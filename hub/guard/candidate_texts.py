@@ -26,7 +26,7 @@ from hub.guard.text.commands import (
     without_mount_targets,
     words_in,
 )
-from hub.guard.text.names import names_in, quoted_names_in
+from hub.guard.text.names import count_signs, names_in, quoted_names_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
@@ -46,6 +46,8 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
+_PER_SIGN = 10
+"""The effort of taking a text apart at one of its signs."""
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _LONGEST_LIST = 1024
@@ -243,6 +245,7 @@ class CandidateTexts(Struct, frozen=True):
             if "\x00" not in whole:  # no name has a NUL, but some children read only up to it
                 yield whole, "as given" if whole == text else "percent-decoded", Kind.NEUTRAL
             if not is_prose(whole):
+                self.tracer.effort.spend(_PER_SIGN * count_signs(whole))
                 names = names_in(whole, words=is_list_of_words(whole))
                 yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in names)
 

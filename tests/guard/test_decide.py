@@ -690,5 +690,15 @@ def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Pat
 @pytest.mark.timeout(30)  # in time that grew with the square, it would take minutes
 def test_many_commands_of_many_lines_take_no_longer_than_their_length(tmp_path: Path) -> None:
     here = context(share(tmp_path), tmp_path)
-    for line in ("\n", "; ", "docker run ;\n", "git commit\n"):
+    for line in ("\n", "; ", "#", "a#", "docker run ;\n", "git commit\n", "git commit #a "):
         judge({"commands": [f"{line * (4000 // len(line))}{n}" for n in range(200)]}, here)
+
+
+def test_texts_of_very_many_signs_are_too_much(tmp_path: Path) -> None:
+    here = context(share(tmp_path), tmp_path)
+    values: list[Json] = ["a#" * 2000 + str(n) for n in range(200)]
+    for key in ("commands", "items"):
+        verdict = judge({key: values}, here)
+        assert isinstance(verdict, Refused)
+        assert "too many paths to judge" in verdict.reason
+        assert isinstance(judge({key: values[:10]}, here), Admitted)

@@ -10,9 +10,18 @@ _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\
 _SIDES = re.compile(r"([=@:!+&?#]+)\s*")
 _SPACES = re.compile(r"\s+")
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_SIGNS = "=@:!+&?#"
+_FEW_SIGNS = 32
 _MOST_SIGNS = 8
 _LONGEST_NAME = 255
 _LONGEST_PIECE = _LONGEST_NAME + len("-o")
+
+
+def count_signs(text: str) -> int:
+    """Return at how many places a text is taken apart; a few cost nothing, and count as none."""
+    if sum(map(text.count, _SIGNS)) <= _FEW_SIGNS:
+        return 0
+    return sum(1 for _ in _SIDES.finditer(text))
 
 
 def names_in(text: str, *, words: bool) -> Iterator[str]:
