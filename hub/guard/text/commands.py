@@ -23,8 +23,8 @@ _CODE = re.compile(
     re.DOTALL,
 )
 _QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
-_UNQUOTING = r"""#(?![^\n]*['"`\\])"""
-"""A mark that may begin a remark, without signs in it that a shell would not read as quotes."""
+_UNQUOTING = r"""#[^\n'"`\\]*+(?=\n|$)"""
+"""What may be a remark, to its line's end, without signs that elsewhere would be quotes."""
 _MESSAGE = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
     rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_QUOTED})*(?:&&|;))?\s*"""
@@ -58,7 +58,7 @@ _WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
 _DOUBLE = r"\"(?:[^\"\n\\`$]|\$(?![({])|\$\{\w+\})*\""
 """A text in double quotes, in one line, that runs no other command and has no quotes of its own."""
 _VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUBLE})+"
-_ENGINE = r"\s*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
+_ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
 _CONTAINER = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
     rf"(?:[^'\"\\]*[;&|(\n])?{_ENGINE}"
