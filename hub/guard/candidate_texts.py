@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ from hub.guard.text.names import count_signs, names_in, quoted_names_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
+    ITEM,
     Reader,
     climbing,
     is_database_server,
@@ -56,6 +58,8 @@ _BRACKET = re.compile(r"[()\[\]{}<>]")
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _ESCAPE = re.compile(r"\\(.)")
+_SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
+_MOST_STARTS = 64
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
 
 
@@ -122,8 +126,21 @@ class CandidateTexts(Struct, frozen=True):
                 if text not in one:
                     yield text, how, Kind.NEUTRAL
                     yield from self._tops_of(text)
-
+            for text in one:
+                yield from self._starts_of(text)
         yield from self._without_host(value)
+
+    def _starts_of(self, path: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the starts of an absolute path that are there: a child may take it for a list.
+
+        One that begins with a folder's path as it is has been taken apart already.
+        """
+        if path[:1] != "/" or path.startswith(self.reader.folders):
+            return
+        for sign in islice(_SIGN_OF_A_LIST.finditer(path, 1), _MOST_STARTS):
+            start = path[: sign.start()]
+            if self.tracer.exists(start):
+                yield start, ITEM, Kind.NEUTRAL
 
     def _without_host(self, value: str) -> Iterator[tuple[str, str, Kind]]:
         path = without_host(value.strip())

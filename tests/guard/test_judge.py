@@ -632,3 +632,19 @@ def test_arguments_of_another_program_are_no_command_line(world: CallContext) ->
         ):
             candidate = PathCandidate(pointer, key, COMMAND, line, "")
             assert (judge.objection(candidate) is not None) is is_refused, (line, pointer)
+
+
+@pytest.mark.parametrize("sign", [",", "|", ";", " ", ":", "\n", "=", "@", "("])
+def test_the_start_of_an_oddly_spelled_path_is_judged_too(tmp_path: Path, sign: str) -> None:
+    top = plant(
+        tmp_path, "project/", "private/s", "project/leak => ../private/s", "same => project"
+    )
+    here = context(share(top / "project"), top / "project")
+    for spelled in (f"/.{top}/project", f"/{top}/project", f"{top}/./project", f"{top}/same"):
+        judge = Judge(here, Policy(), needs_write=True)
+        for name, is_refused in (("leak", True), ("none", False)):
+            value = f"{spelled}/{name}{sign}a.txt"
+            if sign == "\n" and not is_refused:
+                continue  # a control character is refused in any case
+            candidate = PathCandidate("/path", "path", PATH, value, "")
+            assert (judge.objection(candidate) is not None) is is_refused, value
