@@ -17,7 +17,7 @@ from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.peer import RpcError
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.values import ServerName
+from hub.values import ServerName, SessionKey
 
 _LONGEST_NAME: Final = 256
 
@@ -30,8 +30,9 @@ class CallEnd(Struct, frozen=True, eq=False, gc=False):
     `took` in seconds.
     """
 
-    services: Services
-    session: Session
+    session: SessionKey
+    principal: str
+    profile: str | None
     server: ServerName
     tool: str
     outcome: CallOutcome
@@ -45,12 +46,12 @@ class CallEnd(Struct, frozen=True, eq=False, gc=False):
 
     def record(self) -> AuditRecord:
         """Return the audit record."""
-        refused, session = self.refused, self.session
+        refused = self.refused
         named = refused or self.outside
         return AuditRecord(
             moment(self.at),
-            session.key,
-            session.principal,
+            self.session,
+            self.principal,
             self.server,
             self.tool,
             self.outcome,
@@ -60,7 +61,7 @@ class CallEnd(Struct, frozen=True, eq=False, gc=False):
             refused is not None and self.is_admitted,
             milliseconds(self.took),
             self.consent,
-            self.services.profile,
+            self.profile,
         )
 
 
@@ -119,11 +120,13 @@ class CallAudit(Struct, eq=False, gc=False):
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
-        verdict, machine = self.verdict, self.services.machine
+        services, session, machine = self.services, self.session, self.services.machine
+        verdict = self.verdict
         is_admitted = type(verdict) is Admitted
         end = CallEnd(
-            self.services,
-            self.session,
+            session.key,
+            session.principal,
+            services.profile,
             self.server,
             self.tool,
             outcome,
@@ -135,7 +138,7 @@ class CallAudit(Struct, eq=False, gc=False):
             machine.wall_clock(),
             machine.clock() - self.began,
         )
-        self.services.audit.write(end)
+        services.audit.write(end)
 
 
 @contextmanager

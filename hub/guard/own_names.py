@@ -27,7 +27,7 @@ class OwnNames(Struct, frozen=True):
     begins: bool = False
 
 
-NONE: Final = OwnNames()
+_NO_NAMES: Final = OwnNames()
 
 
 def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
@@ -37,7 +37,7 @@ def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     strings of more than 4096 characters.
     """
     if own is None:
-        return NONE
+        return _NO_NAMES
     endings, mark = own.endings, own.mark
     for value in arguments.values():
         if not isinstance(value, str) or len(value) > _LONGEST:
@@ -46,7 +46,7 @@ def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
         if folded.endswith(endings) or mark in folded:
             break
     else:
-        return NONE  # all are short texts without a name, as nearly always
+        return _NO_NAMES  # all are short texts without a name, as nearly always
     texts = [*_texts_in(arguments)]
     return OwnNames(
         any(_ends(text, own) for text in texts), any(_begins(text, own) for text in texts)

@@ -4,7 +4,7 @@ No server is started, but with `--connect`, which asks the server itself for the
 guard that judges is the hub's own, `hub.guard`.
 
 Main types: `CallInQuestion` (what is asked), `ExplainedCall` (all that the call is judged by),
-`Setup` (the config and folders that may be changed).
+`Explanation` (what came of it), `Setup` (the config and folders that may be changed).
 
 Read in this order: `command`, `case`, `showing`; then `allowing` (what would let the call pass) and
 `batch`.

@@ -10,7 +10,7 @@ from hub.calls.refusals.permission import Change, changes_for
 from hub.cli.explain.allowing import Setup, allowing
 from hub.cli.explain.batch import answers, read_lines
 from hub.cli.explain.case import CallInQuestion, ExplainedCall, case_of, question_of, unreadable
-from hub.cli.explain.showing import as_json, as_text
+from hub.cli.explain.showing import Explanation, as_json, as_text
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -61,7 +61,7 @@ def perform(options: Namespace) -> int:
     refused = refusal_of(verdict)
     allowed_by = None if refused is None else allowing(setup, partial(_needed, question))
     show = as_json if options.json else as_text
-    print(show(case, verdict, judged, allowed_by))
+    print(show(Explanation(case, verdict, judged, allowed_by)))
     return 0 if refused is None else 1
 
 

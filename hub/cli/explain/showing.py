@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from hub.audit.record import refusal_of
 from hub.calls.refusals.permission import Change
@@ -17,13 +17,18 @@ FINE = "fine"
 """What is shown for a reading that is inside the roots."""
 
 
-def as_text(
-    case: ExplainedCall,
-    verdict: Admitted | Refused,
-    judged: tuple[Judged, ...],
-    allowed_by: tuple[Change, ...] | None,
-) -> str:
+class Explanation(Struct, frozen=True):
+    """The verdict on a call, its judged values, and what would let it pass, if that is known."""
+
+    case: ExplainedCall
+    verdict: Admitted | Refused
+    judged: tuple[Judged, ...]
+    allowed_by: tuple[Change, ...] | None
+
+
+def as_text(told: Explanation) -> str:
     """Return the verdict, each value with its readings, and what would let the call pass."""
+    case, verdict, judged = told.case, told.verdict, told.judged
     refused = refusal_of(verdict)
     style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
     outcome = painted(_outcome(verdict), style)
@@ -48,7 +53,7 @@ def as_text(
     if case.scopes:
         lines += ["", f"A token of an issuer needs the scopes {' '.join(case.scopes)}."]
     if refused is not None:
-        lines += ["", *_permission(allowed_by, refused)]
+        lines += ["", *_permission(told.allowed_by, refused)]
     return "\n".join(lines)
 
 
@@ -71,13 +76,9 @@ def _outcome(verdict: Admitted | Refused) -> str:
     )
 
 
-def as_json(
-    case: ExplainedCall,
-    verdict: Admitted | Refused,
-    judged: tuple[Judged, ...],
-    allowed_by: tuple[Change, ...] | None,
-) -> str:
+def as_json(told: Explanation) -> str:
     """Return the same as one JSON object, in camel case."""
+    case, verdict, allowed_by = told.case, told.verdict, told.allowed_by
     refused = refusal_of(verdict)
     arguments = [
         {
@@ -95,7 +96,7 @@ def as_json(
                 for read in value.readings
             ],
         }
-        for value in judged
+        for value in told.judged
     ]
     shown = {
         "call": case.name,
