@@ -5,13 +5,12 @@ A tool may join a directory and a name, or keep the name of a file that it copie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from hub.guard.own_files import OwnFiles
-from hub.values import Json, JsonObject
+from hub.values import JsonObject
 
 _LONGEST: Final = 4096
 
@@ -38,32 +37,29 @@ def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     """
     if own is None:
         return _NO_NAMES
-    endings, mark = own.endings, own.mark
-    for value in arguments.values():
-        if not isinstance(value, str) or len(value) > _LONGEST:
-            break
-        folded = value.strip().casefold()
-        if folded.endswith(endings) or mark in folded:
-            break
-    else:
-        return _NO_NAMES  # all are short texts without a name, as nearly always
-    texts = [*_texts_in(arguments)]
+    named = [
+        text for text in _texts_in(arguments) if text.endswith(own.endings) or own.mark in text
+    ]
+    if not named:
+        return _NO_NAMES
     return OwnNames(
-        any(_ends(text, own) for text in texts), any(_begins(text, own) for text in texts)
+        any(_ends(text, own) for text in named), any(_begins(text, own) for text in named)
     )
 
 
-def _texts_in(value: Json) -> Iterator[str]:
-    """Yield the strings in a value that are searched, as they are compared."""
-    if isinstance(value, str):
-        if len(value) <= _LONGEST:
-            yield value.strip().casefold()
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _texts_in(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts_in(item)
+def _texts_in(arguments: JsonObject) -> list[str]:
+    """Return the strings that are searched, at any depth, as they are compared."""
+    found: list[str] = []
+    values = [*arguments.values()]
+    for value in values:  # it grows meanwhile
+        if isinstance(value, str):
+            if len(value) <= _LONGEST:
+                found.append(value.strip().casefold())
+        elif isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, list):
+            values += value
+    return found
 
 
 def _ends(text: str, own: OwnFiles) -> bool:

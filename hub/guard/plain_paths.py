@@ -223,6 +223,7 @@ class PlainPathCheck(Struct, frozen=True):
         """
         if len(candidates) > self.most:
             return False
+        paths: list[str] = []
         for candidate in candidates:
             kind, value = candidate.kind, candidate.value
             # What is weak and has a colon can be a mount, `host:container`.
@@ -235,20 +236,20 @@ class PlainPathCheck(Struct, frozen=True):
                     return False
             elif kind is not _GLOB_KIND or not self._admits_glob(value, links):
                 return False
-        return len(candidates) == 1 or self._admits_in_folders(candidates, links)
+            paths.append(value)
+        return len(paths) == 1 or self._admits_in_folders(paths, links)
 
-    def _admits_in_folders(self, candidates: Sequence[PathCandidate], links: LinkReader) -> bool:
-        """Return whether relative values lead inside from a folder that another value names, too.
+    def _admits_in_folders(self, paths: Sequence[str], links: LinkReader) -> bool:
+        """Return whether relative paths lead inside from a folder that another path names, too.
 
         More than one such folder is left to the judge: one may be named from the other.
         """
-        values = [value for one in candidates if isinstance(value := one.value, str)]
-        relative = [value for value in values if value[0] != "/" and ":" not in value]
+        relative = [path for path in paths if path[0] != "/" and ":" not in path]
         if not relative:
             return True
-        if any(":" in value and not is_plain_url(value) for value in values):
+        if any(":" in path for path in paths):
             return False
-        folders = {folder for value in values for folder in self._folders_at(value, links)}
+        folders = {folder for path in paths for folder in self._folders_at(path, links)}
         if len(folders) > 1 or (folders and any(map(_PARTS.search, relative))):
             return False
         inner = [f"{folder}/{one}" for folder in folders for one in relative]
@@ -256,12 +257,10 @@ class PlainPathCheck(Struct, frozen=True):
             return False
         return all(self._has(one, links) for one in inner)
 
-    def _folders_at(self, value: str, links: LinkReader) -> list[str]:
-        """Return the directories that a value names, without those that all values may start in."""
-        if ":" in value:
-            return []
-        value = value.rstrip("/")
-        places = [value] if value[:1] == "/" else [f"{base}/{value}" for base in self.bases]
+    def _folders_at(self, path: str, links: LinkReader) -> list[str]:
+        """Return the directories that a path names, without those that all paths may start in."""
+        path = path.rstrip("/")
+        places = [path] if path[:1] == "/" else [f"{base}/{path}" for base in self.bases]
         found = ((place, links.entry(place)) for place in places if place not in self.bases)
         return [place for place, entry in found if entry is not None and entry.kind == "directory"]
 

@@ -24,10 +24,11 @@ def uri_parts(uri: str) -> list[str]:
     scheme = _OWN_SCHEME.match(uri)
     if scheme is None:
         return []
-    path = _END.split(uri[scheme.end() :], maxsplit=1)[0]
-    starts = (0, *(slash.end() for slash in islice(_SLASH.finditer(path), _MOST)))
-    parts = dict.fromkeys(path[start:] for start in starts)
-    for parameter in _PARAMETERS.split(uri[scheme.end() + len(path) :]):
-        parts[parameter.partition("=")[2] or parameter] = None
-    parts.pop("", None)
-    return list(parts)
+    text = uri[scheme.end() :]
+    end = _END.search(text)
+    path = text if end is None else text[: end.start()]
+    parts = [path, *(path[slash.end() :] for slash in islice(_SLASH.finditer(path), _MOST))]
+    if end is not None:
+        parameters = _PARAMETERS.split(text[end.start() :])
+        parts += (one.partition("=")[2] or one for one in parameters)
+    return [part for part in dict.fromkeys(parts) if part]
