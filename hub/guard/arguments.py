@@ -68,7 +68,7 @@ _SHAPED = re.compile(
     re.IGNORECASE,
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
-_PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
+_PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
 _LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
 """A key on a keyboard, a separator or an operator: no path where a label is expected."""
 _VERSIONS = re.compile(

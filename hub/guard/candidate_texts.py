@@ -129,6 +129,8 @@ class CandidateTexts(Struct, frozen=True):
             for text in one:
                 yield from self._starts_of(text)
         yield from self._without_host(value)
+        if is_remote(value):
+            yield from self._climbing(value)
 
     def _starts_of(self, path: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the starts of an absolute path that are there: a child may take it for a list.
@@ -170,15 +172,19 @@ class CandidateTexts(Struct, frozen=True):
 
     def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         # An argument whose name says nothing of paths may take any URL: ignore its query.
-        path = climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
-        if path is not None:
-            yield path, "as a relative path", Kind.WEAK
+        yield from self._climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
         yield from self._without_host(value)
         if "::" in value:
             yield from self._readings(value, Kind.NEUTRAL, self.reader)
         elif is_database_server(value):
             parts = self._readings(value, Kind.NEUTRAL, self.reader)
             yield from (part for part in parts if part[0] != value)
+
+    @staticmethod
+    def _climbing(uri: str) -> Iterator[tuple[str, str, Kind]]:
+        path = climbing(uri)
+        if path is not None:
+            yield path, "as a relative path", Kind.WEAK
 
     def _texts_of_command(
         self, value: str, *, starts: bool, is_line: bool = True

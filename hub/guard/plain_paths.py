@@ -298,7 +298,7 @@ class PlainPathCheck(Struct, frozen=True):
         firsts = {parts[0] for split in splits for parts in split}
         if text[0] != "/":
             seen |= firsts
-        elif not all(self._is_above_a_folder(one) or self._has(one, links) for one in firsts):
+        elif not all(self._admits_start(one, links) for one in firsts):
             return False
         return all(self._admits_part(part, links) for part in seen if part)
 
@@ -320,8 +320,10 @@ class PlainPathCheck(Struct, frozen=True):
             return self._has(glob, links)
         return bool(self.bases) and self._admits_from_bases(glob, links)
 
-    def _is_above_a_folder(self, path: str) -> bool:
-        return any(folder.path.startswith(path) for folder in self.folders)
+    def _admits_start(self, start: str, links: LinkReader) -> bool:
+        if start[-3:] == "/..":
+            return False
+        return any(one.path.startswith(start) for one in self.folders) or self._has(start, links)
 
     def _has(self, path: str, links: LinkReader) -> bool:
         for folder, inner, marks, top, own in self.folders:

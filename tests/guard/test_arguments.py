@@ -87,6 +87,8 @@ def found(
             ("/é", "neutral", "x"),
             ("/\uff0fa", "neutral", "\uff0fa"),
         ]),
+        ({"%2%46etc": True}, [("/%2%46etc", "neutral", "%2%46etc")]),
+        ({"50%": True, "100% x": 1}, []),
         ({"files": {"a/b": ""}}, [("/files/a~1b", "neutral", "a/b")]),
         ({"files": {"x": "a"}}, [("/files/x", "neutral", "x"), ("/files/x", "path", "a")]),
         ({"file": {"x": "a"}}, [("/file/x", "path", "a")]),

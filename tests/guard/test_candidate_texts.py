@@ -46,7 +46,7 @@ def texts_of(tmp_path: Path, candidate: PathCandidate) -> list[tuple[str, str, K
             [("k=v w", "as given", NEUTRAL), ("k", ONE_NAME, NEUTRAL), ("v w", ONE_NAME, NEUTRAL)],
         ),
         (WEAK, "https://example.com/x", []),
-        (WEAK, "https://../../x", [("https://../../x", "as a relative path", WEAK)]),
+        (WEAK, "https://h/../../../x", [("https://h/../../../x", "as a relative path", WEAK)]),
         (COMMAND, "cat src/a", [("cat", "as given", NEUTRAL), ("src/a", "as given", NEUTRAL)]),
     ],
 )

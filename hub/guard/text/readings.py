@@ -76,9 +76,10 @@ _REMOTE_URI = re.compile(
     r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
     r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
     r"|pango|inline|msl|mvg|vid|vrt|a?movie)://)"
-    r"(?:[a-z][a-z0-9+.-]+://|https\?://|(?:data|mailto|urn|about|blob|tel):)",
+    r"(?:[a-z][a-z0-9+.-]+://(?!\.|%(?:25)*2e)|https\?://|(?:data|mailto|urn|about|blob|tel):)",
     re.I,
 )
+"""A URI of another place. No host begins with a dot: `http://..` can only be meant as a path."""
 _SPECIAL = re.compile(r"\s*(?:fd::|jrt:/|vsock:\d|expect://)", re.I)
 _DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
