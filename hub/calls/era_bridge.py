@@ -88,7 +88,7 @@ def send_to_urls(
     """
     if client is None or error.code != URL_NEEDED:
         return
-    wanted = urls_needed(messages.as_object(error.error))
+    wanted = urls_needed(error.data)
     if not client.is_modern:
         for one in wanted:
             notifier.sent_to(one.get("elicitationId"))

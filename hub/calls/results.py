@@ -43,10 +43,16 @@ def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None)
 
 
 def renumbered(error: RpcError) -> RpcError:
-    """Return an error with the modern code for an unknown resource; all else stays unchanged."""
+    """Return an error with the modern code for an unknown resource; all else stays unchanged.
+
+    Data that cannot be read is left out of it.
+    """
     if error.code != RESOURCE_NOT_FOUND:
         return error
-    whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}
+    try:
+        whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}
+    except WireError:
+        return RpcError(INVALID_PARAMS, str(error))
     return RpcError(INVALID_PARAMS, str(error), error=whole)
 
 

@@ -125,8 +125,7 @@ def _shown(said: Json) -> str:
 
 def _offers(refusal: RpcError, version: str) -> bool:
     """Return whether the error that refuses `version` lists it among the supported versions."""
-    data = object_or_empty(messages.as_object(refusal.error).get("data"))
-    supported = data.get("supported")
+    supported = refusal.data.get("supported")
     return (
         refusal.code == UNSUPPORTED_VERSION and isinstance(supported, list) and version in supported
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -142,6 +143,28 @@ def as_object(payload: Payload) -> JsonObject:
     if not isinstance(value, dict):
         raise WireError(INVALID_REQUEST, "Expected a JSON object")
     return value
+
+
+class ErrorHead(msgspec.Struct, gc=False):
+    """What says which error it is; its data, which can be long, is passed over."""
+
+    code: Any = None
+    message: Any = None
+
+
+_error_head = msgspec.json.Decoder(ErrorHead)
+
+
+def head_of(error: Payload) -> ErrorHead:
+    """Return the code and the message of an error object, of any type.
+
+    Raises: WireError if the error is not a JSON object.
+    """
+    if not isinstance(error, dict):
+        with suppress(*_UNDECODABLE):
+            return _error_head.decode(error)
+    read = as_object(error)
+    return ErrorHead(read.get("code"), read.get("message"))
 
 
 def parse_client(line: bytes) -> Message:

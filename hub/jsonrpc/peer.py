@@ -42,7 +42,7 @@ from hub.jsonrpc.outgoing import (
 )
 from hub.legible import shortened
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.values import Json, JsonObject
+from hub.values import Json, JsonObject, object_or_empty
 
 SHOWN_OF_ERROR: Final = 1000
 """Characters of a received error's message that the exception's text has."""
@@ -127,17 +127,25 @@ class RpcError(Exception):
         exception, which goes into logs, has the beginning of a long message only.
         """
         try:
+            head = wire.head_of(error)
+            code, message = head.code, head.message
+            if type(code) is int and isinstance(message, str):
+                return cls(code, shortened(message, SHOWN_OF_ERROR), error=error)
             read = wire.as_object(error)
         except WireError as exc:
             return cls(INTERNAL_ERROR, f"the error that was answered cannot be read: {exc}")
-        code, message = read.get("code"), read.get("message")
-        if type(code) is int and isinstance(message, str):
-            return cls(code, shortened(message, SHOWN_OF_ERROR), error=error)
         return cls(
             code if type(code) is int else INTERNAL_ERROR,
             shortened(message, SHOWN_OF_ERROR) if isinstance(message, str) else "error",
             read,
         )
+
+    @property
+    def data(self) -> JsonObject:
+        """The error's data; empty if there is none, or none that can be read."""
+        with suppress(WireError):
+            return object_or_empty(wire.as_object(self.error).get("data"))
+        return {}
 
 
 class LostError(RpcError):

@@ -120,9 +120,9 @@ def in_legacy_words(method: str, params: JsonObject, elicitation: str) -> JsonOb
     return params
 
 
-def urls_needed(error: JsonObject) -> tuple[JsonObject, ...]:
-    """Return the URL elicitations in a legacy error; empty if it is another error."""
-    listed = object_or_empty(error.get("data")).get("elicitations")
-    if error.get("code") != URL_NEEDED or not isinstance(listed, list):
+def urls_needed(data: JsonObject) -> tuple[JsonObject, ...]:
+    """Return the URL elicitations in the data of a legacy `URL_NEEDED` error; empty if none."""
+    listed = data.get("elicitations")
+    if not isinstance(listed, list):
         return ()
     return tuple(one for one in listed if isinstance(one, dict) and isinstance(one.get("url"), str))

@@ -56,3 +56,7 @@ def test_an_error_keeps_everything_but_a_code_that_the_era_has_another_for() -> 
     assert renumbered(RpcError.received(gone)).error == {**gone, "code": -32602}
     other = RpcError(-32603, "no")
     assert renumbered(other) is other
+    deep = RpcError.received(
+        Raw(b'{"code":-32002,"message":"gone","data":%b}' % (b"[" * 500 + b"]" * 500))
+    )
+    assert renumbered(deep).error == {"code": -32602, "message": "gone"}

@@ -163,6 +163,22 @@ def test_an_error_of_any_length_is_passed_on_whole_and_named_in_short(code: Json
     assert answered in (failed.error, messages.as_object(failed.error).get("data"))
 
 
+@pytest.mark.parametrize(
+    "data", [b"[" * 500 + b"]" * 500, b'"' + b"\\ud800" * 3 + b'"', b"[" + b"[]," * 300_000 + b"0]"]
+)
+def test_an_error_is_passed_on_whatever_its_data_is(data: bytes) -> None:
+    answered = Raw(b'{"code":-5,"message":"no","data":%b}' % data)
+    failed = RpcError.received(answered)
+    assert (failed.code, str(failed), failed.error) == (-5, "no", answered)
+    assert failed.data == {}
+
+
+def test_the_data_of_an_error_is_an_object() -> None:
+    assert RpcError.received(Raw(b'{"code":-5,"message":"","data":{"a":1}}')).data == {"a": 1}
+    assert RpcError(-5, "", [1]).data == {}
+    assert RpcError(-5, "").data == {}
+
+
 def test_an_error_of_our_own_has_data_only_if_there_is_some() -> None:
     assert RpcError(-1, "no").error == {"code": -1, "message": "no"}
     assert RpcError(-1, "no", {"a": 1}).error == {"code": -1, "message": "no", "data": {"a": 1}}

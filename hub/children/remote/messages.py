@@ -309,7 +309,7 @@ async def refusal_in(exchange: Exchange) -> Failure | None:
         found = wire.parse_child(text)
         if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
             return None
-        code = wire.as_object(found.error).get("code")
+        code = wire.head_of(found.error).code
     except (ExchangeError, WireError):
         return None
     return found if isinstance(code, int) and not isinstance(code, bool) else None
@@ -321,9 +321,9 @@ def is_session_unknown(status: int, error: Failure | None) -> bool:
     The protocol's status for that is 404. Servers made after the TypeScript SDK's example send 400
     and a text; after a restart they have forgotten every session.
     """
-    said = {} if error is None else wire.as_object(error.error)
+    said = wire.ErrorHead() if error is None else wire.head_of(error.error)
     if status == _NOT_FOUND:
-        return said.get("code") != METHOD_NOT_FOUND
-    text = str(said.get("message", "")).lower()
-    known = error is None or error.id is not None or said.get("code") != _SERVER_ERROR
+        return bool(said.code != METHOD_NOT_FOUND)
+    text = str(said.message).lower()
+    known = error is None or error.id is not None or said.code != _SERVER_ERROR
     return status == _BAD_REQUEST and not known and any(word in text for word in _FORGOTTEN)

@@ -94,7 +94,7 @@ def rejection(request: Request, told: RoutingHeaders) -> Failure | None:
 
 def status_of(failure: Failure) -> int:
     """Return the HTTP status that an error of the modern era is sent with."""
-    code = messages.as_object(failure.error).get("code")
+    code = messages.head_of(failure.error).code
     return _STATUS.get(code, 200) if isinstance(code, int) else 200
 
 
