@@ -38,7 +38,15 @@ from bench.programs import (
 
 LIVE = Path(__file__).parents[1] / "tests/live"
 CHILD, REMOTE = (str(LIVE / f"misbehaving_{one}.py") for one in ("child", "remote"))
-REMOTE_KINDS = ("compressed bomb", "compressed events", "tiny chunks", "interim responses")
+REMOTE_KINDS = (
+    "compressed bomb",
+    "compressed events",
+    "tiny chunks",
+    "interim responses",
+    "layers of gzip",
+    "error page",
+    "huge refusal",
+)
 """The kinds of servers behind a URL."""
 KINDS = (
     "none",
@@ -53,6 +61,7 @@ KINDS = (
     "ignored TERM",
     "evading forks",
     "huge results",
+    "huge errors",
     "changing tools",
     "blank lines",
     "stderr flood",

@@ -27,14 +27,20 @@ from hub.children.handshake import (
 )
 from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
+from hub.jsonrpc.encoding import size_of
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload, Request, Response
 from hub.jsonrpc.outgoing import UNSAID, Answer, Progress
 from hub.jsonrpc.peer import GoneError, LostError, Peer, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.values import Call, JsonObject, SessionKey
+from hub.specs import ServerSpec
+from hub.values import Call, JsonObject, SessionKey, object_or_empty
 
 MAX_INPUT_ROUNDS: Final = 8
+MAX_INPUTS: Final = 100
+"""Requests for input in one result."""
+MAX_STATE: Final = 1024 * 1024
+"""Characters of a `requestState`, about; it is carried back and forth in each round."""
 """The number of times that a modern child may ask for input within one call."""
 
 CallResult: TypeAlias = Payload | ChildError | RpcError | InputNeededError | StaleError
@@ -334,9 +340,9 @@ async def in_rounds(
 
     `send` sends the call again, with the fields that a round adds.
 
-    Raises: ChildError if the child asks too often, or its input takes too long; RpcError if a
-        request for input is refused, or from `send`; InputNeededError if the client must be asked
-        by the result of its own call.
+    Raises: ChildError if the child asks too often or for too much, or its input takes too long;
+        RpcError if a request for input is refused, or from `send`; InputNeededError if the client
+        must be asked by the result of its own call.
     """
     result = first
     rounds, ends = 0, anyio.current_time() + answers.spec.timeout
@@ -348,12 +354,27 @@ async def in_rounds(
         # A result without `inputRequests` only asks for a repetition of the call. It counts as a
         # round when the call's time limit has passed.
         rounds += bool(wanted.get("inputRequests")) or anyio.current_time() > ends
+        _check_size(wanted, answers.spec)
         more = await _inputs(wanted, answers, caller)
         if rounds == MAX_INPUT_ROUNDS:
             raise ChildError(
                 f"server {answers.spec.name!r} asked for input {rounds} times within one call"
             )
         result = await send(more)
+
+
+def _check_size(wanted: JsonObject, spec: ServerSpec) -> None:
+    """Raise ChildError if a child's result asks for too much."""
+    inputs = len(object_or_empty(wanted.get("inputRequests")))
+    if inputs > MAX_INPUTS:
+        raise ChildError(
+            f"server {spec.name!r} asks for {inputs} inputs at once, more than {MAX_INPUTS}"
+        )
+    size = size_of(wanted.get("requestState"))
+    if size > MAX_STATE:
+        raise ChildError(
+            f"server {spec.name!r} sends a requestState of {size} characters, more than {MAX_STATE}"
+        )
 
 
 async def _inputs(wanted: JsonObject, answers: ChildCallbacks, caller: Caller) -> JsonObject:

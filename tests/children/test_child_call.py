@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child_call import MAX_INPUT_ROUNDS, in_rounds
+from hub.children.child_call import MAX_INPUT_ROUNDS, MAX_INPUTS, MAX_STATE, in_rounds
 from hub.errors import ChildError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.outgoing import RequestOwner
@@ -125,6 +125,23 @@ async def test_who_asks_without_end_is_given_up() -> None:
     with pytest.raises(ChildError, match="asked for input"):
         await rounds(send, answers(replace(FILES, timeout=-1.0)), RecordingAsker())
     assert len(sent) == MAX_INPUT_ROUNDS
+
+
+async def test_who_asks_for_too_much_at_once_is_given_up() -> None:
+    many: JsonObject = {str(n): {"method": "ping"} for n in range(MAX_INPUTS + 1)}
+    sent, send = child(wanting(many))
+    with pytest.raises(ChildError, match="asks for 101 inputs at once, more than 100"):
+        await rounds(send, answers(), RecordingAsker())
+    del many["0"]
+    assert await rounds(child(wanting(many), ANSWER)[1], answers(), RecordingAsker()) == ANSWER
+    states: tuple[Json, ...] = ("s" * (MAX_STATE + 1), {"a": ["s" * MAX_STATE]})
+    for state in states:
+        sent, send = child(wanting(None, state))
+        with pytest.raises(
+            ChildError, match="a requestState of 104[0-9]{4} bytes, more than 1048576"
+        ):
+            await rounds(send, answers(), RecordingAsker())
+        assert len(sent) == 1
 
 
 async def test_a_client_that_never_answers_is_waited_for_as_long_as_a_call_may_take() -> None:

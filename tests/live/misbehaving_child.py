@@ -21,6 +21,7 @@ from typing import Any
 BLOCK = 4096
 """Bytes that a pipe takes as one write (PIPE_BUF): no answer gets in between."""
 HUGE = 8 << 20
+MANY = 500_000
 EVADERS = 5
 FOR_LONG = "86400"
 
@@ -104,6 +105,7 @@ FLOODS: Mapping[str, Callable[[], None]] = {
     "ignored TERM": lambda: None,
     "evading forks": evade,
     "huge results": lambda: None,
+    "huge errors": lambda: None,
     "changing tools": say_changed,
     "stderr flood": flood(b"this is said on stderr", 2),
     "unread stdin": read_no_more,
@@ -149,7 +151,10 @@ class Child:
             return
         elif method == "tools/call":
             result = {"content": [{"type": "text", "text": self._called(params["name"])}]}
-        text = json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}).encode() + b"\n"
+        answered = {"result": result}
+        if method == "tools/call" and params["name"] == "provoke" and self._kind == "huge errors":
+            answered = {"error": {"code": -32000, "message": "no", "data": [{"a": [1]}] * MANY}}
+        text = json.dumps({"jsonrpc": "2.0", "id": id_, **answered}).encode() + b"\n"
         while text:
             text = text[os.write(1, text) :]
         if method == "tools/call" and params["name"] == "provoke" and not self._is_provoked:

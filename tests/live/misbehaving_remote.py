@@ -43,11 +43,30 @@ def interim_responses() -> Iterator[bytes]:
     yield from repeat(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000)
 
 
+def whole(status: bytes, text: bytes, coding: bytes = b"identity") -> Iterator[bytes]:
+    """Yield one response that ends."""
+    head = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Encoding: %b\r\n"
+    yield head % (status, coding) + b"Content-Length: %d\r\n\r\n" % len(text)
+    yield text
+
+
+def layers() -> Iterator[bytes]:
+    text = b"[" + b" " * (20 * MB)
+    for _ in range(3):
+        text = zlib.compress(text, wbits=31)
+    yield from whole(b"200 OK", text, b"gzip, gzip, gzip")
+
+
 REMOTE_KINDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
     "compressed bomb": lambda: bomb(ANSWER, b" " * MB),
     "compressed events": lambda: bomb(EVENTS, b": still here\n" * (MB // 13)),
     "tiny chunks": tiny_chunks,
     "interim responses": interim_responses,
+    "layers of gzip": layers,
+    "error page": lambda: whole(b"500 No", b"<p>no</p>" * (2 * MB)),
+    "huge refusal": lambda: whole(
+        b"400 No", b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"%b"}}' % (b"x" * 20 * MB)
+    ),
 }
 
 

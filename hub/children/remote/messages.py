@@ -218,11 +218,21 @@ def taken_back(message: Message) -> RequestId | None:
     return request_id(wire.as_object(message.params).get("requestId"))
 
 
+LONGEST_REFUSAL = 1024 * 1024
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _SERVER_ERROR = -32000
 _FORGOTTEN = ("session", "not initialized")
 
 _batch = msgspec.json.Decoder(list[Raw])
+
+
+class _Marked(msgspec.Struct, gc=False):
+    """What tells a JSON-RPC message from another object that has an error."""
+
+    jsonrpc: str | None = None
+
+
+_marked = msgspec.json.Decoder(_Marked)
 
 
 async def events_in(
@@ -303,14 +313,17 @@ def _texts(text: bytes) -> list[bytes]:
 
 
 async def refusal_in(exchange: Exchange) -> Failure | None:
-    """Return the JSON-RPC error in a refusal's body, which says more than the status; or None."""
+    """Return the JSON-RPC error in a refusal's body, which says more than the status; or None.
+
+    A body of more than `LONGEST_REFUSAL` bytes is not read on.
+    """
     try:
-        text = await exchange.body(wire.MAX_MESSAGE_BYTES)
+        text = await exchange.body(LONGEST_REFUSAL)
         found = wire.parse_child(text)
-        if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
+        if not isinstance(found, Failure) or _marked.decode(text).jsonrpc is None:
             return None
         code = wire.head_of(found.error).code
-    except (ExchangeError, WireError):
+    except (ExchangeError, WireError, msgspec.DecodeError):
         return None
     return found if isinstance(code, int) and not isinstance(code, bool) else None
 

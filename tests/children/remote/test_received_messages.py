@@ -5,7 +5,12 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import Endpoint
-from hub.children.remote.messages import is_session_unknown, messages_in, refusal_in
+from hub.children.remote.messages import (
+    LONGEST_REFUSAL,
+    is_session_unknown,
+    messages_in,
+    refusal_in,
+)
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Failure, Message, Notification, Response
 from hub.jsonrpc.peer_conduct import PeerConduct
@@ -72,12 +77,14 @@ async def test_a_json_rpc_error_in_a_refusal_is_found() -> None:
     [
         b"<html>",
         b'{"error":{"code":500,"message":"no"}}',
+        b'{"jsonrpc":7,"error":{"code":500,"message":"no"}}',
         b'{"jsonrpc":"2.0","error":"no"}',
         b'{"jsonrpc":"2.0","error":{"code":"no"}}',
         b'{"jsonrpc":"2.0","error":{"code":true}}',
         ANSWER,
         b"",
         Feed(b"{", b"BREAK"),
+        b'{"jsonrpc":"2.0","error":{"code":-1,"message":"%b"}}' % (b"x" * LONGEST_REFUSAL),
     ],
 )
 async def test_any_other_body_of_a_refusal_is_ignored(body: bytes | Feed) -> None:
