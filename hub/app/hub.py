@@ -16,7 +16,7 @@ from hub.app.audit_logs import AuditLogs
 from hub.app.configured import configured
 from hub.app.setting import Setting
 from hub.audit.log_file import AuditSink
-from hub.children.pool import ChildPool, LoginAddress
+from hub.children.pool.pool import ChildPool, LoginAddress
 from hub.children.slot import ChildSlot
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import state_directory

@@ -11,7 +11,7 @@ transport below it),
 `ChildCallbacks` (the child's own requests and notifications), `FairLimiter`, `ChildHealth`.
 
 Reading order:
-- `slot`, `pool`: the key of a child, the pool, its limits; then `child`: the life of one child
+- `slot`, `pool/`: the key of a child, the pool, its limits; then `child`: the life of one child
 - `known/`: what servers list that do not run
 - `link`, `launched`, `process/`, `remote/`: connections
 - `handshake`, `listing`, `listen_streams`: what the hub asks a child at the start and later

@@ -12,7 +12,7 @@ from hub.audit.log_file import AuditSink
 from hub.catalog.instructions import merged
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
-from hub.children.pool import ChildPool
+from hub.children.pool.pool import ChildPool
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import Listing
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
-from hub.children.pool import ChildPool
+from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.jsonrpc.peer import RpcError
