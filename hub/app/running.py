@@ -14,7 +14,8 @@ from hub.app.hub import INFO, Hub
 from hub.app.machine import machine_with
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
-from hub.children.pool.pool import ChildPool, Opener, opener
+from hub.children.pool.opener import Opener, opener
+from hub.children.pool.pool import ChildPool
 from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
 from hub.config.models import HubConfig
 from hub.config.own_files import catalog_directory, state_directory

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.calls.subscriptions import SHOWN
-from hub.children.pool.pool import MAX_LISTENERS
+from hub.children.pool.listeners import MAX_LISTENERS
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
-from typing import Final, NoReturn, Protocol, TypeAlias
+from typing import TypeAlias
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
@@ -23,21 +22,19 @@ from hub.children.clients import ChildUser
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
-from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
-from hub.children.process.process_tree import ProcessSupervisor
+from hub.children.pool.limits import ChildLimits
+from hub.children.pool.listeners import Listeners
+from hub.children.pool.opener import Opener
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import RpcError
-from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED
-from hub.secrets.reader import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.machine import Kernel
 from hub.usage.limits import UsageLimits
 from hub.usage.principals import UsageByPrincipal
 from hub.values import (
@@ -47,132 +44,6 @@ from hub.values import (
     principal_in,
     profile_in,
 )
-
-MAX_LISTENERS: Final = 1024
-"""The number of notification streams that may be open at the same time."""
-
-
-class Listener(ChildUser, Protocol):
-    """A notification stream: its client hears of changes here, and lists by separate requests."""
-
-    def missed(self, server: ServerName) -> None:
-        """Record that a listing was sent without this server, whose child is not ready yet."""
-        ...
-
-
-class Listeners:
-    """The open notification streams, with the principal of each."""
-
-    def __init__(self) -> None:
-        self._open: dict[SessionKey, tuple[str, SessionKey, Listener]] = {}
-
-    @contextmanager
-    def listening(
-        self,
-        session: SessionKey,
-        principal: str,
-        listener: Listener,
-        party: SessionKey | None = None,
-    ) -> Generator[None]:
-        """Notify `listener` of the principal's children while the context lasts.
-
-        `party` is the client, if it is not the session alone.
-
-        Raises: ChildError if too many streams are open.
-        """
-        if len(self._open) >= MAX_LISTENERS:
-            raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
-        self._open[session] = (principal, party or session, listener)
-        try:
-            yield
-        finally:
-            del self._open[session]
-
-    def missed(self, principal: str, server: ServerName) -> None:
-        """Tell the principal's listeners that a listing was sent without this server."""
-        for listener in self.of(principal).values():
-            listener.missed(server)
-
-    def of(self, principal: str, owner: SessionKey | None = None) -> Mapping[SessionKey, Listener]:
-        """Return the listeners for a child of `principal`; all if that is empty (`share: all`).
-
-        `owner` is the client that the child belongs to; None if clients share it.
-        """
-        return {
-            session: listener
-            for session, (whose, party, listener) in self._open.items()
-            if (not principal or whose == principal) and owner in {None, party}
-        }
-
-
-class ChildLimits(Struct, frozen=True):
-    """Limits on running children: `in_all`, and `per_session` for those that one session uses."""
-
-    in_all: int
-    per_session: int
-
-    def made_for(
-        self, slot: ChildSlot, running: Iterable[ChildSlot], limits: Iterable[UsageLimits] = ()
-    ) -> list[ChildSlot]:
-        """Return the children in `running` that must end before the child of `slot` starts.
-
-        `limits` are those of the principal that it is for, in its profile and in all; for each of
-        them an idle child of that principal, there or anywhere, makes room. Then each session that
-        waits for it must be below its limit: a child that no other session uses makes room. Then
-        the total must be below its limit: an unused child makes room, else the one that was used
-        least recently. Only idle children are returned.
-
-        Raises: ChildError if every child that could make room is busy; then none needs to end.
-        """
-        name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
-        principal = principal_in(slot.key.principal)
-        for one in limits:
-            its = [other for other in left if other.is_of(principal, one.profile)]
-            if one.children is not None and len(its) >= one.children:
-                spare = _least_missed(its) or _full(
-                    name,
-                    f"{principal} uses {len(its)} children",
-                    f"{one.key}.children: {one.children}; call it again when one has ended",
-                )
-                left.remove(spare)
-                ended.append(spare)
-        for session in slot.users:
-            own = [other for other in left if other.is_used_by(session)]
-            if len(own) >= self.per_session:
-                alone = [other for other in own if other.users.keys() <= {session}]
-                spare = _least_missed(alone) or _full(
-                    name,
-                    f"this session uses {len(own)} children",
-                    f"max_children_per_session: {self.per_session}",
-                )
-                left.remove(spare)
-                ended.append(spare)
-        if len(left) >= self.in_all:
-            full = f"{len(left)} children run", f"max_children: {self.in_all}"
-            ended.append(_least_missed(left) or _full(name, *full))
-        return ended
-
-
-def _least_missed(among: Iterable[ChildSlot]) -> ChildSlot | None:
-    """Return the slot of the idle child to end first; None if there is none.
-
-    First those that nobody uses, then those that keep nothing for one client, then the others; of
-    each kind the one that was used least recently.
-    """
-    idle = (other for other in among if other.is_idle)
-    return min(idle, key=_how_missed, default=None)
-
-
-def _how_missed(slot: ChildSlot) -> tuple[bool, bool, float]:
-    is_owned = slot.key.session is not None
-    return is_owned or bool(slot.users), is_owned, slot.used_at
-
-
-def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
-    raise ChildError(
-        f"server {name!r} is not started: {how_many} already, and all of them serve calls ({knob})"
-    )
-
 
 KEPT_LISTINGS = 256
 """The number of listings kept, including those of children that are gone."""
@@ -184,49 +55,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 LoginAddress: TypeAlias = Callable[[ServerName, str], str | None]
 """Returns the address where a principal logs in at a server; None if it cannot."""
-
-
-class Opener(Protocol):
-    """Opens connections to children; a test passes an opener that needs no process."""
-
-    def __call__(
-        self, spec: ServerSpec, plan: LaunchPlan | None
-    ) -> AbstractAsyncContextManager[ChildConnection]: ...
-
-
-def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = None) -> Opener:
-    """Return the opener for real children; `state` is the hub's directory for what it keeps.
-
-    All children of a server share one `ChildLog`, and so its limits.
-    """
-    logs: dict[ServerName, ChildLog] = {}
-    secrets = SecretReader()
-
-    def open_child(
-        spec: ServerSpec, plan: LaunchPlan | None
-    ) -> AbstractAsyncContextManager[ChildConnection]:
-        its = logs.setdefault(spec.name, ChildLog(spec.name))
-        if plan is not None:
-            return open_launched(spec, plan, kernel, supervisor, its, secrets=secrets)
-        if not isinstance(spec.target, RemoteTarget):
-            raise TypeError("a launched child needs a plan")
-        from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
-        from hub.logins.login_files import LoginFiles  # noqa: PLC0415 - as above
-
-        login = spec.target.login
-        logins = None
-        if login is not None and state is not None:
-            logins = LoginFiles(state, login.owner, in_keyring=login.in_keyring)
-        return open_remote(
-            spec.name,
-            spec.target,
-            its,
-            secrets=secrets,
-            for_commands=spec.for_commands,
-            logins=logins,
-        )
-
-    return open_child
 
 
 class ChildPool:

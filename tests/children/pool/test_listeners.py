@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from hub.children.pool.pool import MAX_LISTENERS, Listeners
+from hub.children.pool.listeners import MAX_LISTENERS, Listeners
 from hub.errors import ChildError
 from hub.values import ServerName, SessionKey
 from tests.kit.fakes import ECHO, FakeChild, RecordingListener

@@ -1,0 +1,60 @@
+"""Opens the connections to children: launched processes, and servers behind a URL."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol
+
+from hub.children.launched import open_launched
+from hub.children.link import ChildConnection
+from hub.children.process.process_tree import ProcessSupervisor
+from hub.jsonrpc.rated_log import ChildLog
+from hub.launch.plan import LaunchPlan
+from hub.secrets.reader import SecretReader
+from hub.specs import RemoteTarget, ServerSpec
+from hub.system.machine import Kernel
+from hub.values import ServerName
+
+
+class Opener(Protocol):
+    """Opens connections to children; a test passes an opener that needs no process."""
+
+    def __call__(
+        self, spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]: ...
+
+
+def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = None) -> Opener:
+    """Return the opener for real children; `state` is the hub's directory for what it keeps.
+
+    All children of a server share one `ChildLog`, and so its limits.
+    """
+    logs: dict[ServerName, ChildLog] = {}
+    secrets = SecretReader()
+
+    def open_child(
+        spec: ServerSpec, plan: LaunchPlan | None
+    ) -> AbstractAsyncContextManager[ChildConnection]:
+        its = logs.setdefault(spec.name, ChildLog(spec.name))
+        if plan is not None:
+            return open_launched(spec, plan, kernel, supervisor, its, secrets=secrets)
+        if not isinstance(spec.target, RemoteTarget):
+            raise TypeError("a launched child needs a plan")
+        from hub.children.remote.connect import open_remote  # noqa: PLC0415 - loads the HTTP client, which only remote children need
+        from hub.logins.login_files import LoginFiles  # noqa: PLC0415 - as above
+
+        login = spec.target.login
+        logins = None
+        if login is not None and state is not None:
+            logins = LoginFiles(state, login.owner, in_keyring=login.in_keyring)
+        return open_remote(
+            spec.name,
+            spec.target,
+            its,
+            secrets=secrets,
+            for_commands=spec.for_commands,
+            logins=logins,
+        )
+
+    return open_child
