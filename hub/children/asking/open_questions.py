@@ -155,15 +155,20 @@ class OpenQuestions:
 
     def ended(self, caller: Caller, call: Call, *, is_answered: bool) -> None:
         """Record that a call is over, and whether the child answered it."""
-        self._unclear.discard(caller)
-        tool, is_ruled_out = tool_of(call), is_answered
-        if tool in self._habits.asking and caller not in self._asked:
-            is_ruled_out = False
-        self._asked.discard(caller)
         if not is_answered:
             # Its child may not know yet, or may not care.
             self._abandoned.pop(caller.party, None)
             self._abandoned[caller.party] = anyio.current_time() + LINGER
+        if self._held:
+            self._rule_out(caller, call, is_answered=is_answered)
+        self._unclear.discard(caller)
+        self._asked.discard(caller)
+
+    def _rule_out(self, caller: Caller, call: Call, *, is_answered: bool) -> None:
+        """Take a call that is over from the sources of the questions that are held."""
+        tool = tool_of(call)
+        may_ask = tool in self._habits.asking and caller not in self._asked
+        is_ruled_out = is_answered and not may_ask
         for held in self._held:
             if held.sources.pop(caller, None) is not None:
                 if not is_ruled_out:
