@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from hub.errors import ConfigError
@@ -242,6 +244,22 @@ def test_blanks_around_a_value_are_no_part_of_it() -> None:
 def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, accepts: bool) -> None:
     assert headers(accept=accept).accepts("application/json") is accepts
     assert not RequestHeaders([]).accepts("application/json")
+
+
+def test_of_very_long_headers_nothing_is_kept() -> None:
+    begin = headers(accept="application/json, " + "x/y, " * 10_000)
+    assert begin.accepts("application/json")
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            many = ",".join(f"{number}/{each}" for each in range(6000))
+            assert not headers(accept=many).accepts("application/json")
+            assert status(keeper, host=f"{number}{'x' * 60_000}") == 421
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 4 * 1024 * 1024
 
 
 def test_headers_are_counted_by_name() -> None:
