@@ -96,7 +96,10 @@ class Refusal(Struct, frozen=True):
 
 
 class ProxiedTo(Struct, frozen=True):
-    """What a trusted proxy was asked for: `host`, with its port, and `scheme`; None: not told."""
+    """What a trusted proxy was asked for: `host`, with its port, and `scheme`; None: not told.
+
+    An empty `host`: two headers tell different ones, and the client may have written one of them.
+    """
 
     host: str | None = None
     scheme: str | None = None
@@ -331,7 +334,8 @@ class AccessCheck:
         if self._names is None or name in self._names:
             return None
         if not name:
-            return Refusal(421, f"Invalid {header} header: it has no host name")
+            other = "" if header == "Host" else ", or Forwarded says another"
+            return Refusal(421, f"Invalid {header} header: it has no host name{other}")
         return Refusal(
             421,
             f"Invalid {header} header: this hub does not answer to the name {name[:_SHOWN]!a}, "

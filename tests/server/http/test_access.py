@@ -313,6 +313,9 @@ def test_what_a_proxy_was_asked_for_must_be_a_listed_name_too() -> None:
     refused = refusal(keeper, sent, ProxiedTo("evil.example"))
     assert refused is not None
     assert (refused.status, "X-Forwarded-Host" in refused.text) == (421, True)
+    disagreed = refusal(keeper, sent, ProxiedTo(""))
+    assert disagreed is not None
+    assert (disagreed.status, "Forwarded says another" in disagreed.text) == (421, True)
     rebound = refusal(keeper, headers(host="evil.example"), ProxiedTo(PUBLIC))
     assert rebound is not None
     assert rebound.status == 421

@@ -72,7 +72,7 @@ class Proxies:
             return NOT_PROXIED
         return ProxiedTo(
             _agreed(_listed(headers, "x-forwarded-host"), _forwarded(headers, _HOST)),
-            _agreed(_listed(headers, "x-forwarded-proto"), _forwarded(headers, _PROTO)),
+            _agreed(_listed(headers, "x-forwarded-proto"), _forwarded(headers, _PROTO)) or None,
         )
 
     def _rightmost(self, chain: Sequence[str]) -> _Address | None:
@@ -107,9 +107,9 @@ def _last_entries(headers: RequestHeaders, name: str) -> list[str]:
 
 
 def _agreed(*chains: list[str]) -> str | None:
-    """Return the rightmost text of the chains in lower case; None if none or no single one."""
+    """Return the rightmost text of the chains in lower case; None if none, "" if no single one."""
     said = {chain[-1].lower() for chain in chains if chain} - {""}
-    return said.pop() if len(said) == 1 else None
+    return (said.pop() if len(said) == 1 else "") if said else None
 
 
 def _parsed(text: str) -> _Address | None:

@@ -94,7 +94,7 @@ def test_the_standard_header_says_the_host_and_the_scheme_too() -> None:
     said = headers(("forwarded", 'for=1.2.3.4;host=evil.example, host="hub.example:1";proto=https'))
     assert TRUSTED.proxied(PROXY, said) == ProxiedTo("hub.example:1", "https")
     both = headers(("forwarded", "host=evil.example"), ("x-forwarded-host", "hub.example.com"))
-    assert TRUSTED.proxied(PROXY, both) == ProxiedTo(None, None)
+    assert TRUSTED.proxied(PROXY, both) == ProxiedTo("", None)
 
 
 def test_only_the_end_of_a_long_chain_is_read() -> None:
