@@ -56,6 +56,14 @@ class Subscriptions:
         Raises: RouteError for an unknown resource; RpcError that the child answered, or a refusal;
             InsufficientScopeError.
         """
+        result, _server, _own = await self.subscribed(asked)
+        return result
+
+    async def subscribed(self, asked: Asked) -> tuple[Payload, ServerName, str]:
+        """Subscribe like `subscribe`; return the result, and whose resource it is, and its own URI.
+
+        Raises: as `subscribe`.
+        """
         uri = str(asked.request.params.get("uri"))
         self._relay.check_scopes(self._session, asked)
         server, own = await self._owner_of(asked, uri)
@@ -65,7 +73,7 @@ class Subscriptions:
         child = self._child(server)
         if child is not None:
             child.answers.subscribe(own, self._session.key)
-        return result
+        return result, server, own
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
         effective = await self._session.effective(asked.outlet)
@@ -199,7 +207,9 @@ class ListenStream:
             self._missed.discard(spec.name)
             for method in LIST_CHANGED:
                 self._tell(spec, Notification(method, {}))
-        self._tasks.start_soon(self._join, spec.name)
+        subscriptions = self._session.notifier.subscriptions
+        owned = [own for whose, own in subscriptions if whose == spec.name]
+        self._tasks.start_soon(self._join, spec.name, owned)
 
     def missed(self, server: ServerName) -> None:
         """Remember that the client got a list without this server."""
@@ -263,16 +273,15 @@ class ListenStream:
         request = Request(self._asked.request.id, "resources/subscribe", {"uri": uri})
         asked = Asked(request, self._asked.outlet, granted=self._asked.granted)
         try:
-            await self._subscriptions.subscribe(asked)
+            _result, server, own = await self._subscriptions.subscribed(asked)
         except InsufficientScopeError:
             raise
         except (HubError, RpcError, RootsNeededError) as exc:
             return str(exc) or type(exc).__name__
-        for server, _ in self._session.notifier.subscriptions:
-            await self._join(server)
+        await self._join(server, [own])
         return None
 
-    async def _join(self, server: ServerName) -> None:
+    async def _join(self, server: ServerName, owned: Iterable[str]) -> None:
         """Subscribe at all of the principal's children of a server, if the roots are unknown.
 
         Such a client subscribes to resources that name no path, but its calls go to the children
@@ -280,7 +289,6 @@ class ListenStream:
         """
         if not self._session.unasked or self._ended.is_set():
             return
-        owned = [own for whose, own in self._session.notifier.subscriptions if whose == server]
         for child in self._running(server):
             for own in owned:
                 await self._subscribe_at(child, own)

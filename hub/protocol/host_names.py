@@ -13,6 +13,7 @@ _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _MAX: Final = 253
 """Characters that a name in DNS may have."""
+_PORT: Final = len(":65535")
 
 
 def is_loopback(host: str) -> bool:
@@ -47,9 +48,16 @@ def host_name(text: str) -> str | None:
         return lowered if len(lowered) <= _MAX and _NAME.fullmatch(lowered) else None
 
 
-@lru_cache
 def name_in(host: str) -> str | None:
-    """Return the name in a Host header, in lower case and without port; None if it has none."""
+    """Return the name in a Host header, in lower case and without port; None if it has none.
+
+    What is longer than a name and a port can be has none.
+    """
+    return None if len(host) > _MAX + _PORT else _name_in(host)
+
+
+@lru_cache
+def _name_in(host: str) -> str | None:
     try:
         return urlsplit(f"//{host}").hostname
     except ValueError:

@@ -204,6 +204,9 @@ class ClientRoots:
         if scope.cancelled_caught:
             reason = "the connection to the client is closed"
             self._feed(Failed(number, reason, self._clock(), unreachable=True))
+        if self._asking is scope:
+            # The call would keep its connection in memory as long as the session lasts.
+            self._asking = self._asking_through = None
 
     async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
         try:

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.calls.subscriptions import SHOWN
+from hub.children.callbacks import ChildCallbacks
 from hub.children.pool.listeners import MAX_LISTENERS
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
@@ -271,6 +272,25 @@ async def test_a_child_that_comes_again_is_subscribed_at_again() -> None:
         await (await child.connected(2)).request("resources/subscribe")
         say(child, UPDATED, "legacy", uri=MEMO)
         await client.until(lambda: UPDATED in methods(client, id_))
+
+
+async def test_each_of_many_resources_is_looked_at_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks, has = list[str](), ChildCallbacks.has
+
+    def counted(self: ChildCallbacks, uri: str, session: SessionKey) -> bool:
+        looks.append(uri)
+        return has(self, uri, session)
+
+    monkeypatch.setattr(ChildCallbacks, "has", counted)
+    uris: list[Json] = [f"memo://x/{number}" for number in range(50)]
+    child = resourceful()
+    async with scripted(child) as hub:
+        await listed(hub, {})
+        _, honoured = await listening(hub.client(), {}, resourceSubscriptions=uris)
+        assert honoured == {"resourceSubscriptions": uris}
+    assert len(looks) <= 4 * len(uris)
 
 
 async def test_logs_are_not_for_such_a_stream() -> None:

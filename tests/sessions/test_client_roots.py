@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -115,6 +117,19 @@ async def test_a_client_is_asked_through_the_call_that_needs_its_roots(top: Path
         assert asked.questions == [(None, CALL)]
         await asked.current()
         assert len(asked.questions) == 1
+
+
+async def test_a_call_that_asked_is_not_kept_after_the_answer(top: Path) -> None:
+    async with client() as asked:
+        call = RecordingOutlet()
+        gone = weakref.ref(call)
+        asked.reply(shared(top / "a"))
+        await asked.roots.current(call)
+        asked.questions.clear()
+        del call
+        await all_tasks_blocked()
+        gc.collect()
+        assert gone() is None
 
 
 async def test_a_client_that_can_be_reached_is_asked_before_any_call(top: Path) -> None:

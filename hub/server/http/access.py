@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 BLANKS = b" \t"
 """Blanks around a header's value that are not part of the value (RFC 9110, 5.5)."""
 _SHOWN = 200
+_READ: Final = 1024
+"""How many characters of an Accept header are read: clients name a few media types."""
 SERVICE_UNAVAILABLE = 503
 LOOK_EVERY: Final = 60.0
 """Seconds between two looks at tokens that will end: the clock may be set, the machine sleep."""
@@ -68,7 +70,7 @@ class RequestHeaders:
 
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header allows a media type such as `application/json`."""
-        taken = _taken(self.get("accept") or "")
+        taken = _taken((self.get("accept") or "")[:_READ])
         return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
 
     @property
@@ -94,7 +96,10 @@ class Refusal(Struct, frozen=True):
 
 
 class ProxiedTo(Struct, frozen=True):
-    """What a trusted proxy was asked for: `host`, with its port, and `scheme`; None: not told."""
+    """What a trusted proxy was asked for: `host`, with its port, and `scheme`; None: not told.
+
+    An empty `host`: two headers tell different ones, and the client may have written one of them.
+    """
 
     host: str | None = None
     scheme: str | None = None
@@ -329,7 +334,8 @@ class AccessCheck:
         if self._names is None or name in self._names:
             return None
         if not name:
-            return Refusal(421, f"Invalid {header} header: it has no host name")
+            other = "" if header == "Host" else ", or Forwarded says another"
+            return Refusal(421, f"Invalid {header} header: it has no host name{other}")
         return Refusal(
             421,
             f"Invalid {header} header: this hub does not answer to the name {name[:_SHOWN]!a}, "

@@ -7,6 +7,7 @@ the result is the first message to send, else with an event stream from the firs
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from functools import partial
 from typing import Final
 
 import anyio
@@ -54,6 +55,7 @@ from hub.server.http.responses import (
     HUB_ENDS,
     METHODS,
     NO_ROOM,
+    TOO_LARGE,
     PostResponse,
     answer_in,
     asks_first,
@@ -359,7 +361,7 @@ class HttpServer:
         """
         since = self._gatekeeper.changes
         try:
-            body = await read_body(receive, load)
+            body = await self._body(headers, receive, load)
         except GoneError:
             return None
         if isinstance(body, Refusal):
@@ -370,6 +372,18 @@ class HttpServer:
         checks = self._header_checks
         found = await checks.admitted_still(scope, headers, sender.admission, since)
         return found if isinstance(found, Refusal) else _Posted(found, message, len(body))
+
+    async def _body(
+        self, headers: RequestHeaders, receive: Receive, load: BodyLoad
+    ) -> bytes | Refusal:
+        """Return a request's body, or why it is refused, which it may be before it has come.
+
+        Raises: GoneError if the client disconnected before the body was complete.
+        """
+        if int(headers.get("content-length") or 0) > messages.MAX_MESSAGE_BYTES:
+            return TOO_LARGE
+        body = await self._reader.unless_ended(partial(read_body, receive, load))
+        return HUB_ENDS if body is None else body
 
     async def _other(
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send

@@ -20,6 +20,7 @@ from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.outgoing import Cancellable
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
+    HANDSHAKE_VERSIONS,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -42,6 +43,9 @@ from hub.values import Json, JsonObject
 _VERSION: Final = "mcp-protocol-version"
 _METHOD: Final = "mcp-method"
 _NAME: Final = "mcp-name"
+_KNOWN: Final = (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)
+_SHOWN: Final = 64
+"""How many characters of a version an error repeats."""
 _STATUS: Final = {
     METHOD_NOT_FOUND: 404,
     **dict.fromkeys(
@@ -85,7 +89,7 @@ def rejection(request: Request, told: RoutingHeaders) -> Failure | None:
         error = _error(HEADER_MISMATCH, f"{told.twice} header appears more than once")
         return Failure(request.id, error)
     error = (
-        _incomplete(request.params.get("_meta"))
+        _incomplete(request.params.get("_meta"), told.version)
         or _mismatch(request, told)
         or _unsupported(request)
     )
@@ -98,7 +102,12 @@ def status_of(failure: Failure) -> int:
     return _STATUS.get(code, 200) if isinstance(code, int) else 200
 
 
-def _incomplete(meta: Json) -> JsonObject | None:
+def _incomplete(meta: Json, version: str | None) -> JsonObject | None:
+    is_named = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
+    if not is_named and version is not None and version not in _KNOWN:
+        # A legacy client that makes a mistake there knows no envelope.
+        said = f"MCP-Protocol-Version {version[:_SHOWN]!a} is not one of {', '.join(_KNOWN)}"
+        return _error(INVALID_PARAMS, said)
     if not isinstance(meta, dict):
         return _error(INVALID_PARAMS, "params._meta must be an object: the request's envelope")
     for key in (PROTOCOL_VERSION_META, CLIENT_CAPABILITIES_META):

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from hub.errors import ConfigError
@@ -244,6 +246,22 @@ def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, accepts: b
     assert not RequestHeaders([]).accepts("application/json")
 
 
+def test_of_very_long_headers_nothing_is_kept() -> None:
+    begin = headers(accept="application/json, " + "x/y, " * 10_000)
+    assert begin.accepts("application/json")
+    keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            many = ",".join(f"{number}/{each}" for each in range(6000))
+            assert not headers(accept=many).accepts("application/json")
+            assert status(keeper, host=f"{number}{'x' * 60_000}") == 421
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 4 * 1024 * 1024
+
+
 def test_headers_are_counted_by_name() -> None:
     twice = RequestHeaders([(b"A", b"1"), (b"a", b"2"), (b"b", b"3")])
     assert [twice.count(name) for name in ("a", "b", "c")] == [2, 1, 0]
@@ -295,6 +313,9 @@ def test_what_a_proxy_was_asked_for_must_be_a_listed_name_too() -> None:
     refused = refusal(keeper, sent, ProxiedTo("evil.example"))
     assert refused is not None
     assert (refused.status, "X-Forwarded-Host" in refused.text) == (421, True)
+    disagreed = refusal(keeper, sent, ProxiedTo(""))
+    assert disagreed is not None
+    assert (disagreed.status, "Forwarded says another" in disagreed.text) == (421, True)
     rebound = refusal(keeper, headers(host="evil.example"), ProxiedTo(PUBLIC))
     assert rebound is not None
     assert rebound.status == 421

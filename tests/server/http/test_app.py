@@ -1048,6 +1048,31 @@ async def test_a_large_message_that_is_not_read_as_the_hub_ends_is_told_so() -> 
         assert (answer.status, answer.json) == (503, {"error": "The hub is ending"})
 
 
+async def test_a_body_that_has_not_come_as_the_hub_ends_is_not_waited_for() -> None:
+    async with web(FakeChild(ECHO)) as site:
+        request = site.start("POST", await site.session(), echo())
+        request.sends = anyio.Event()
+        await request.awaited()
+        site.app.end_answers()
+        assert (await request.over()).status == 503
+        assert request.json == {"error": "The hub is ending"}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_message_that_says_it_is_too_large_is_refused_before_it_comes(more: int) -> None:
+    async with web(FakeChild(ECHO)) as site:
+        key, said = await site.session(), str(MAX_MESSAGE_BYTES + more)
+        request = site.start("POST", key, echo(), content_length=said)
+        request.sends = anyio.Event()
+        if more:
+            assert (await request.over()).status == 413
+            assert not request.is_awaited
+        else:
+            await request.awaited()
+            request.sends.set()
+            assert (await request.over()).status == 200
+
+
 async def test_a_modern_client_without_roots_that_needs_some_is_told_so_with_its_status() -> None:
     async with web(config={"roots": {"when_missing": "deny"}}) as site:
         named: JsonObject = {"name": "echo", "arguments": {"path": "/etc/passwd"}}

@@ -101,6 +101,14 @@ def test_what_lacks_a_part_of_the_envelope_is_none(meta: Any) -> None:
     assert code(rejection(asked(_meta=meta), headers())) == INVALID_PARAMS
 
 
+@pytest.mark.parametrize("meta", [None, {}, {CLIENT_CAPABILITIES_META: {}}])
+def test_a_legacy_request_with_an_unknown_version_is_told_which_are_known(meta: Any) -> None:
+    found = rejection(asked(_meta=meta), headers(mcp_protocol_version="2024-01-01"))
+    assert code(found) == INVALID_PARAMS
+    said = str(messages.as_object(found.error)["message"] if found else "")
+    assert all(version in said for version in ("2024-01-01", "2025-11-25", VERSION))
+
+
 def test_a_name_that_no_header_can_hold_is_wrapped() -> None:
     wrapped = "=?base64?Y2Fmw6k=?="
     assert rejection(asked(name="café"), headers(mcp_name=wrapped)) is None

@@ -9,20 +9,16 @@ from __future__ import annotations
 import logging
 import time
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.server.http.bounds.connections import CONNECTION, Connections
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
+from hub.server.http.bounds.plain_http import PlainHttp
 from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
@@ -69,7 +65,7 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
-class BoundedHttp(HttpToolsProtocol):
+class BoundedHttp(PlainHttp):
     """One HTTP connection. A client that sends an endless head gets an error, and is disconnected.
 
     Data of very many lines (chunks of a few bytes, many requests at once) is parsed in portions,
@@ -90,7 +86,7 @@ class BoundedHttp(HttpToolsProtocol):
         self.logger = QUIET
         self._connections = connections
         self._waiting: Deadlines | None = None
-        self._in_message = self._in_body = False
+        self._in_message = False
         self._is_proven = False
         self._progress = 0
         self._since = 0.0
@@ -218,16 +214,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._collected = self._progress = 0
-        self._in_body = True
-        if self.url[:1] != b"/":
-            self._take_target()
         super().on_headers_complete()
-
-    def _take_target(self) -> None:
-        """Replace the Host header by the host of an absolute target (RFC 9112, 3.2.2)."""
-        host = urlsplit(self.url).netloc
-        self.headers[:] = [field for field in self.headers if field[0] != b"host"]
-        self.headers.append((b"host", host))
 
     def on_body(self, body: bytes) -> None:
         self._collected = 0
@@ -235,8 +222,10 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if not self._in_body:
+            return  # the request is read again, without the upgrade that it offers
         self._collected = 0
-        self._in_message = self._in_body = False
+        self._in_message = False
         if self._waiting is not None:
             self._wait(None)
             if self.cycle.response_complete:

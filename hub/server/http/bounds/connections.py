@@ -28,6 +28,8 @@ MOST_UNPROVEN: Final = 1024
 """How many of them may be of clients that have not passed the access checks yet."""
 MOST_UNREAD: Final = 256 * 1024 * 1024
 """How many bytes of responses may wait for clients that do not read."""
+MOST_UNREAD_AT_ONCE: Final = 2 * MOST_UNREAD
+"""How many may wait even for a moment: an answer that is at hand costs its client nothing."""
 _PATIENCE: Final = 5.0
 """Seconds after which a response that is not read, or a body, can count as too slow."""
 _MANY: Final = 1 / 8
@@ -162,11 +164,17 @@ class Connections:
         self.prove(one)
 
     def unread_by(self, size: int, now: float) -> None:
-        """Count `size` unread bytes; over `MOST_UNREAD`, close those that read too slowly."""
+        """Count `size` unread bytes; over `MOST_UNREAD`, close those that read too slowly.
+
+        Over `MOST_UNREAD_AT_ONCE`, close the oldest ones.
+        """
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
             slowest = cast("ReadingConnection | None", self.unread.oldest())
-            if slowest is None or now - slowest.since < _PATIENCE:
+            if slowest is None:
+                return
+            is_new = now - slowest.since < _PATIENCE
+            if is_new and self.unread_bytes <= MOST_UNREAD_AT_ONCE:
                 return
             self.log.note("connection closed: its client does not read", slowest.address)
             slowest.evict()

@@ -18,6 +18,10 @@ from hub.server.http.access import NOT_PROXIED, ProxiedTo, RequestHeaders
 UNKNOWN: Final = "unknown"
 _SITE: Final = 64
 """Leading bits of an IPv6 address that belong to one customer, who chooses the other bits."""
+_PROXIES: Final = 16
+"""How many entries of a header are read, from the right: there are fewer proxies in a row."""
+_LONGEST: Final = 2048
+"""How many characters of a header are read, from the right."""
 _PART: Final = r"""(?:^|;)\s*%s\s*=\s*("[^"]*"|[^;\s]*)"""
 _FOR: Final = re.compile(_PART % "for", re.IGNORECASE)
 _HOST: Final = re.compile(_PART % "host", re.IGNORECASE)
@@ -68,7 +72,7 @@ class Proxies:
             return NOT_PROXIED
         return ProxiedTo(
             _agreed(_listed(headers, "x-forwarded-host"), _forwarded(headers, _HOST)),
-            _agreed(_listed(headers, "x-forwarded-proto"), _forwarded(headers, _PROTO)),
+            _agreed(_listed(headers, "x-forwarded-proto"), _forwarded(headers, _PROTO)) or None,
         )
 
     def _rightmost(self, chain: Sequence[str]) -> _Address | None:
@@ -88,19 +92,24 @@ def network_of(address: str) -> str:
 
 
 def _listed(headers: RequestHeaders, name: str) -> list[str]:
-    return [part.strip() for part in ",".join(headers.every(name)).split(",") if part]
+    return [part.strip() for part in _last_entries(headers, name) if part]
 
 
 def _forwarded(headers: RequestHeaders, part: re.Pattern[str]) -> list[str]:
-    elements = ",".join(headers.every("forwarded"))
-    found = [part.search(element) for element in elements.split(",")] if elements else []
+    found = [part.search(element) for element in _last_entries(headers, "forwarded")]
     return ["" if one is None else one[1].strip('"') for one in found]
 
 
+def _last_entries(headers: RequestHeaders, name: str) -> list[str]:
+    """Return the entries that proxies wrote; a client may have written many more before them."""
+    end = ",".join(headers.every(name))[-_LONGEST:]
+    return end.rsplit(",", _PROXIES)[-_PROXIES:] if end else []
+
+
 def _agreed(*chains: list[str]) -> str | None:
-    """Return the rightmost text of the chains in lower case; None if none or no single one."""
+    """Return the rightmost text of the chains in lower case; None if none, "" if no single one."""
     said = {chain[-1].lower() for chain in chains if chain} - {""}
-    return said.pop() if len(said) == 1 else None
+    return (said.pop() if len(said) == 1 else "") if said else None
 
 
 def _parsed(text: str) -> _Address | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
 
 import anyio
 
@@ -14,6 +15,8 @@ from hub.jsonrpc.messages import Message, parse_client
 
 LARGE_MESSAGE: Final = 128 * 1024
 """Bytes above which a message waits for its turn: shorter ones are read within milliseconds."""
+
+_Waited = TypeVar("_Waited")
 
 
 class MessageReader:
@@ -34,11 +37,15 @@ class MessageReader:
         """Return the message in `body`, or why it is refused; None if the hub ends first."""
         if len(body) <= LARGE_MESSAGE:
             return _message_in(body)
+        return await self.unless_ended(partial(self._in_turn, body))
+
+    async def unless_ended(self, wait: Callable[[], Awaitable[_Waited]]) -> _Waited | None:
+        """Return what `wait` returns; None if the hub ends first."""
         if not self._has_ended:
             with anyio.CancelScope() as waiting:
                 self._waiting.add(waiting)
                 try:
-                    return await self._in_turn(body)
+                    return await wait()
                 finally:
                     self._waiting.discard(waiting)
         return None
@@ -52,7 +59,7 @@ class MessageReader:
             return found
 
     def end(self) -> None:
-        """Let nobody wait for its turn any more."""
+        """Let nobody wait any more."""
         self._has_ended = True
         for waiting in self._waiting:
             waiting.cancel()

@@ -333,3 +333,93 @@ async def test_an_absolute_target_has_the_host_that_counts() -> None:
         await made.stream.send(b"GET http://evil.example:1/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 204 " in await made.stream.receive()
     assert hosts == [b"evil.example:1"]
+
+
+# What HTTP allows, and the hub does not take part in
+
+UPGRADE = POST + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+ONE = POST + b"Content-Length: 1\r\n\r\nx"
+
+
+@pytest.mark.parametrize("sized", [True, False])
+@pytest.mark.parametrize("cut", [len(UPGRADE), len(UPGRADE) + 24, None])
+async def test_a_request_that_offers_an_upgrade_keeps_its_body(
+    cut: int | None, *, sized: bool
+) -> None:
+    size = b"Content-Length: %d\r\n\r\n%b" % (len(ONE), ONE)
+    chunk = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(ONE), ONE)
+    whole = UPGRADE + (size if sized else chunk)
+    async with connected() as made:
+        await made.stream.send(whole[:cut])
+        if cut is not None:
+            await anyio.wait_all_tasks_blocked()
+            await made.stream.send(whole[cut:] + ONE)
+            assert await made.answer() == b"%d" % len(ONE)
+            assert await made.answer() == b"1"
+        else:
+            await made.stream.send(ONE)
+            text = b""
+            while text.count(b"content-length") < 2:
+                text += await made.stream.receive()
+            assert [part.partition(b"\r\n\r\n")[2] for part in text.split(b"HTTP/1.1 200 OK")][
+                1:
+            ] == [b"%d" % len(ONE), b"1"]
+
+
+async def test_nobody_is_connected_through_the_hub() -> None:
+    async with connected() as made:
+        await made.stream.send(b"CONNECT /mcp HTTP/1.1\r\nHost: x\r\n\r\n" + ONE)
+        got = await rest(made.stream)
+    assert got.count(b"HTTP/1.1 ") == 1
+    assert b" 400 " in got
+    assert b"CONNECT" in got
+
+
+async def test_fields_behind_a_body_are_no_headers() -> None:
+    seen: list[list[tuple[bytes, bytes]]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        seen.append(scope["headers"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connected() as made:
+        made.length = app  # type: ignore[method-assign]
+        await made.stream.send(CHUNKED + b"1\r\nx\r\n0\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n")
+        assert b" 204 " in await made.stream.receive()
+        await made.stream.send(POST + b"A: b\r\nContent-Length: 0\r\n\r\n")
+        assert b" 204 " in await made.stream.receive()
+    assert [name for name, _ in seen[0]] == [b"host", b"transfer-encoding"]
+    assert [name for name, _ in seen[1]] == [b"host", b"a", b"content-length"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"Content-Length"),
+        (POST + b"Content-Length: x\r\n\r\n", b"Content-Length"),
+        (b"POST http://[::1/mcp HTTP/1.1\r\n\r\n", b"target"),
+        (b"\x16\x03\x01\x02\x00", b"plain HTTP"),
+    ],
+)
+async def test_who_speaks_no_valid_http_is_told_what_is_wrong(sent: bytes, why: bytes) -> None:
+    async with connected() as made:
+        await made.stream.send(sent)
+        assert why in await made.answer()
+
+
+async def test_a_request_for_the_whole_server_has_the_host_that_it_says() -> None:
+    async with connected() as made:
+        hosts: list[bytes] = []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            hosts.extend(value for name, value in scope["headers"] if name == b"host")
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        made.length = app  # type: ignore[method-assign]
+        await made.stream.send(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 204 " in await made.stream.receive()
+    assert hosts == [b"localhost"]

@@ -6,7 +6,14 @@ from contextlib import contextmanager
 import pytest
 
 from hub.jsonrpc.deadlines import Deadlines
-from hub.server.http.bounds.connections import MOST, MOST_UNPROVEN, MOST_UNREAD, Connections, Limits
+from hub.server.http.bounds.connections import (
+    MOST,
+    MOST_UNPROVEN,
+    MOST_UNREAD,
+    MOST_UNREAD_AT_ONCE,
+    Connections,
+    Limits,
+)
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.refusal_log import RefusalLog
 
@@ -20,6 +27,7 @@ class One:
         self.closed = False
         self.unread = self.slow = False
         self.since = 0.0
+        self.size = 0
         self.is_in = among.add(self)
 
     def is_slow(self, patience: float, rate: float) -> bool:
@@ -33,6 +41,7 @@ class One:
 
     def evict(self) -> None:
         self.closed = True
+        self.among.unread_bytes -= self.size
         for kind in (self.among.line, self.among.body, self.among.unread, self.among.idle):
             kind.end(self)
 
@@ -123,6 +132,18 @@ async def test_what_is_not_read_is_bounded() -> None:
         among.unread_by(1, 1.0)
         assert not slow.closed
         among.unread_by(1, 5.5)
+        assert slow.closed
+        assert not new.closed
+
+
+async def test_much_more_is_not_kept_for_a_moment_even() -> None:
+    with limited(8) as among:
+        slow = One(among).proven(among.unread)
+        new = One(among).proven(among.unread)
+        slow.size = MOST_UNREAD_AT_ONCE
+        among.unread_by(slow.size, 0)
+        assert not slow.closed
+        among.unread_by(1, 0)
         assert slow.closed
         assert not new.closed
 

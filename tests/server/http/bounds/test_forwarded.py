@@ -94,4 +94,21 @@ def test_the_standard_header_says_the_host_and_the_scheme_too() -> None:
     said = headers(("forwarded", 'for=1.2.3.4;host=evil.example, host="hub.example:1";proto=https'))
     assert TRUSTED.proxied(PROXY, said) == ProxiedTo("hub.example:1", "https")
     both = headers(("forwarded", "host=evil.example"), ("x-forwarded-host", "hub.example.com"))
-    assert TRUSTED.proxied(PROXY, both) == ProxiedTo(None, None)
+    assert TRUSTED.proxied(PROXY, both) == ProxiedTo("", None)
+
+
+def test_only_the_end_of_a_long_chain_is_read() -> None:
+    proxies = ", ".join(["10.1.1.1"] * 10)
+    assert TRUSTED.client(PROXY, forwarded_for(f"192.0.2.7, {proxies}")) == "192.0.2.7"
+    many = ", ".join(["10.1.1.1"] * 6000)
+    assert TRUSTED.client(PROXY, forwarded_for(f"192.0.2.7, {many}")) == PROXY
+    assert TRUSTED.client(PROXY, forwarded_for(f"{many}, 192.0.2.7")) == "192.0.2.7"
+    standard = ", ".join(["for=10.1.1.1"] * 4000)
+    assert TRUSTED.client(PROXY, headers(("forwarded", f"for=192.0.2.7, {standard}"))) == PROXY
+    assert (
+        TRUSTED.client(PROXY, headers(("forwarded", f"{standard}, for=192.0.2.7"))) == "192.0.2.7"
+    )
+    named = headers(("x-forwarded-host", f"{'x,' * 30_000}hub.example"))
+    assert TRUSTED.proxied(PROXY, named) == ProxiedTo("hub.example")
+    long = headers(("x-forwarded-host", "x" * 60_000))
+    assert len(TRUSTED.proxied(PROXY, long).host or "") < 60_000

@@ -1,0 +1,83 @@
+"""uvicorn's httptools protocol, reading requests as HTTP/1.1 alone says.
+
+httptools leaves to its user what is not plain: it takes all that follows a request with an
+`Upgrade` header for another protocol, the request's own body too, and hands on the fields behind a
+chunked body as if they were headers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_TLS: Final = b"\x16\x03"
+"""How a TLS connection begins."""
+_LONGEST: Final = 200
+
+
+class PlainHttp(HttpToolsProtocol):
+    """One HTTP connection. Upgrades are declined: such a request is served as any other.
+
+    Fields behind a body (trailers) are dropped, as no check has seen them (RFC 9110, 6.5.1).
+    CONNECT is refused. `_in_body`: the head of a request was read, and its end was not.
+    """
+
+    parser: Any
+    headers: Any
+    _in_body = False
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as paused:
+            self._decline_upgrade(data[paused.args[0] :])
+        except httptools.HttpParserError as error:
+            self.send_400_response(f"This is no valid HTTP request: {_reason(error, data)}.")
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Read a request again as one that offers no other protocol, and go on with `rest`."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self.send_400_response("The hub does not connect to others: CONNECT is refused.")
+            return
+        version = self.parser.get_http_version().encode()
+        fields = [field for field in self.headers if field[0] != b"upgrade"]
+        head = [b"%b %b HTTP/%b\r\n" % (method, self.url, version)]
+        head += [b"%b: %b\r\n" % field for field in fields]
+        PlainHttp.data_received(self, b"".join(head) + b"\r\n" + rest)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # the parser stops after this, and the request is read again
+        self._in_body = True
+        if self.url[:1] not in {b"/", b"*"}:
+            self._take_target()
+        super().on_headers_complete()
+
+    def _take_target(self) -> None:
+        """Replace the Host header by the host of an absolute target (RFC 9112, 3.2.2)."""
+        host = urlsplit(self.url).netloc
+        self.headers[:] = [field for field in self.headers if field[0] != b"host"]
+        self.headers.append((b"host", host))
+
+    def on_message_complete(self) -> None:
+        if self._in_body:
+            self._in_body = False
+            super().on_message_complete()
+
+
+def _reason(error: httptools.HttpParserError, data: bytes) -> str:
+    """Return what is wrong with a request, for whoever wrote it."""
+    if data.startswith(_TLS):
+        return "it begins as TLS does, and the hub speaks plain HTTP (http://)"
+    if isinstance(error, httptools.HttpParserCallbackError):
+        return "its target is not valid"
+    return str(error)[:_LONGEST]
