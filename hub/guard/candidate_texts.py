@@ -16,13 +16,13 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
-    is_null,
-    is_program,
+    is_harmless,
     mounts_whole_disk,
     quoted_words,
     uncut_words,
     with_short_roots,
     with_working_folder,
+    without_interpreters,
     without_messages,
     without_mount_targets,
     words_in,
@@ -196,7 +196,7 @@ class CandidateTexts(Struct, frozen=True):
         reader = self._shell()
         if mounts_whole_disk(value):
             yield "/", iter((("/", "the right-hand side", Kind.WEAK),))
-        value = with_working_folder(value)
+        value = without_interpreters(with_working_folder(value))
         if starts and is_line and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
@@ -211,7 +211,7 @@ class CandidateTexts(Struct, frozen=True):
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
                 texts = self._texts_of_word(word, whole)
-                yield word, (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+                yield word, (one for one in texts if not is_harmless(one[0]))
 
     def _shell(self) -> Reader:
         """Return the reader for a shell, which sets `PWD` itself."""

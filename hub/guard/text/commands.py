@@ -82,6 +82,7 @@ _COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
 _IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
+_INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
@@ -94,6 +95,11 @@ _ODD = re.compile(r"[^\w./-]", re.ASCII)
 def is_program(word: str) -> bool:
     """Return whether `word` is the full path of a system program, such as `/usr/bin/env`."""
     return _EXECUTABLE.fullmatch(word) is not None
+
+
+def without_interpreters(command: str) -> str:
+    """Return a command without the programs that run the scripts in it: `#!/bin/sh`."""
+    return _INTERPRETER.sub("#!", command) if "#!" in command else command
 
 
 def plainly_quoted(command: str) -> str:
@@ -163,9 +169,13 @@ def mounts_whole_disk(command: str) -> bool:
     return as_argument is not None or _WHOLE_DISK.search(command) is not None
 
 
-def is_null(text: str) -> bool:
-    """Return whether `text` is `/dev/null` or a similar device, perhaps with a stream number."""
-    return text.removesuffix(" 2").removesuffix(" 1") in _DEVICES
+def is_harmless(text: str) -> bool:
+    """Return whether `text` is a system program, a stream or a device such as `/dev/null`.
+
+    A stream's number may stand behind it.
+    """
+    device = text.removesuffix(" 2").removesuffix(" 1")
+    return device in _DEVICES or device in _STREAMS or is_program(text)
 
 
 def words_of(command: str, *, starts: bool) -> Iterator[str]:
@@ -180,7 +190,8 @@ def words_of(command: str, *, starts: bool) -> Iterator[str]:
             continue
         word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
-        if not (is_device or (program and _EXECUTABLE.fullmatch(word))):
+        # An empty word names nothing.
+        if word and not (is_device or (program and is_program(word))):
             yield word
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
