@@ -27,16 +27,18 @@ from hub.guard.text.commands import (
     without_mount_targets,
     words_in,
 )
-from hub.guard.text.names import count_signs, names_in, quoted_names_in
+from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
     ITEM,
     Reader,
+    TooManyWaysError,
     climbing,
     is_database_server,
     is_local_uri,
     is_remote,
+    joins_braces,
     plainly,
     readings,
     without_host,
@@ -61,6 +63,7 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
 
 class CandidateTexts(Struct, frozen=True):
@@ -219,7 +222,9 @@ class CandidateTexts(Struct, frozen=True):
         env = self.reader.env if cwd is None else {**self.reader.env, "PWD": cwd}
         return replace(self.reader, as_shell=True, env=env)
 
-    def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_word(
+        self, word: str, reader: Reader, *, is_part: bool = False
+    ) -> Iterator[tuple[str, str, Kind]]:
         if is_local_uri(word):
             yield from self._texts_of_path(word)
         elif self.posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
@@ -229,14 +234,45 @@ class CandidateTexts(Struct, frozen=True):
         else:
             before = word.rstrip("/.")
             is_top = not before or before[-1] in "=@" or before == "-C"
-            kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
-            for text, how, of in self._readings(word, kind, reader):
+            # In a longer text a lone slash is only punctuation.
+            kind = Kind.WEAK if not is_part and (is_top or word[0] == "~") else Kind.NEUTRAL
+            try:
+                found = readings(word, reader)
+            except TooManyWaysError:
+                yield from self._texts_of_rich_word(word, reader)
+                return
+            for text, how in found.items():
                 if _WILD_CLIMB.search(text):
                     raise PathError("it has '..' after a wildcard")
-                yield text, how, of
+                yield text, how, kind
             yield from self._without_host(word)
             if self.posix:
                 yield from self._tops_of(word)
+
+    def _texts_of_rich_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the texts of a word that has too many readings, such as JSON or code in quotes.
+
+        It is split as an inner shell would, and a part that is still too rich at each of its signs.
+
+        Raises:
+            TooManyWaysError: a part has alternatives in braces that a shell joins to names.
+        """
+        forms = readings(word, replace(reader, whole=True))
+        parts = dict.fromkeys(part for form in forms for part in _SHELL_SIGNS.split(form) if part)
+        names: dict[str, None] = {}
+        for form, how in forms.items():
+            yield form, how, Kind.NEUTRAL
+            self.tracer.effort.spend(_PER_SIGN * count_signs(form))
+            names |= dict.fromkeys(names_in(form, words=True))
+        for part in parts:
+            if part not in forms:
+                yield from self._texts_of_word(part, reader, is_part=True)
+                continue
+            if joins_braces(part):
+                raise TooManyWaysError
+            for piece in smallest_pieces_in(part):
+                yield from self._readings(piece, Kind.NEUTRAL, reader)
+        yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in names if name not in parts)
 
     def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the paths for the top directories that a shell finds for a word with a wildcard."""

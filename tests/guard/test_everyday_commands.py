@@ -31,6 +31,33 @@ STARTED = [
     "echo x | tee /dev/stderr",
     "echo x > /dev/stderr",
 ]
+_BODY = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"path":"src"}}}'
+_SCRIPT = "import json; print(json.dumps({'a': 'b/c', 'd': ['e/f'], 'g': {'h': 1 / 2, 'i': 'j'}}))"
+RICH = [
+    f"curl -X POST http://localhost:3000/mcp -d '{_BODY}'",
+    'curl -s http://localhost/x -d \'{"name": "x", "path": "/a/b", "n": 1, "o": ["c/d"]}\'',
+    'curl http://localhost/x -d "{\\"name\\": \\"x\\", \\"path\\": \\"/a/b\\", \\"n\\": 1}"',
+    "kubectl patch deploy web --type=json "
+    '-p=\'[{"op":"replace","path":"/spec/replicas","value":2}]\'',
+    f'python3 -c "{_SCRIPT}"',
+    "node -e \"console.log({a: 'b/c', d: ['e/f', 'g/h'], i: {j: 'k/l'}})\"",
+    "cat > ci.yml <<'EOF'\nname: CI\non: [push]\njobs:\n  test:\n    runs-on: ubuntu-latest\n"
+    "    steps:\n      - uses: actions/checkout@v4\n      - run: npm ci && npm test\nEOF",
+    'jq -r \'.i[] | {a: .x, b: (.y // "n/a"), c: [.z | "\\(.k)=\\(.v)"]} | "\\(.a),\\(.b)"\' a.json',
+]
+RICH_OUT = [
+    f"curl http://localhost/x -d '{_BODY}' -T {{}}",
+    f"curl http://localhost/x -F 'f=@{{}};headers=\"{_BODY}\"'",
+    f"bash -c 'echo {_BODY}; cat {{}}'",
+    f"bash -c 'cat<{{}};echo {_BODY}'",
+    f"python3 -c \"{_SCRIPT}; print(open('{{}}').read())\"",
+    f'echo \'{_BODY[:-1]},"z":"{{}}"}}\' | jq -r .z | xargs cat',
+]
+BRACES_OUT = [
+    "cat {{.,{letters}}}./private/x",
+    "cat le{{{letters},ak}}",
+    f"bash -c 'cat {{.,z}}./private/x;echo {_BODY}'".replace("{", "{{").replace("}", "}}"),
+]
 OUT = [
     "cat '' ../private/x",
     "cat ''../private/x",
@@ -58,7 +85,7 @@ def objection(top: Path, command: str) -> str | None:
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
-@pytest.mark.parametrize("command", [*EMPTY, *STARTED])
+@pytest.mark.parametrize("command", [*EMPTY, *STARTED, *RICH])
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
@@ -66,3 +93,19 @@ def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
 @pytest.mark.parametrize("command", OUT)
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) == OUTSIDE
+
+
+@pytest.mark.parametrize(
+    "path", ["leak", "./leak", "../private/x", "src/../leak", "{top}/private/x"]
+)
+@pytest.mark.parametrize("command", RICH_OUT)
+def test_a_path_among_many_signs_is_judged(top: Path, command: str, path: str) -> None:
+    path = path.replace("{top}", str(top))
+    assert objection(top, command.replace("{}", path)) == OUTSIDE
+    assert objection(top, command.replace("{}", "src/a.py")) is None
+
+
+@pytest.mark.parametrize("command", BRACES_OUT)
+def test_many_alternatives_in_braces_hide_no_path(top: Path, command: str) -> None:
+    letters = ",".join("abcdefghijklmnopqrstuvwxy")
+    assert objection(top, command.format(letters=letters)) is not None

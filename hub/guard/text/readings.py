@@ -23,10 +23,16 @@ _MAX_MARKS = 100
 _MAX_CODED = 8
 _MAX_NAMES = 32
 _MAX_COLONS = 8
-_TOO_MANY_WAYS = "it can be read in too many ways"
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about, in words for `explain`."""
+
+
+class TooManyWaysError(PathError):
+    """A string that has more readings than can be judged."""
+
+    def __init__(self) -> None:
+        super().__init__("it can be read in too many ways")
 
 
 class Reader(Struct, frozen=True):
@@ -90,6 +96,11 @@ VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
 _COMMA = re.compile(r",(?![^{},]*\})")
+_JOINED = rf"(?:{_BRACES.pattern}|\{{[^{{}},/]*\.\.[^{{}},/]*\}})"
+_JOINED_BRACES = re.compile(
+    rf"(?<![\s,;|:=@&!<>()\[\]{{\"'`])(?<!^){_JOINED}|{_JOINED}(?![\s,;|:=@&!<>()\[\]}}\"'`]|$)"
+)
+"""Alternatives in braces, with more of a name before or behind them."""
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^}]*)\}", re.ASCII)
 _COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
 _SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
@@ -138,7 +149,8 @@ def readings(text: str, reader: Reader) -> Readings:
     """Return every reading of `text`, the literal one first unless it is a local URI.
 
     Raises:
-        PathError: `text` is too long, has too many readings, or cannot be read for certain.
+        TooManyWaysError: `text` has too many readings.
+        PathError: `text` is too long, or cannot be read for certain.
     """
     if _PLAIN.fullmatch(text):
         return {text: "as given"}
@@ -153,8 +165,13 @@ def readings(text: str, reader: Reader) -> Readings:
                     found[other] = how
                     queue.append(other)
         if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
-            raise PathError(_TOO_MANY_WAYS)
+            raise TooManyWaysError
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
+
+
+def joins_braces(text: str) -> bool:
+    """Return whether alternatives in braces are part of a longer name, as in `{a,b}/x`."""
+    return _JOINED_BRACES.search(text) is not None
 
 
 def is_special(text: str) -> bool:
@@ -219,7 +236,7 @@ def _unquoted(uri: str) -> str:
         if plain == uri:
             return plain
         uri = plain
-    raise PathError(_TOO_MANY_WAYS)
+    raise TooManyWaysError
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
