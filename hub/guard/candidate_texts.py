@@ -16,6 +16,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
+    expands,
     is_harmless,
     mounts_whole_disk,
     quoted_words,
@@ -203,9 +204,9 @@ class CandidateTexts(Struct, frozen=True):
         if starts and is_line and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
-        words = dict.fromkeys(words_in(value, reader, starts=starts))
-        for word in words:
-            yield word, self._texts_of_word(word, reader)
+        words = words_in(value, reader, starts=starts)
+        for word, is_wild in words.items():
+            yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
         for word in dict.fromkeys(quoted_words(value)):
             if word not in words:
                 yield word, iter(((word, ONE_NAME, Kind.NEUTRAL),))
@@ -213,8 +214,12 @@ class CandidateTexts(Struct, frozen=True):
         whole = replace(self.reader, as_shell=True, words="never")
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
-                texts = self._texts_of_word(word, whole)
+                texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
                 yield word, (one for one in texts if not is_harmless(one[0]))
+
+    def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
+        """Return the reader for a word whose wildcards a shell expands, or does not expand."""
+        return reader if is_wild or not self.posix else replace(reader, expands=False)
 
     def _shell(self) -> Reader:
         """Return the reader for a shell, which sets `PWD` itself."""

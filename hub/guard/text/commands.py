@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote
 
 from hub.guard.text.readings import Reader, defaulted
@@ -37,6 +38,9 @@ _REMARK = re.compile(
     re.DOTALL,
 )
 """A remark, if it is not what stands before one, in group 1."""
+_WILD = re.compile(r"[*?\[]")
+_OF_INNER_SHELL = re.compile(r"[\s<{]|\$\w")
+"""Signs that a quoted text has if it is a command of its own."""
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
@@ -178,7 +182,28 @@ def is_harmless(text: str) -> bool:
     return device in _DEVICES or device in _STREAMS or is_program(text)
 
 
-def words_of(command: str, *, starts: bool) -> Iterator[str]:
+class ShellWord(NamedTuple):
+    """A word of a command without its quotes; `expands`: a shell expands the wildcards in it."""
+
+    text: str
+    expands: bool
+
+
+def expands(text: str) -> bool:
+    """Return whether a shell expands a wildcard in `text`, and not only passes it on in quotes.
+
+    A quoted text that may be a command itself counts as one that another shell expands.
+    """
+    return (
+        _WILD.search(text) is not None and _WILD.search(_QUOTING.sub(_if_inner, text)) is not None
+    )
+
+
+def _if_inner(quoted: re.Match[str]) -> str:
+    return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
+
+
+def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
     """Yield the words of a command that can be paths: no system programs, null device or streams.
 
     `starts`: the first word names the program.
@@ -192,15 +217,22 @@ def words_of(command: str, *, starts: bool) -> Iterator[str]:
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
-            yield word
+            yield ShellWord(word, expands(token["word"]))
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
-def words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[str]:
-    """Yield the words of a command that are judged, for each way that a shell may read it.
+def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, bool]:
+    """Return the words of a command that are judged, for each way that a shell may read it.
 
-    `starts` as in `words_of`.
+    The value of a word says whether a shell expands the wildcards in it. `starts` as in `words_of`.
     """
+    words: dict[str, bool] = {}
+    for word in _words_in(command, reader, starts=starts):
+        words[word.text] = word.expands or words.get(word.text, False)
+    return words
+
+
+def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWord]:
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()

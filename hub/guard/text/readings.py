@@ -40,10 +40,11 @@ class Reader(Struct, frozen=True):
 
     `whole`: read the string only as one path, with no lists, no `key=value`, no flags. `words`:
     split at spaces always, never, or if most words look like file names. `as_shell`: as in a shell,
-    an unset variable is empty, and `.?` can mean `..`. `folders`: a text that begins with the path
-    of one of them is not split inside that path. `is_path`: the string is known to be a path and is
-    judged as a whole anyway, so its start is no separate path, unless it lies in a folder.
-    `is_pattern`: the string may be a search pattern, so brackets and backslashes may be part of it.
+    an unset variable is empty, and if the string `expands`, `.?` can mean `..`. `folders`: a text
+    that begins with the path of one of them is not split inside that path. `is_path`: the string is
+    known to be a path and is judged as a whole anyway, so its start is no separate path, unless it
+    lies in a folder. `is_pattern`: the string may be a search pattern, so brackets and backslashes
+    may be part of it.
     """
 
     env: Mapping[str, str]
@@ -51,6 +52,7 @@ class Reader(Struct, frozen=True):
     whole: bool = False
     words: Literal["always", "never", "names"] = "always"
     as_shell: bool = False
+    expands: bool = True
     folders: tuple[str, ...] = ()
     is_path: bool = False
     is_pattern: bool = False
@@ -455,7 +457,7 @@ def _separated(text: str, reader: Reader) -> Iterable[str]:
 
 def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
     """Return the text with `..` for wildcards that match it in a shell, such as `.?` and `.[.]`."""
-    if not reader.as_shell or not _WILD_DOTS.search(text):
+    if not (reader.as_shell and reader.expands and _WILD_DOTS.search(text)):
         return ()
     return (_WILD_DOTS.sub(_dots_of, text),)
 
