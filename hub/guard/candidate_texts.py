@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.containment import PathTracer
-from hub.guard.keys.key_words import LONGEST_KEY, is_mount, takes_arguments
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
@@ -64,6 +64,7 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
 
@@ -96,6 +97,8 @@ class CandidateTexts(Struct, frozen=True):
             value = with_short_roots(value, self.reader)
         if mounted is None or not is_mount(candidate.key[-LONGEST_KEY:]):
             yield from self._texts(candidate.kind, value)
+            if candidate.kind is Kind.NEUTRAL and is_typed(candidate.key[-LONGEST_KEY:]):
+                yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
         yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
@@ -183,6 +186,15 @@ class CandidateTexts(Struct, frozen=True):
         elif is_database_server(value):
             parts = self._readings(value, Kind.NEUTRAL, self.reader)
             yield from (part for part in parts if part[0] != value)
+
+    def _texts_of_typed(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the words of what may be typed into a shell that runs; in prose only the paths."""
+        if " " not in value or len(value) >= PATH_MAX:
+            return
+        only_paths, reader = is_prose(value), self._shell()
+        for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
+            if not only_paths or _START_OF_PATH.match(word):
+                yield from self._texts_of_word(word, reader, is_part=True)
 
     def _texts_of_command(
         self, value: str, *, starts: bool, is_line: bool = True

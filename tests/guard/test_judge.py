@@ -648,3 +648,21 @@ def test_the_start_of_an_oddly_spelled_path_is_judged_too(tmp_path: Path, sign: 
                 continue  # a control character is refused in any case
             candidate = PathCandidate("/path", "path", PATH, value, "")
             assert (judge.objection(candidate) is not None) is is_refused, value
+
+
+@pytest.mark.parametrize(
+    "path", ["leak", "./leak", "src/../leak", "../private/s", "{top}/private/s"]
+)
+def test_a_path_in_a_line_that_is_typed_into_a_shell_is_judged(tmp_path: Path, path: str) -> None:
+    top = plant(tmp_path, "project/src/", "private/s", "project/leak => ../private/s")
+    judge = Judge(context(share(top / "project"), top / "project"), Policy(), needs_write=True)
+    path = path.replace("{top}", str(top))
+    for key, typed in (
+        ("input", f"cat {path}"),
+        ("keys", f"less {path}\n"),
+        ("stdin", f"x {path}"),
+    ):
+        candidate = PathCandidate(f"/{key}", key, NEUTRAL, typed, "")
+        assert judge.objection(candidate) == OUTSIDE, typed
+    for typed in ("cat src/a", "df['a'] / df['b'] // 2", "is it 5 m/s or/and 3?", "cat /none/x"):
+        assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed

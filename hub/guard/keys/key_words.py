@@ -35,6 +35,7 @@ from hub.guard.keys.vocabulary import (
     SEARCHING_PROGRAMS,
     SELECTING_WORDS,
     SHELL_WORDS,
+    TYPED_WORDS,
     WEAK_WORDS,
     WRITING_VERBS,
     Kind,
@@ -90,6 +91,12 @@ def is_mount(key: str) -> bool:
 def takes_arguments(key: str) -> bool:
     """Return whether `key` takes arguments of a program, not a whole command."""
     return any(word in ARGUMENT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_typed(key: str) -> bool:
+    """Return whether `key` may take what is typed into a running program: `input`, `stdin`."""
+    return any(word in TYPED_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)

@@ -93,6 +93,8 @@ ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
+TYPED_WORDS = _words("input stdin keys keystroke keystrokes")
+"""Perhaps what is typed into a running program, such as a shell: a line of words."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 FILLERS = _words(
