@@ -26,6 +26,7 @@ from hub.guard.text.commands import (
     without_interpreters,
     without_messages,
     without_mount_targets,
+    without_targets,
     words_in,
 )
 from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
@@ -86,7 +87,8 @@ class CandidateTexts(Struct, frozen=True):
         Raises:
             PathError: the value cannot be read for certain, or in too many ways.
         """
-        mounted = _MOUNTED.fullmatch(value) if candidate.kind is Kind.WEAK else None
+        is_of_mount = candidate.kind is Kind.WEAK and is_mount(candidate.key[-LONGEST_KEY:])
+        mounted = _MOUNTED.fullmatch(value) if is_of_mount else None
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
@@ -95,13 +97,19 @@ class CandidateTexts(Struct, frozen=True):
             return
         if candidate.kind is Kind.GLOB:
             value = with_short_roots(value, self.reader)
-        if mounted is None or not is_mount(candidate.key[-LONGEST_KEY:]):
+        if mounted is None:
+            value = without_targets(value) if is_of_mount else value
             yield from self._texts(candidate.kind, value)
             if candidate.kind is Kind.NEUTRAL and is_typed(candidate.key[-LONGEST_KEY:]):
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
-        yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+        if ".." in value or self._is_there(f"{mounted[1]}:"):
+            yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+
+    def _is_there(self, path: str) -> bool:
+        is_absolute = self.tracer.is_absolute(path)
+        return self.tracer.exists(path) if is_absolute else self.tracer.has(path)
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
@@ -188,10 +196,15 @@ class CandidateTexts(Struct, frozen=True):
             yield from (part for part in parts if part[0] != value)
 
     def _texts_of_typed(self, value: str) -> Iterator[tuple[str, str, Kind]]:
-        """Yield the words of what may be typed into a shell that runs; in prose only the paths."""
+        """Yield the words of what may be typed into a shell that runs.
+
+        Of prose only the paths count, and none of several lines or of what starts as a sentence.
+        """
         if " " not in value or len(value) >= PATH_MAX:
             return
         only_paths, reader = is_prose(value), self._shell()
+        if only_paths and ("\n" in value.strip() or value.strip()[0].isupper()):
+            return
         for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
             if not only_paths or _START_OF_PATH.match(word):
                 yield from self._texts_of_word(word, reader, is_part=True)

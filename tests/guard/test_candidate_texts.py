@@ -68,8 +68,11 @@ def test_a_value_that_may_be_the_content_of_a_file_is_read_as_a_whole(tmp_path: 
 
 
 def test_of_a_mount_the_part_on_this_machine_is_judged(tmp_path: Path) -> None:
-    found = texts_of(tmp_path, PathCandidate("/k", "volumes", WEAK, "src:/data", ""))
-    assert found == [("src", "as given", WEAK), ("src:/data", "as given", WEAK)]
+    mount = PathCandidate("/k", "volumes", WEAK, "src:/data", "")
+    assert texts_of(tmp_path, mount) == [("src", "as given", WEAK)]
+    plant(tmp_path, "project/src:/")
+    whole = ("src:/data", "as given", WEAK)
+    assert texts_of(tmp_path, mount) == [("src", "as given", WEAK), whole]
 
 
 @pytest.mark.parametrize(

@@ -422,6 +422,11 @@ def test_judging_stops_at_the_first_objection(world: CallContext) -> None:
         ("volumes", "./src:/data", False),
         ("mounts", "{cwd}/src:/etc/x:ro", False),
         ("volumes", "named:/var/lib/x", False),
+        ("volumes", "{cwd}:/app", False),
+        ("volumes", "{cwd}:/app/../../private", True),
+        ("mounts", "type=bind,source={cwd},target=/app", False),
+        ("mounts", "type=bind,source=/etc,target=/app", True),
+        ("mounts", "type=bind,source=evil,target=/app", True),
         ("volumes", "/etc:/data", True),
         ("volumes", "../private:/data:rw", True),
         ("volumes", "evil:/data", True),
@@ -664,5 +669,7 @@ def test_a_path_in_a_line_that_is_typed_into_a_shell_is_judged(tmp_path: Path, p
     ):
         candidate = PathCandidate(f"/{key}", key, NEUTRAL, typed, "")
         assert judge.objection(candidate) == OUTSIDE, typed
+    for typed in ("See /etc/x for ../y, please", '// import x from "../a"\n/* of what is b */'):
+        assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed
     for typed in ("cat src/a", "df['a'] / df['b'] // 2", "is it 5 m/s or/and 3?", "cat /none/x"):
         assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed

@@ -161,8 +161,13 @@ def without_mount_targets(command: str) -> str:
     if started is None:
         return command
     inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
-    inner = _WORKDIR.sub(" ", _TARGET.sub("", inner))
+    inner = _WORKDIR.sub(" ", without_targets(inner))
     return inner + command[started.end() :]
+
+
+def without_targets(mount: str) -> str:
+    """Return a mount without its path in the container: `type=bind,source=a,target=/b`."""
+    return _TARGET.sub("", mount)
 
 
 def mounts_whole_disk(command: str) -> bool:
