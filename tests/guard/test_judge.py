@@ -673,3 +673,18 @@ def test_a_path_in_a_line_that_is_typed_into_a_shell_is_judged(tmp_path: Path, p
         assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed
     for typed in ("cat src/a", "df['a'] / df['b'] // 2", "is it 5 m/s or/and 3?", "cat /none/x"):
         assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed
+
+
+def test_a_text_that_is_longer_than_any_name_is_no_path(tmp_path: Path) -> None:
+    top = plant(tmp_path, "project/src/", "private/s")
+    judge = Judge(context(share(top / "project"), top / "project"), Policy(), needs_write=True)
+    code = f"const p={{...q,'a':'{'b' * 300}'}}"
+    for kind in (COMMAND, NEUTRAL, WEAK):
+        for value, is_refused in (
+            (code, False),
+            (f'node -e "{code}; console.log({{...p}})"', False),
+            (f"{code}/../../private/s", True),
+        ):
+            candidate = PathCandidate("/k", "k", kind, value, "")
+            assert (judge.objection(candidate) is not None) is is_refused, (kind, value)
+    assert judge.objection(PathCandidate("/k", "k", PATH, code, "")) is not None
