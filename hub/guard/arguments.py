@@ -75,7 +75,7 @@ _SHAPED = re.compile(
     r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
-_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
+_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?fileb?:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%2[ef5]|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
 _LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
 """A key on a keyboard, a separator or an operator: no path where a label is expected."""

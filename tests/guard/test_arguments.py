@@ -74,6 +74,7 @@ def found(
         ({"text": "/etc"}, []),
         ({"text": "file:///etc"}, [("/text", "payload", "file:///etc")]),
         ({"text": " view-source:FILE:/etc "}, [("/text", "payload", " view-source:FILE:/etc ")]),
+        ({"payload": "fileb://../x"}, [("/payload", "payload", "fileb://../x")]),
         ({"text": "a file:///etc"}, []),
         ({"text": "file:" + "x" * 5000}, [("/text", "payload", "file:" + "x" * 5000)]),
         ({"text": "file:" + "x" * 5000 + " and more"}, []),
