@@ -35,7 +35,7 @@ class OsDisk(LinkReader):
     """A `LinkReader` that asks the kernel each time.
 
     Raises: PathError if the kernel does not answer; DeadEndError if a parent is no directory, or if
-    the name is too long for anything to have it.
+    a name is too long for anything to have it.
     """
 
     def entry(self, path: str) -> Entry | None:
@@ -89,9 +89,9 @@ class CachedDisk(LinkReader):
 
 
 def _is_no_name(exc: OSError, path: str) -> bool:
-    """Return whether the last name of a path is too long, and not only the path as a whole."""
-    name = path.rpartition("/")[2]
-    return exc.errno == errno.ENAMETOOLONG and len(os.fsencode(name)) > _NAME_MAX
+    """Return whether a name in a path is too long, and not only the path as a whole."""
+    names = os.fsencode(path).split(b"/")
+    return exc.errno == errno.ENAMETOOLONG and max(map(len, names)) > _NAME_MAX
 
 
 def _sentence(exc: OSError) -> str:

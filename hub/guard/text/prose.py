@@ -34,8 +34,8 @@ _READ = 4096
 def is_prose(text: str) -> bool:
     """Return whether `text` is sentences, code, markup or YAML, not a path or a list of paths.
 
-    A single line that starts like a path or an option is no prose, nor are settings. Only the first 4096 characters
-    are read.
+    A single line that starts like a path or an option is no prose, nor are settings. Only the first
+    4096 characters are read.
     """
     text = text[:_READ]
     if _MARKUP.match(text):
