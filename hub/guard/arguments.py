@@ -11,9 +11,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, TooMuchError
-from hub.guard.keys.key_words import LONGEST_KEY, is_content, is_data, is_measure, is_plural
-from hub.guard.keys.schema import ArgumentNode, node_of_key
-from hub.guard.keys.vocabulary import Kind
+from hub.guard.keys.key_words import (
+    LONGEST_KEY,
+    is_content,
+    is_data,
+    is_in_container,
+    is_measure,
+    is_mount,
+    is_plural,
+)
+from hub.guard.keys.schema import BY_OPERATOR, ArgumentNode, node_of_key
+from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 from hub.guard.text.prose import is_prose
 from hub.paths.resolve import PathError
@@ -67,7 +75,7 @@ _SHAPED = re.compile(
     r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
-_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?file:", re.IGNORECASE)
+_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?fileb?:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
 _LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
 """A key on a keyboard, a separator or an operator: no path where a label is expected."""
@@ -201,8 +209,8 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
                 found.append(PathCandidate(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
         whole = False
-        if at.inherited is not _NEUTRAL and not inner.declared:
-            kind, whole = _inherited(kind, key, member, at)
+        if (at.inherited is not _NEUTRAL and not inner.declared) or key in IN_CONTAINER:
+            kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
                 _add(
@@ -222,7 +230,19 @@ def _can_be_path(key: str, at: _Place) -> bool:
         return True
     if _EXTENSION.search(key) or key[:1] in _JSON:
         return True
+    if at.inherited is _WEAK and is_mount(at.key[-LONGEST_KEY:]):
+        return not at.in_list  # the name of a volume, or a folder
     return at.inherited is _PATH and not at.in_list and is_plural(at.key)
+
+
+def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tuple[Kind, bool]:
+    """Return the kind of a member of the object `value`, and whether it is read as a whole."""
+    is_free = key in IN_CONTAINER and inner.why is not BY_OPERATOR
+    if is_free and is_in_container(key, value, at.pointer):
+        return _VIRTUAL, False
+    if at.inherited is _NEUTRAL or inner.declared:
+        return inner.kind, False
+    return _inherited(inner.kind, key, value[key], at)
 
 
 def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:

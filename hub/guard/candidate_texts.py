@@ -11,32 +11,36 @@ from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.containment import PathTracer
-from hub.guard.keys.key_words import LONGEST_KEY, is_mount, takes_arguments
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
-    is_null,
-    is_program,
+    expands,
+    is_harmless,
     mounts_whole_disk,
     quoted_words,
     uncut_words,
     with_short_roots,
     with_working_folder,
+    without_interpreters,
     without_messages,
     without_mount_targets,
+    without_targets,
     words_in,
 )
-from hub.guard.text.names import count_signs, names_in, quoted_names_in
+from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
     ITEM,
     Reader,
+    TooManyWaysError,
     climbing,
     is_database_server,
     is_local_uri,
     is_remote,
+    joins_braces,
     plainly,
     readings,
     without_host,
@@ -61,6 +65,8 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
+_SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
 
 class CandidateTexts(Struct, frozen=True):
@@ -81,7 +87,8 @@ class CandidateTexts(Struct, frozen=True):
         Raises:
             PathError: the value cannot be read for certain, or in too many ways.
         """
-        mounted = _MOUNTED.fullmatch(value) if candidate.kind is Kind.WEAK else None
+        is_of_mount = candidate.kind is Kind.WEAK and is_mount(candidate.key[-LONGEST_KEY:])
+        mounted = _MOUNTED.fullmatch(value) if is_of_mount else None
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
@@ -90,11 +97,19 @@ class CandidateTexts(Struct, frozen=True):
             return
         if candidate.kind is Kind.GLOB:
             value = with_short_roots(value, self.reader)
-        if mounted is None or not is_mount(candidate.key[-LONGEST_KEY:]):
+        if mounted is None:
+            value = without_targets(value) if is_of_mount else value
             yield from self._texts(candidate.kind, value)
+            if candidate.kind is Kind.NEUTRAL and is_typed(candidate.key[-LONGEST_KEY:]):
+                yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
-        yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+        if ".." in value or self._is_there(f"{mounted[1]}:"):
+            yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+
+    def _is_there(self, path: str) -> bool:
+        is_absolute = self.tracer.is_absolute(path)
+        return self.tracer.exists(path) if is_absolute else self.tracer.has(path)
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
@@ -186,6 +201,20 @@ class CandidateTexts(Struct, frozen=True):
         if path is not None:
             yield path, "as a relative path", Kind.WEAK
 
+    def _texts_of_typed(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the words of what may be typed into a shell that runs.
+
+        Of prose only the paths count, and none of several lines or of what starts as a sentence.
+        """
+        if " " not in value or len(value) >= PATH_MAX:
+            return
+        only_paths, reader = is_prose(value), self._shell()
+        if only_paths and ("\n" in value.strip() or value.strip()[0].isupper()):
+            return
+        for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
+            if not only_paths or _START_OF_PATH.match(word):
+                yield from self._texts_of_word(word, reader, is_part=True)
+
     def _texts_of_command(
         self, value: str, *, starts: bool, is_line: bool = True
     ) -> Iterator[tuple[str, str, Kind]]:
@@ -202,13 +231,13 @@ class CandidateTexts(Struct, frozen=True):
         reader = self._shell()
         if mounts_whole_disk(value):
             yield "/", iter((("/", "the right-hand side", Kind.WEAK),))
-        value = with_working_folder(value)
+        value = without_interpreters(with_working_folder(value))
         if starts and is_line and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
-        words = dict.fromkeys(words_in(value, reader, starts=starts))
-        for word in words:
-            yield word, self._texts_of_word(word, reader)
+        words = words_in(value, reader, starts=starts)
+        for word, is_wild in words.items():
+            yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
         for word in dict.fromkeys(quoted_words(value)):
             if word not in words:
                 yield word, iter(((word, ONE_NAME, Kind.NEUTRAL),))
@@ -216,8 +245,12 @@ class CandidateTexts(Struct, frozen=True):
         whole = replace(self.reader, as_shell=True, words="never")
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
-                texts = self._texts_of_word(word, whole)
-                yield word, (one for one in texts if not (is_program(one[0]) or is_null(one[0])))
+                texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
+                yield word, (one for one in texts if not is_harmless(one[0]))
+
+    def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
+        """Return the reader for a word whose wildcards a shell expands, or does not expand."""
+        return reader if is_wild or not self.posix else replace(reader, expands=False)
 
     def _shell(self) -> Reader:
         """Return the reader for a shell, which sets `PWD` itself."""
@@ -225,7 +258,9 @@ class CandidateTexts(Struct, frozen=True):
         env = self.reader.env if cwd is None else {**self.reader.env, "PWD": cwd}
         return replace(self.reader, as_shell=True, env=env)
 
-    def _texts_of_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_word(
+        self, word: str, reader: Reader, *, is_part: bool = False
+    ) -> Iterator[tuple[str, str, Kind]]:
         if is_local_uri(word):
             yield from self._texts_of_path(word)
         elif self.posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
@@ -235,14 +270,45 @@ class CandidateTexts(Struct, frozen=True):
         else:
             before = word.rstrip("/.")
             is_top = not before or before[-1] in "=@" or before == "-C"
-            kind = Kind.WEAK if is_top or word[0] == "~" else Kind.NEUTRAL
-            for text, how, of in self._readings(word, kind, reader):
+            # In a longer text a lone slash is only punctuation.
+            kind = Kind.WEAK if not is_part and (is_top or word[0] == "~") else Kind.NEUTRAL
+            try:
+                found = readings(word, reader)
+            except TooManyWaysError:
+                yield from self._texts_of_rich_word(word, reader)
+                return
+            for text, how in found.items():
                 if _WILD_CLIMB.search(text):
                     raise PathError("it has '..' after a wildcard")
-                yield text, how, of
+                yield text, how, kind
             yield from self._without_host(word)
             if self.posix:
                 yield from self._tops_of(word)
+
+    def _texts_of_rich_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+        """Yield the texts of a word that has too many readings, such as JSON or code in quotes.
+
+        It is split as an inner shell would, and a part that is still too rich at each of its signs.
+
+        Raises:
+            TooManyWaysError: a part has alternatives in braces that a shell joins to names.
+        """
+        forms = readings(word, replace(reader, whole=True))
+        parts = dict.fromkeys(part for form in forms for part in _SHELL_SIGNS.split(form) if part)
+        names: dict[str, None] = {}
+        for form, how in forms.items():
+            yield form, how, Kind.NEUTRAL
+            self.tracer.effort.spend(_PER_SIGN * count_signs(form))
+            names |= dict.fromkeys(names_in(form, words=True))
+        for part in parts:
+            if part not in forms:
+                yield from self._texts_of_word(part, reader, is_part=True)
+                continue
+            if joins_braces(part):
+                raise TooManyWaysError
+            for piece in smallest_pieces_in(part):
+                yield from self._readings(piece, Kind.NEUTRAL, reader)
+        yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in names if name not in parts)
 
     def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the paths for the top directories that a shell finds for a word with a wildcard."""

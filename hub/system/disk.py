@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a thread wakes the loop
+import errno
 import os
 import secrets
 import shutil
@@ -26,13 +27,15 @@ _KINDS: Final[Mapping[int, EntryKind]] = {
 _FORMAT: Final = 0o170000  # S_IFMT: the bits of the file type
 _HAS_JUNCTIONS: Final = os.name == "nt"
 _JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
+_NAME_MAX: Final = 255
 _UNASKED: Final = Entry("other", -1, -1)
 
 
 class OsDisk(LinkReader):
     """A `LinkReader` that asks the kernel each time.
 
-    Raises: PathError if the kernel does not answer; DeadEndError if a parent is no directory.
+    Raises: PathError if the kernel does not answer; DeadEndError if a parent is no directory, or if
+    a name is too long for anything to have it.
     """
 
     def entry(self, path: str) -> Entry | None:
@@ -43,7 +46,7 @@ class OsDisk(LinkReader):
         except NotADirectoryError as exc:
             raise DeadEndError("it passes through something that is not a directory") from exc
         except OSError as exc:
-            raise PathError(_sentence(exc)) from exc
+            raise (DeadEndError if _is_no_name(exc, path) else PathError)(_sentence(exc)) from exc
         except ValueError as exc:
             raise PathError("it contains a character that no path can have") from exc
         kind: EntryKind = _KINDS.get(found.st_mode & _FORMAT, "other")
@@ -83,6 +86,12 @@ class CachedDisk(LinkReader):
 
     def names(self, path: str) -> Sequence[str]:
         return self._inner.names(path)
+
+
+def _is_no_name(exc: OSError, path: str) -> bool:
+    """Return whether a name in a path is too long, and not only the path as a whole."""
+    names = os.fsencode(path).split(b"/")
+    return exc.errno == errno.ENAMETOOLONG and max(map(len, names)) > _NAME_MAX
 
 
 def _sentence(exc: OSError) -> str:

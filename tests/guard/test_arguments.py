@@ -74,6 +74,7 @@ def found(
         ({"text": "/etc"}, []),
         ({"text": "file:///etc"}, [("/text", "payload", "file:///etc")]),
         ({"text": " view-source:FILE:/etc "}, [("/text", "payload", " view-source:FILE:/etc ")]),
+        ({"payload": "fileb://../x"}, [("/payload", "payload", "fileb://../x")]),
         ({"text": "a file:///etc"}, []),
         ({"text": "file:" + "x" * 5000}, [("/text", "payload", "file:" + "x" * 5000)]),
         ({"text": "file:" + "x" * 5000 + " and more"}, []),
@@ -364,3 +365,39 @@ def test_the_names_in_an_object_are_no_paths_otherwise() -> None:
     for other in others:
         schema: JsonObject = {"properties": {"m": other}}
         assert not found({"m": {"data": 1}}, schema)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "claimed"),
+    [
+        (
+            {"volumes": {"/a": {"bind": "/etc/b", "mode": "rw"}}},
+            {("/volumes/~1a", "neutral", "/a"), ("/volumes/~1a/bind", "virtual", "/etc/b")},
+        ),
+        ({"volumes": {"a": {}}}, {("/volumes/a", "neutral", "a")}),
+        (
+            {"mounts": [{"type": "bind", "source": "/a", "target": "/b"}]},
+            {("/mounts/0/source", "weak", "/a"), ("/mounts/0/target", "virtual", "/b")},
+        ),
+        (
+            {"mounts": [{"source": "/a", "target": "/b"}]},
+            {("/mounts/0/source", "weak", "/a"), ("/mounts/0/target", "weak", "/b")},
+        ),
+        ({"mounts": [{"containerPath": "/b"}]}, {("/mounts/0/containerPath", "virtual", "/b")}),
+        ({"mounts": [{"containerPath": "b"}]}, {("/mounts/0/containerPath", "path", "b")}),
+        ({"files": [{"containerPath": "/b"}]}, {("/files/0/containerPath", "path", "/b")}),
+        ({"bind": "/b"}, {("/bind", "neutral", "/b")}),
+    ],
+)
+def test_of_a_mount_s_object_the_place_in_the_container_is_no_path(
+    arguments: JsonObject, claimed: set[tuple[str, str, Json]]
+) -> None:
+    assert claimed <= set(found(arguments))
+
+
+def test_the_operator_decides_about_a_place_in_a_container() -> None:
+    overrides = {"/mounts/*/containerPath": Kind.PATH}
+    (claim,) = find_candidates(
+        compile_schema(None, overrides), {"mounts": [{"containerPath": "/b"}]}
+    )
+    assert claim.kind is Kind.PATH

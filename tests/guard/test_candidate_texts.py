@@ -68,5 +68,26 @@ def test_a_value_that_may_be_the_content_of_a_file_is_read_as_a_whole(tmp_path: 
 
 
 def test_of_a_mount_the_part_on_this_machine_is_judged(tmp_path: Path) -> None:
-    found = texts_of(tmp_path, PathCandidate("/k", "volumes", WEAK, "src:/data", ""))
-    assert found == [("src", "as given", WEAK), ("src:/data", "as given", WEAK)]
+    mount = PathCandidate("/k", "volumes", WEAK, "src:/data", "")
+    assert texts_of(tmp_path, mount) == [("src", "as given", WEAK)]
+    plant(tmp_path, "project/src:/")
+    whole = ("src:/data", "as given", WEAK)
+    assert texts_of(tmp_path, mount) == [("src", "as given", WEAK), whole]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("cat ../x", {"cat", "../x"}),
+        ("cat leak\n", {"cat", "leak"}),
+        ("grep -rn word ../x", {"../x"}),
+        ("look it up in ~/x or /y", {"~/x", "/y"}),
+        ("../x", set[str]()),
+    ],
+)
+def test_the_words_of_a_typed_line_are_judged(tmp_path: Path, line: str, words: set[str]) -> None:
+    plain = texts_of(tmp_path, PathCandidate("/k", "text_k", NEUTRAL, line, ""))
+    for key in ("input", "stdin", "keys"):
+        typed = texts_of(tmp_path, PathCandidate("/k", key, NEUTRAL, line, ""))
+        assert typed[: len(plain)] == plain
+        assert {text for text, _, _ in typed[len(plain) :]} >= words

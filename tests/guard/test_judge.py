@@ -429,6 +429,11 @@ def test_judging_stops_at_the_first_objection(world: CallContext) -> None:
         ("volumes", "./src:/data", False),
         ("mounts", "{cwd}/src:/etc/x:ro", False),
         ("volumes", "named:/var/lib/x", False),
+        ("volumes", "{cwd}:/app", False),
+        ("volumes", "{cwd}:/app/../../private", True),
+        ("mounts", "type=bind,source={cwd},target=/app", False),
+        ("mounts", "type=bind,source=/etc,target=/app", True),
+        ("mounts", "type=bind,source=evil,target=/app", True),
         ("volumes", "/etc:/data", True),
         ("volumes", "../private:/data:rw", True),
         ("volumes", "evil:/data", True),
@@ -655,3 +660,38 @@ def test_the_start_of_an_oddly_spelled_path_is_judged_too(tmp_path: Path, sign: 
                 continue  # a control character is refused in any case
             candidate = PathCandidate("/path", "path", PATH, value, "")
             assert (judge.objection(candidate) is not None) is is_refused, value
+
+
+@pytest.mark.parametrize(
+    "path", ["leak", "./leak", "src/../leak", "../private/s", "{top}/private/s"]
+)
+def test_a_path_in_a_line_that_is_typed_into_a_shell_is_judged(tmp_path: Path, path: str) -> None:
+    top = plant(tmp_path, "project/src/", "private/s", "project/leak => ../private/s")
+    judge = Judge(context(share(top / "project"), top / "project"), Policy(), needs_write=True)
+    path = path.replace("{top}", str(top))
+    for key, typed in (
+        ("input", f"cat {path}"),
+        ("keys", f"less {path}\n"),
+        ("stdin", f"x {path}"),
+    ):
+        candidate = PathCandidate(f"/{key}", key, NEUTRAL, typed, "")
+        assert judge.objection(candidate) == OUTSIDE, typed
+    for typed in ("See /etc/x for ../y, please", '// import x from "../a"\n/* of what is b */'):
+        assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed
+    for typed in ("cat src/a", "df['a'] / df['b'] // 2", "is it 5 m/s or/and 3?", "cat /none/x"):
+        assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed
+
+
+def test_a_text_that_is_longer_than_any_name_is_no_path(tmp_path: Path) -> None:
+    top = plant(tmp_path, "project/src/", "private/s")
+    judge = Judge(context(share(top / "project"), top / "project"), Policy(), needs_write=True)
+    code = f"const p={{...q,'a':'{'b' * 300}'}}"
+    for kind in (COMMAND, NEUTRAL, WEAK):
+        for value, is_refused in (
+            (code, False),
+            (f'node -e "{code}; console.log({{...p}})"', False),
+            (f"{code}/../../private/s", True),
+        ):
+            candidate = PathCandidate("/k", "k", kind, value, "")
+            assert (judge.objection(candidate) is not None) is is_refused, (kind, value)
+    assert judge.objection(PathCandidate("/k", "k", PATH, code, "")) is not None

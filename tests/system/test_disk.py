@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.paths.resolve import Entry, PathError
+from hub.paths.resolve import DeadEndError, Entry, PathError
 from hub.system.disk import CachedDisk, OsDisk
 from tests.kit.trees import plant
 
@@ -30,6 +30,17 @@ def test_only_what_does_not_exist_is_none(tmp_path: Path) -> None:
             links.entry(path)
     with pytest.raises(PathError):
         links.target(f"{top}/file")
+
+
+def test_a_name_that_is_too_long_is_a_dead_end_but_a_path_that_is_too_long_is_none(
+    tmp_path: Path,
+) -> None:
+    links = OsDisk()
+    with pytest.raises(DeadEndError, match="File name too long"):
+        links.entry(f"{tmp_path}/{'n' * 256}")
+    with pytest.raises(PathError, match="File name too long") as caught:
+        links.entry(f"{tmp_path}/{'n/' * 3000}n")
+    assert not isinstance(caught.value, DeadEndError)
 
 
 class Counted(OsDisk):

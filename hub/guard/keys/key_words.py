@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from hub.guard.keys.vocabulary import (
@@ -18,6 +19,7 @@ from hub.guard.keys.vocabulary import (
     LABEL_WORDS,
     LOCATOR_WORDS,
     MEASURES,
+    MOUNT_TYPES,
     MOUNT_WORDS,
     NAMED,
     NOT_PATHS,
@@ -28,6 +30,7 @@ from hub.guard.keys.vocabulary import (
     PAYLOAD_WORDS,
     PERHAPS_PATHS,
     PLACES,
+    PLACES_IN_CONTAINER,
     PREPOSITIONS,
     QUERY_PATHS,
     REVISION_WORDS,
@@ -35,6 +38,7 @@ from hub.guard.keys.vocabulary import (
     SEARCHING_PROGRAMS,
     SELECTING_WORDS,
     SHELL_WORDS,
+    TYPED_WORDS,
     WEAK_WORDS,
     WRITING_VERBS,
     Kind,
@@ -86,10 +90,30 @@ def is_mount(key: str) -> bool:
     return any(word in MOUNT_WORDS for word in words_of(key)[-1:])
 
 
+def is_in_container(key: str, mount: Mapping[str, object], place: str) -> bool:
+    """Return whether `key` of an object `mount` has an absolute path in a container.
+
+    `key` is one of `IN_CONTAINER`. `place` is the JSON pointer of the object: it stands under a
+    mount's key, or under a name there.
+    """
+    kind = mount.get("type") or mount.get("Type")
+    if not str(mount[key]).startswith("/") or not (
+        key in PLACES_IN_CONTAINER or kind in MOUNT_TYPES
+    ):
+        return False
+    return any(is_mount(name[-LONGEST_KEY:]) for name in place.split("/")[-2:])
+
+
 @lru_cache(maxsize=4096)
 def takes_arguments(key: str) -> bool:
     """Return whether `key` takes arguments of a program, not a whole command."""
     return any(word in ARGUMENT_WORDS for word in words_of(key)[-1:])
+
+
+@lru_cache(maxsize=4096)
+def is_typed(key: str) -> bool:
+    """Return whether `key` may take what is typed into a running program: `input`, `stdin`."""
+    return any(word in TYPED_WORDS for word in words_of(key)[-1:])
 
 
 @lru_cache(maxsize=4096)

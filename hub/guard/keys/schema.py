@@ -33,6 +33,8 @@ from hub.guard.keys.vocabulary import (
 )
 from hub.values import Json, JsonObject, object_or_empty
 
+BY_OPERATOR = "set by the operator"
+
 
 class ArgumentNode(Struct, frozen=True):
     """What is known about one place in a tool's arguments.
@@ -82,9 +84,7 @@ def node_of_key(key: str) -> ArgumentNode:
 def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode:
     """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
     if not names:
-        return replace(
-            node, kind=kind, why="set by the operator", declared=True, values=frozenset()
-        )
+        return replace(node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset())
     name, rest = names[0], names[1:]
     if name == "*" or name.isdecimal():
         element = overridden(node.element(), rest, kind)

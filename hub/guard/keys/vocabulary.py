@@ -93,6 +93,8 @@ ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
+TYPED_WORDS = _words("input stdin keys keystroke keystrokes")
+"""Perhaps what is typed into a running program, such as a shell: a line of words."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 FILLERS = _words(
@@ -150,6 +152,12 @@ PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
 """Before `path`: no file path, or the path of a file of that type, as in `svg_path`."""
 MOUNT_WORDS = _words("volume mount binds")
 """The part of the value after a colon is a path in a container, as in `data:/var/lib/x`."""
+PLACES_IN_CONTAINER = _words("bind containerPath container_path ContainerPath mountPath mount_path")
+"""In a mount's object: the absolute path in the container."""
+TARGETS_IN_CONTAINER = _words("target Target dst Dst destination Destination")
+"""The same, if the object says which `type` of mount it is."""
+IN_CONTAINER = PLACES_IN_CONTAINER | TARGETS_IN_CONTAINER
+MOUNT_TYPES = _words("bind volume tmpfs npipe cluster image")
 REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote
 
 from hub.guard.text.readings import Reader, defaulted
@@ -37,6 +38,9 @@ _REMARK = re.compile(
     re.DOTALL,
 )
 """A remark, if it is not what stands before one, in group 1."""
+_WILD = re.compile(r"[*?\[]")
+_OF_INNER_SHELL = re.compile(r"[\s<{]|\$\w")
+"""Signs that a quoted text has if it is a command of its own."""
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
@@ -82,6 +86,7 @@ _COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
 _IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
+_INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
@@ -94,6 +99,11 @@ _ODD = re.compile(r"[^\w./-]", re.ASCII)
 def is_program(word: str) -> bool:
     """Return whether `word` is the full path of a system program, such as `/usr/bin/env`."""
     return _EXECUTABLE.fullmatch(word) is not None
+
+
+def without_interpreters(command: str) -> str:
+    """Return a command without the programs that run the scripts in it: `#!/bin/sh`."""
+    return _INTERPRETER.sub("#!", command) if "#!" in command else command
 
 
 def plainly_quoted(command: str) -> str:
@@ -151,8 +161,13 @@ def without_mount_targets(command: str) -> str:
     if started is None:
         return command
     inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
-    inner = _WORKDIR.sub(" ", _TARGET.sub("", inner))
+    inner = _WORKDIR.sub(" ", without_targets(inner))
     return inner + command[started.end() :]
+
+
+def without_targets(mount: str) -> str:
+    """Return a mount without its path in the container: `type=bind,source=a,target=/b`."""
+    return _TARGET.sub("", mount)
 
 
 def mounts_whole_disk(command: str) -> bool:
@@ -163,12 +178,37 @@ def mounts_whole_disk(command: str) -> bool:
     return as_argument is not None or _WHOLE_DISK.search(command) is not None
 
 
-def is_null(text: str) -> bool:
-    """Return whether `text` is `/dev/null` or a similar device, perhaps with a stream number."""
-    return text.removesuffix(" 2").removesuffix(" 1") in _DEVICES
+def is_harmless(text: str) -> bool:
+    """Return whether `text` is a system program, a stream or a device such as `/dev/null`.
+
+    A stream's number may stand behind it.
+    """
+    device = text.removesuffix(" 2").removesuffix(" 1")
+    return device in _DEVICES or device in _STREAMS or is_program(text)
 
 
-def words_of(command: str, *, starts: bool) -> Iterator[str]:
+class ShellWord(NamedTuple):
+    """A word of a command without its quotes; `expands`: a shell expands the wildcards in it."""
+
+    text: str
+    expands: bool
+
+
+def expands(text: str) -> bool:
+    """Return whether a shell expands a wildcard in `text`, and not only passes it on in quotes.
+
+    A quoted text that may be a command itself counts as one that another shell expands.
+    """
+    return (
+        _WILD.search(text) is not None and _WILD.search(_QUOTING.sub(_if_inner, text)) is not None
+    )
+
+
+def _if_inner(quoted: re.Match[str]) -> str:
+    return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
+
+
+def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
     """Yield the words of a command that can be paths: no system programs, null device or streams.
 
     `starts`: the first word names the program.
@@ -180,16 +220,24 @@ def words_of(command: str, *, starts: bool) -> Iterator[str]:
             continue
         word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
-        if not (is_device or (program and _EXECUTABLE.fullmatch(word))):
-            yield word
+        # An empty word names nothing.
+        if word and not (is_device or (program and is_program(word))):
+            yield ShellWord(word, expands(token["word"]))
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
-def words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[str]:
-    """Yield the words of a command that are judged, for each way that a shell may read it.
+def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, bool]:
+    """Return the words of a command that are judged, for each way that a shell may read it.
 
-    `starts` as in `words_of`.
+    The value of a word says whether a shell expands the wildcards in it. `starts` as in `words_of`.
     """
+    words: dict[str, bool] = {}
+    for word in _words_in(command, reader, starts=starts):
+        words[word.text] = word.expands or words.get(word.text, False)
+    return words
+
+
+def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWord]:
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()

@@ -11,6 +11,9 @@ _SIDES = re.compile(r"([=@:!+&?#]+)\s*")
 _SPACES = re.compile(r"\s+")
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _SIGNS = "=@:!+&?#"
+_ANY_SIGN = re.compile(
+    r"[\s\x00-\x1f,;|=@:!+&?#\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+"
+)
 _FEW_SIGNS = 32
 _MOST_SIGNS = 8
 _LONGEST_NAME = 255
@@ -39,6 +42,11 @@ def names_in(text: str, *, words: bool) -> Iterator[str]:
                 if name and name not in seen and len(name) <= _LONGEST_NAME:
                     seen.add(name)
                     yield name
+
+
+def smallest_pieces_in(text: str) -> list[str]:
+    """Return what stands between any two signs or spaces of a text, each once."""
+    return [piece for piece in dict.fromkeys(_ANY_SIGN.split(text)) if piece]
 
 
 def quoted_names_in(text: str) -> Iterator[str]:

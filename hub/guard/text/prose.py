@@ -20,6 +20,10 @@ _CODE = re.compile(
 )
 """The start of a comment, a script, a document or a patch."""
 _MARKUP = re.compile(r"\s*<(?:!doctype |[a-z][\w:-]*\s+[\w:-]+\s*=)", re.IGNORECASE)
+_SETTINGS = re.compile(
+    r"\s*\w[\w ]{0,30}=(?:\{[^{}]*\}|[^\s;={}][^;={}]*);\s*\w[\w ]{0,30}=[^\s=]", re.ASCII
+)
+"""The start of a database's settings: `Driver={The name of it};DBQ=../x`."""
 _EQUALS = re.compile(r"[ \t]*=[ \t]*")
 _ENOUGH = 4
 _PER_PLAIN_WORD = 3
@@ -30,12 +34,14 @@ _READ = 4096
 def is_prose(text: str) -> bool:
     """Return whether `text` is sentences, code, markup or YAML, not a path or a list of paths.
 
-    A single line that starts like a path or an option is no prose. Only the first 4096 characters
-    are read.
+    A single line that starts like a path or an option is no prose, nor are settings. Only the first
+    4096 characters are read.
     """
     text = text[:_READ]
     if _MARKUP.match(text):
         return True
+    if _SETTINGS.match(text):
+        return False
     if "\n" in text.strip():
         return is_yaml(text) or _is_code(text) or _is_worded(text, _ENOUGH)
     return not _SIGIL.match(text) and _is_worded(text, _ENOUGH)

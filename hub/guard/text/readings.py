@@ -23,10 +23,16 @@ _MAX_MARKS = 100
 _MAX_CODED = 8
 _MAX_NAMES = 32
 _MAX_COLONS = 8
-_TOO_MANY_WAYS = "it can be read in too many ways"
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about, in words for `explain`."""
+
+
+class TooManyWaysError(PathError):
+    """A string that has more readings than can be judged."""
+
+    def __init__(self) -> None:
+        super().__init__("it can be read in too many ways")
 
 
 class Reader(Struct, frozen=True):
@@ -34,10 +40,11 @@ class Reader(Struct, frozen=True):
 
     `whole`: read the string only as one path, with no lists, no `key=value`, no flags. `words`:
     split at spaces always, never, or if most words look like file names. `as_shell`: as in a shell,
-    an unset variable is empty, and `.?` can mean `..`. `folders`: a text that begins with the path
-    of one of them is not split inside that path. `is_path`: the string is known to be a path and is
-    judged as a whole anyway, so its start is no separate path, unless it lies in a folder.
-    `is_pattern`: the string may be a search pattern, so brackets and backslashes may be part of it.
+    an unset variable is empty, and if the string `expands`, `.?` can mean `..`. `folders`: a text
+    that begins with the path of one of them is not split inside that path. `is_path`: the string is
+    known to be a path and is judged as a whole anyway, so its start is no separate path, unless it
+    lies in a folder. `is_pattern`: the string may be a search pattern, so brackets and backslashes
+    may be part of it.
     """
 
     env: Mapping[str, str]
@@ -45,6 +52,7 @@ class Reader(Struct, frozen=True):
     whole: bool = False
     words: Literal["always", "never", "names"] = "always"
     as_shell: bool = False
+    expands: bool = True
     folders: tuple[str, ...] = ()
     is_path: bool = False
     is_pattern: bool = False
@@ -91,6 +99,11 @@ VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
 _COMMA = re.compile(r",(?![^{},]*\})")
+_JOINED = rf"(?:{_BRACES.pattern}|\{{[^{{}},/]*\.\.[^{{}},/]*\}})"
+_JOINED_BRACES = re.compile(
+    rf"(?<![\s,;|:=@&!<>()\[\]{{\"'`])(?<!^){_JOINED}|{_JOINED}(?![\s,;|:=@&!<>()\[\]}}\"'`]|$)"
+)
+"""Alternatives in braces, with more of a name before or behind them."""
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])([^}]*)\}", re.ASCII)
 _COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
 _SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
@@ -139,7 +152,8 @@ def readings(text: str, reader: Reader) -> Readings:
     """Return every reading of `text`, the literal one first unless it is a local URI.
 
     Raises:
-        PathError: `text` is too long, has too many readings, or cannot be read for certain.
+        TooManyWaysError: `text` has too many readings.
+        PathError: `text` is too long, or cannot be read for certain.
     """
     if _PLAIN.fullmatch(text):
         return {text: "as given"}
@@ -154,8 +168,13 @@ def readings(text: str, reader: Reader) -> Readings:
                     found[other] = how
                     queue.append(other)
         if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
-            raise PathError(_TOO_MANY_WAYS)
+            raise TooManyWaysError
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
+
+
+def joins_braces(text: str) -> bool:
+    """Return whether alternatives in braces are part of a longer name, as in `{a,b}/x`."""
+    return _JOINED_BRACES.search(text) is not None
 
 
 def is_special(text: str) -> bool:
@@ -220,7 +239,7 @@ def _unquoted(uri: str) -> str:
         if plain == uri:
             return plain
         uri = plain
-    raise PathError(_TOO_MANY_WAYS)
+    raise TooManyWaysError
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
@@ -439,7 +458,7 @@ def _separated(text: str, reader: Reader) -> Iterable[str]:
 
 def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
     """Return the text with `..` for wildcards that match it in a shell, such as `.?` and `.[.]`."""
-    if not reader.as_shell or not _WILD_DOTS.search(text):
+    if not (reader.as_shell and reader.expands and _WILD_DOTS.search(text)):
         return ()
     return (_WILD_DOTS.sub(_dots_of, text),)
 

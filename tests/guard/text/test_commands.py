@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.text.commands import plainly_quoted, words_of
+from hub.guard.text.commands import expands, plainly_quoted, words_of
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,32 @@ from hub.guard.text.commands import plainly_quoted, words_of
     ],
 )
 def test_a_command_is_taken_apart_as_a_shell_would(command: str, words: list[str]) -> None:
-    assert list(words_of(command, starts=True)) == words
+    assert [word.text for word in words_of(command, starts=True)] == words
 
 
 def test_arguments_name_no_program() -> None:
-    assert list(words_of("/bin/x", starts=False)) == ["/bin/x"]
+    assert [word.text for word in words_of("/bin/x", starts=False)] == ["/bin/x"]
+
+
+@pytest.mark.parametrize(
+    ("word", "is_expanded"),
+    [
+        (".*", True),
+        ("'.*'", False),
+        ('".?"', False),
+        (r"\*", False),
+        ("'a'*", True),
+        ("'a*'.[b]", True),
+        ("'cat .*/x'", True),
+        ("'cat<.*'", True),
+        ("'{cat,.*}'", True),
+        ('"$x.*"', True),
+        ("'.*", True),
+        ("a", False),
+    ],
+)
+def test_a_shell_expands_no_wildcards_in_quotes(word: str, is_expanded: bool) -> None:
+    assert expands(word) is is_expanded
 
 
 @pytest.mark.parametrize(

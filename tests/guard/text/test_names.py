@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from hub.guard.text import names as names_module
-from hub.guard.text.names import names_in, quoted_names_in
+from hub.guard.text.names import names_in, quoted_names_in, smallest_pieces_in
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,11 @@ def test_names_are_the_items_of_a_list_and_both_sides_of_a_sign(
 def test_words_are_names_where_the_text_is_a_list_of_words() -> None:
     assert list(names_in("a.py  b.py", words=True)) == ["a.py", "b.py"]
     assert list(names_in("a.py  b.py", words=False)) == []
+
+
+def test_the_smallest_pieces_have_no_signs() -> None:
+    text = '{"a": "/b/c", "d":[-e=f,“g h”]} a'
+    assert smallest_pieces_in(text) == ["a", "/b/c", "d", "-e", "f", "g", "h"]
 
 
 def test_names_are_read_between_any_two_quotes() -> None:

@@ -29,3 +29,17 @@ def test_code_yaml_and_sentences_are_prose(text: str) -> None:
 )
 def test_lines_with_paths_are_lists(text: str) -> None:
     assert not is_prose(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "are_settings"),
+    [
+        ("Driver={The Name of It (*.a, *.b)};DBQ=../x", True),
+        ("Data Source=the name of it.db;Version=3", True),
+        ("Driver={The Name of It};and so on", False),
+        ("a = the name of it; b = 5", False),
+        ("the sum is a=b; and so on", False),
+    ],
+)
+def test_settings_are_no_prose(text: str, *, are_settings: bool) -> None:
+    assert is_prose(text) is not are_settings

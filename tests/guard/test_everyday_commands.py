@@ -1,0 +1,139 @@
+"""Commands of every day pass; one beside them that opens a file outside is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub.guard.arguments import PathCandidate
+from hub.guard.containment import OUTSIDE
+from hub.guard.judge import Judge
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.policy import Policy
+from tests.kit.trees import plant
+from tests.kit.worlds import context, share
+
+EMPTY = [
+    "echo ''",
+    'echo "" > a.txt',
+    "sed -i '' -e 's/a/b/' a.txt",
+    "ssh-keygen -t ed25519 -f key -N ''",
+    "curl -X POST -d '' http://localhost:8080/api/x",
+    '[ -z "" ] && echo empty',
+    "grep -c '' src/a.py",
+]
+STARTED = [
+    "cat > run.sh <<'EOF'\n#!/bin/bash\nnpm start\nEOF",
+    "cat > run.sh <<'EOF'\n#!/usr/bin/env bash\nnpm start\nEOF",
+    "grep -rlF '#!/bin/sh' src",
+    "grep -rl '#!/usr/bin/env python' .",
+    "echo x | tee /dev/stderr",
+    "echo x > /dev/stderr",
+]
+_BODY = (
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+    '"params":{"name":"x","arguments":{"path":"src"}}}'
+)
+_SCRIPT = "import json; print(json.dumps({'a': 'b/c', 'd': ['e/f'], 'g': {'h': 1 / 2, 'i': 'j'}}))"
+RICH = [
+    f"curl -X POST http://localhost:3000/mcp -d '{_BODY}'",
+    'curl -s http://localhost/x -d \'{"name": "x", "path": "/a/b", "n": 1, "o": ["c/d"]}\'',
+    'curl http://localhost/x -d "{\\"name\\": \\"x\\", \\"path\\": \\"/a/b\\", \\"n\\": 1}"',
+    "kubectl patch deploy web --type=json "
+    '-p=\'[{"op":"replace","path":"/spec/replicas","value":2}]\'',
+    f'python3 -c "{_SCRIPT}"',
+    "node -e \"console.log({a: 'b/c', d: ['e/f', 'g/h'], i: {j: 'k/l'}})\"",
+    "cat > ci.yml <<'EOF'\nname: CI\non: [push]\njobs:\n  test:\n    runs-on: ubuntu-latest\n"
+    "    steps:\n      - uses: actions/checkout@v4\n      - run: npm ci && npm test\nEOF",
+    'jq \'.i[] | {a: .x, b: (.y // "n/a"), c: [.z | "\\(.k)=\\(.v)"]} | "\\(.a),\\(.b)"\' a.json',
+]
+WILD = [
+    "find . -type f -not -path '*/.*'",
+    r"find . -type f -not -path '*/\.*'",
+    "find . -name '.*' -type f",
+    'find . -name ".?*"',
+    r"find . -name \*.py",
+    r"find . -regextype posix-extended -regex '.*\.(js|ts)$'",
+    r"find . -regex '\./src/.*'",
+    "find . -regex '.*/[a-c].*'",
+    "grep -v '.*/test/.*' a.txt",
+    "rg '.*/x' src",
+    "sed 's|.*/||' a.txt",
+    "npx jest --testPathPattern='.*/x'",
+]
+WILD_OUT = [
+    "cat .*/private/x",
+    "cat '.'*/private/x",
+    "cat .[.]'/private/x'",
+    "find '.*' .*/private",
+    "bash -c 'cat .*/private/x'",
+    "bash -c 'cat<.*/private/x'",
+    "find ../private -name '.*'",
+    "find . -path '*/../../private/*'",
+    "echo */.*/.*/private/x",
+]
+RICH_OUT = [
+    f"curl http://localhost/x -d '{_BODY}' -T {{}}",
+    f"curl http://localhost/x -F 'f=@{{}};headers=\"{_BODY}\"'",
+    f"bash -c 'echo {_BODY}; cat {{}}'",
+    f"bash -c 'cat<{{}};echo {_BODY}'",
+    f"python3 -c \"{_SCRIPT}; print(open('{{}}').read())\"",
+    f'echo \'{_BODY[:-1]},"z":"{{}}"}}\' | jq -r .z | xargs cat',
+]
+BRACES_OUT = [
+    "cat {{.,{letters}}}./private/x",
+    "cat le{{{letters},ak}}",
+    f"bash -c 'cat {{.,z}}./private/x;echo {_BODY}'".replace("{", "{{").replace("}", "}}"),
+]
+OUT = [
+    "cat '' ../private/x",
+    "cat ''../private/x",
+    "cat '#!/etc/passwd'",
+    "cat <<'EOF'\n#!../private/x\nEOF",
+    "cat /bin/sh",
+    "cat x /dev/sda",
+]
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return plant(
+        tmp_path,
+        "project/a.txt",
+        "project/src/a.py",
+        "project/leak => ../private/x",
+        "private/x",
+    )
+
+
+def objection(top: Path, command: str) -> str | None:
+    world = context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
+    judge = Judge(world, Policy(), needs_write=True)
+    return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
+
+
+@pytest.mark.parametrize("command", [*EMPTY, *STARTED, *RICH, *WILD])
+def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
+    assert objection(top, command) is None
+
+
+@pytest.mark.parametrize("command", [*OUT, *WILD_OUT])
+def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
+    assert objection(top, command) is not None
+
+
+@pytest.mark.parametrize(
+    "path", ["leak", "./leak", "../private/x", "src/../leak", "{top}/private/x"]
+)
+@pytest.mark.parametrize("command", RICH_OUT)
+def test_a_path_among_many_signs_is_judged(top: Path, command: str, path: str) -> None:
+    path = path.replace("{top}", str(top))
+    assert objection(top, command.replace("{}", path)) == OUTSIDE
+    assert objection(top, command.replace("{}", "src/a.py")) is None
+
+
+@pytest.mark.parametrize("command", BRACES_OUT)
+def test_many_alternatives_in_braces_hide_no_path(top: Path, command: str) -> None:
+    letters = ",".join("abcdefghijklmnopqrstuvwxy")
+    assert objection(top, command.format(letters=letters)) is not None
