@@ -69,6 +69,8 @@ WILD_OUT = [
     "find '.*' .*/private",
     "bash -c 'cat .*/private/x'",
     "bash -c 'cat<.*/private/x'",
+    "bash -c 'ls>.*/private/x'",
+    "bash -c 'ls;.?/private/x'",
     "find ../private -name '.*'",
     "find . -path '*/../../private/*'",
     "echo */.*/.*/private/x",

@@ -39,7 +39,7 @@ _REMARK = re.compile(
 )
 """A remark, if it is not what stands before one, in group 1."""
 _WILD = re.compile(r"[*?\[]")
-_OF_INNER_SHELL = re.compile(r"[\s<{]|\$\w")
+_OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
 _ASSIGNMENT = re.compile(r"\w+=")
 _PREFIXES = frozenset(
