@@ -29,11 +29,10 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
 )
 from hub.server.connection import ConnectionFactory, client_of_handshake
-from hub.server.http.access import AccessCheck, LoginEndpoints, Refusal, RequestHeaders
+from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.auth.admission import Admission
-from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
@@ -49,6 +48,7 @@ from hub.server.http.modern import (
     rejection,
     status_of,
 )
+from hub.server.http.open_requests import OpenRequests
 from hub.server.http.request_heads import CheckedHeaders, HeaderChecks, RequestHead, unreadable
 from hub.server.http.responses import (
     ENDING,
@@ -60,12 +60,10 @@ from hub.server.http.responses import (
     answer_in,
     asks_first,
     counted,
-    permission,
     read_body,
     readable,
     respond,
 )
-from hub.server.http.welcome_page import PAGE_HEADERS, is_browser, page
 from hub.usage.limits import OverLimit, RefusedCall
 from hub.usage.principals import ClientUsage, UsageByPrincipal
 from hub.values import JsonObject
@@ -134,8 +132,8 @@ class HttpServer:
         self._gatekeeper = gatekeeper
         self._limits = limits or HttpLimits()
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
-        self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
-        self._path = path
+        checks = self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
+        self._open_requests = OpenRequests(gatekeeper, checks, path, self._client, self._refuse)
         self._patience = Deadlines(self._limits.patience)
         self.acceptor = FastCallAcceptor(
             self._header_checks,
@@ -226,9 +224,9 @@ class HttpServer:
         if origin is not None:
             send = readable(send, origin)
         if origin is not None and asks_first(scope["method"], headers):
-            await self._permit(scope, headers, send)
+            await self._open_requests.permit(scope, headers, send)
             return
-        if await self._told_openly(scope, headers, receive, send):
+        if await self._open_requests.serve(scope, headers, receive, send):
             return
         admitted = await self._header_checks.admission(scope, headers)
         if isinstance(admitted, Refusal):
@@ -239,79 +237,6 @@ class HttpServer:
             connection.prove()
         sender = Sender(admitted, self._client(scope, headers))
         await self._serve(scope, headers, sender, receive, send)
-
-    async def _told_openly(
-        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
-    ) -> bool:
-        """Answer what anybody may ask, without a token; return whether it was such a request."""
-        resource = self._gatekeeper.resource
-        if resource is not None and resource.has_metadata_at(scope["path"], self._path):
-            await self._tell_of(resource, scope, headers, send)
-        elif (logins := self._gatekeeper.logins) is not None and logins.has(scope["path"]):
-            await self._log_in(logins, scope, headers, receive, send)
-        elif self._is_for_page(scope, headers):
-            await self._show_page(scope, headers, send)
-        else:
-            return False
-        return True
-
-    async def _tell_of(
-        self, resource: ProtectedResource, scope: Scope, headers: RequestHeaders, send: Send
-    ) -> None:
-        """Tell whose tokens the hub takes."""
-        refusal = self._header_checks.place_refusal(scope, headers)
-        if refusal is not None:
-            await self._refuse(self._client(scope, headers), refusal, send)
-        elif scope["method"] not in {"GET", "HEAD"}:
-            await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, HEAD"})
-        else:
-            await respond(send, 200, resource.metadata, {"cache-control": "max-age=300"})
-
-    async def _log_in(
-        self,
-        logins: LoginEndpoints,
-        scope: Scope,
-        headers: RequestHeaders,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Serve a step of a login that goes through the hub."""
-        refusal = self._header_checks.place_refusal(scope, headers)
-        address = self._client(scope, headers)
-        if refusal is not None:
-            await self._refuse(address, refusal, send)
-        else:
-            await logins(scope, headers, address, receive, send)
-
-    async def _permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
-        """Answer a CORS preflight, which carries no token; the request after it does."""
-        checks = self._header_checks
-        resource = self._gatekeeper.resource
-        path = scope["path"]
-        is_told = resource is not None and resource.has_metadata_at(path, self._path)
-        logins = self._gatekeeper.logins
-        is_login = logins is not None and logins.has(path)
-        elsewhere = None if is_told or is_login else checks.elsewhere(scope)
-        refusal = checks.place_refusal(scope, headers) or elsewhere
-        if refusal is not None:
-            await self._refuse(self._client(scope, headers), refusal, send)
-        else:
-            await respond(send, 204, b"", permission(headers))
-
-    def _is_for_page(self, scope: Scope, headers: RequestHeaders) -> bool:
-        is_here = scope["path"] == "/" or self._header_checks.elsewhere(scope) is None
-        return is_here and is_browser(scope, headers)
-
-    async def _show_page(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
-        """Tell a person who opened the endpoint in a browser what it is for."""
-        refusal = self._header_checks.place_refusal(scope, headers)
-        if refusal is not None:
-            await self._refuse(self._client(scope, headers), refusal, send)
-            return
-        proxied = self._header_checks.proxied(scope, headers)
-        needs_token = self._gatekeeper.needs_token
-        shown = page(headers, proxied, self._path, needs_token=needs_token)
-        await respond(send, 200, shown, PAGE_HEADERS)
 
     async def _refuse(self, client: str, refusal: Refusal, send: Send) -> None:
         self.log.note(f"request refused: {refusal.status}", client, refusal.text)

@@ -1,0 +1,105 @@
+"""What anybody may ask of the endpoint without a token: metadata, logins, a page, preflights."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.types import Receive, Scope, Send
+
+from hub.server.http.access import AccessCheck, LoginEndpoints, Refusal, RequestHeaders
+from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.request_heads import HeaderChecks
+from hub.server.http.responses import permission, respond
+from hub.server.http.welcome_page import PAGE_HEADERS, is_browser, page
+
+
+class OpenRequests:
+    """Answers requests that need no token, at `path` and beside it; Host and Origin are checked.
+
+    `address_of` returns the client address that a request counts for. `refuse` answers with a
+    refusal, and notes the address.
+    """
+
+    def __init__(
+        self,
+        gatekeeper: AccessCheck,
+        checks: HeaderChecks,
+        path: str,
+        address_of: Callable[[Scope, RequestHeaders], str],
+        refuse: Callable[[str, Refusal, Send], Awaitable[None]],
+    ) -> None:
+        self._gatekeeper = gatekeeper
+        self._checks = checks
+        self._path = path
+        self._address_of = address_of
+        self._refuse = refuse
+
+    async def serve(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> bool:
+        """Answer what anybody may ask; return whether it was such a request."""
+        resource = self._gatekeeper.resource
+        if resource is not None and resource.has_metadata_at(scope["path"], self._path):
+            await self._tell_of(resource, scope, headers, send)
+        elif (logins := self._gatekeeper.logins) is not None and logins.has(scope["path"]):
+            await self._log_in(logins, scope, headers, receive, send)
+        elif self._is_for_page(scope, headers):
+            await self._show_page(scope, headers, send)
+        else:
+            return False
+        return True
+
+    async def permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
+        """Answer a CORS preflight, which carries no token; the request after it does."""
+        resource, logins, path = self._gatekeeper.resource, self._gatekeeper.logins, scope["path"]
+        is_told = resource is not None and resource.has_metadata_at(path, self._path)
+        is_login = logins is not None and logins.has(path)
+        elsewhere = None if is_told or is_login else self._checks.elsewhere(scope)
+        refusal = self._checks.place_refusal(scope, headers) or elsewhere
+        if refusal is not None:
+            await self._refuse(self._address_of(scope, headers), refusal, send)
+        else:
+            await respond(send, 204, b"", permission(headers))
+
+    async def _tell_of(
+        self, resource: ProtectedResource, scope: Scope, headers: RequestHeaders, send: Send
+    ) -> None:
+        """Tell whose tokens the hub takes."""
+        if await self._is_refused(scope, headers, send):
+            return
+        if scope["method"] not in {"GET", "HEAD"}:
+            await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, HEAD"})
+        else:
+            await respond(send, 200, resource.metadata, {"cache-control": "max-age=300"})
+
+    async def _log_in(
+        self,
+        logins: LoginEndpoints,
+        scope: Scope,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Serve a step of a login that goes through the hub."""
+        if not await self._is_refused(scope, headers, send):
+            await logins(scope, headers, self._address_of(scope, headers), receive, send)
+
+    def _is_for_page(self, scope: Scope, headers: RequestHeaders) -> bool:
+        is_here = scope["path"] == "/" or self._checks.elsewhere(scope) is None
+        return is_here and is_browser(scope, headers)
+
+    async def _show_page(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
+        """Tell a person who opened the endpoint in a browser what it is for."""
+        if await self._is_refused(scope, headers, send):
+            return
+        proxied = self._checks.proxied(scope, headers)
+        needs_token = self._gatekeeper.needs_token
+        shown = page(headers, proxied, self._path, needs_token=needs_token)
+        await respond(send, 200, shown, PAGE_HEADERS)
+
+    async def _is_refused(self, scope: Scope, headers: RequestHeaders, send: Send) -> bool:
+        """Answer with a refusal if Host or Origin are not the hub's; return whether that is so."""
+        refusal = self._checks.place_refusal(scope, headers)
+        if refusal is not None:
+            await self._refuse(self._address_of(scope, headers), refusal, send)
+        return refusal is not None
