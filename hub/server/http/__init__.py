@@ -11,7 +11,7 @@ A POST needs no task if it is a call whose route is cached: `DirectHttp` gives i
 Main types: `HttpServer`, `AccessCheck`, `HttpSession`, `PostResponse`, `EventStream`, `PlainCall`.
 
 Read in this order: `serve`, `app`, `open_requests`, `access`, `responses`; for the legacy era
-`legacy`, `sessions`, `event_store`, `event_streams`, `resumption`; for the modern era `modern`; for
-calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The limits are in the package `bounds`,
-who sends a request in `auth`, sessions that outlive their process in `adoption`.
+`legacy`, `sessions`, `event_store`, `event_streams`, `resumption`; for the modern era `modern`;
+for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The limits are in the
+package `bounds`, who sends a request in `auth`, sessions that outlive their process in `adoption`.
 """
