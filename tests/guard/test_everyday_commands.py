@@ -73,6 +73,22 @@ WILD_OUT = [
     "find . -path '*/../../private/*'",
     "echo */.*/.*/private/x",
 ]
+PROGRAMS = [
+    ".venv/bin/python src/a.py",
+    "./.venv/bin/python3 -m pytest -q",
+    ".venv/bin/python -c 'print(1)'",
+    "cd src && X=1 sudo .venv/bin/python a.py",
+    "ls | .venv/bin/python -",
+]
+PROGRAMS_OUT = [
+    "cat .venv/bin/python",
+    ".venv/bin/python .venv/bin/python",
+    "sh < .venv/bin/python",
+    ". .venv/bin/python",
+    ".venv/bin/leak",
+    "./leak",
+    "src/../../private/bin/x",
+]
 RICH_OUT = [
     f"curl http://localhost/x -d '{_BODY}' -T {{}}",
     f"curl http://localhost/x -F 'f=@{{}};headers=\"{_BODY}\"'",
@@ -104,6 +120,9 @@ def top(tmp_path: Path) -> Path:
         "project/src/a.py",
         "project/leak => ../private/x",
         "private/x",
+        "project/.venv/bin/python => /usr/bin/python3",
+        "project/.venv/bin/python3 => python",
+        "project/.venv/bin/leak => ../../../private/x",
     )
 
 
@@ -113,12 +132,12 @@ def objection(top: Path, command: str) -> str | None:
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
-@pytest.mark.parametrize("command", [*EMPTY, *STARTED, *RICH, *WILD])
+@pytest.mark.parametrize("command", [*EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
 
-@pytest.mark.parametrize("command", [*OUT, *WILD_OUT])
+@pytest.mark.parametrize("command", [*OUT, *WILD_OUT, *PROGRAMS_OUT])
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) is not None
 

@@ -96,3 +96,31 @@ def test_a_call_that_names_very_many_folders_is_refused(world: CallContext, tmp_
     verdict = decide(tool_call({name: name for name in names}), GUARD, world)
     assert isinstance(verdict, Refused)
     assert "too" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd src && cat link/secret.txt",
+        "(cd src; cat link/secret.txt)",
+        "cd src/deep && cat leak",
+        "cd src && cd deep && cat leak",
+        "cd $PWD/src && cat link/secret.txt",
+        'pushd "src" && ls link/',
+        "tar -C src -chf - link",
+        "tar -Csrc -chf - link",
+        "env --chdir=src cat link/secret.txt",
+        "git -C src diff --no-index /dev/null link/secret.txt",
+    ],
+)
+def test_a_command_that_leads_out_of_a_folder_that_it_names_is_refused(
+    world: CallContext, command: str
+) -> None:
+    judged = calls(
+        world,
+        {"command": command},
+        {"command": command.split()},
+        {"command": command.split()[0], "args": command.split()[1:]},
+        {"command": command.replace("link", "deep").replace("leak", "b.txt")},
+    )
+    assert [is_admitted for _, is_admitted in judged] == [False, False, False, True]

@@ -188,10 +188,14 @@ def is_harmless(text: str) -> bool:
 
 
 class ShellWord(NamedTuple):
-    """A word of a command without its quotes; `expands`: a shell expands the wildcards in it."""
+    """A word of a command without its quotes.
+
+    `expands`: a shell expands the wildcards in it. `runs`: it names the program that is run.
+    """
 
     text: str
     expands: bool
+    runs: bool
 
 
 def expands(text: str) -> bool:
@@ -222,18 +226,20 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
-            yield ShellWord(word, expands(token["word"]))
+            yield ShellWord(word, expands(token["word"]), program)
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
-def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, bool]:
+def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
-    The value of a word says whether a shell expands the wildcards in it. `starts` as in `words_of`.
+    A word that stands several times `expands` if one of these does, and `runs` if all do. `starts`
+    as in `words_of`.
     """
-    words: dict[str, bool] = {}
+    words: dict[str, ShellWord] = {}
     for word in _words_in(command, reader, starts=starts):
-        words[word.text] = word.expands or words.get(word.text, False)
+        old = words.get(word.text, word)
+        words[word.text] = ShellWord(word.text, old.expands or word.expands, old.runs and word.runs)
     return words
 
 
