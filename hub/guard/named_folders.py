@@ -74,7 +74,9 @@ class NamedFolders:
                 if places == ():
                     break
                 inner = [self._tracer.folders_at(word, places) for word in words]
-                found |= dict.fromkeys(folder for each in inner for folder in each)
+                folders = dict.fromkeys(folder for each in inner for folder in each)
+                # One that lies outside is refused itself, or is in a container.
+                found |= dict.fromkeys(filter(self._tracer.is_open, folders))
             self._of_commands = found
         return self._of_commands
 

@@ -79,6 +79,8 @@ PROGRAMS = [
     ".venv/bin/python -c 'print(1)'",
     "cd src && X=1 sudo .venv/bin/python a.py",
     "ls | .venv/bin/python -",
+    "python3 -c \"import sys; [print(l.split('/')[-1], usr, etc) for l in sys.stdin]\"",
+    'docker run --rm -v "$PWD":/usr -w /usr alpine ls bin',
 ]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",

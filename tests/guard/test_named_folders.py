@@ -9,7 +9,7 @@ import pytest
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Refused, compile_tool, decide, judge_inline
 from hub.guard.policy import Policy, ToolPolicy
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 from tests.kit.trees import plant
 from tests.kit.worlds import context, share, tool_call
 from tests.oracle.verdicts import FastPath
@@ -116,11 +116,12 @@ def test_a_call_that_names_very_many_folders_is_refused(world: CallContext, tmp_
 def test_a_command_that_leads_out_of_a_folder_that_it_names_is_refused(
     world: CallContext, command: str
 ) -> None:
+    words: list[Json] = [*command.split()]
     judged = calls(
         world,
         {"command": command},
-        {"command": command.split()},
-        {"command": command.split()[0], "args": command.split()[1:]},
+        {"command": words},
+        {"command": words[0], "args": words[1:]},
         {"command": command.replace("link", "deep").replace("leak", "b.txt")},
     )
     assert [is_admitted for _, is_admitted in judged] == [False, False, False, True]
