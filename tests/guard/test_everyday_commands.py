@@ -14,6 +14,11 @@ from hub.guard.policy import Policy
 from tests.kit.trees import plant
 from tests.kit.worlds import context, share
 
+LISTS = [
+    "PYTHONPATH=$PWD:$PYTHONPATH pytest",
+    "export PYTHONPATH=$PWD/src:$PWD && pytest",
+    'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
+]
 EMPTY = [
     "echo ''",
     'echo "" > a.txt',
@@ -105,6 +110,8 @@ BRACES_OUT = [
     f"bash -c 'cat {{.,z}}./private/x;echo {_BODY}'".replace("{", "{{").replace("}", "}}"),
 ]
 OUT = [
+    "PYTHONPATH=$PWD:$PWD/../private pytest",
+    "PYTHONPATH=src:leak pytest",
     "cat '' ../private/x",
     "cat ''../private/x",
     "cat '#!/etc/passwd'",
@@ -134,7 +141,7 @@ def objection(top: Path, command: str) -> str | None:
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
-@pytest.mark.parametrize("command", [*EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
+@pytest.mark.parametrize("command", [*LISTS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 

@@ -42,6 +42,7 @@ _WILD = re.compile(r"[*?\[]")
 _OF_INNER_SHELL = re.compile(r"[\s<{]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
 _ASSIGNMENT = re.compile(r"\w+=")
+_SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
 )
@@ -212,6 +213,12 @@ def _if_inner(quoted: re.Match[str]) -> str:
     return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
 
 
+def _without_colons(word: str) -> list[str]:
+    """Return a word, or the folders of a list of folders to search: `PYTHONPATH=a:b`."""
+    name = _SEARCH_PATH.match(word)
+    return [f"{name[1]}{one}" for one in word[name.end(1) :].split(":")] if name else [word]
+
+
 def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
     """Yield the words of a command that can be paths: no system programs, null device or streams.
 
@@ -226,7 +233,9 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
-            yield ShellWord(word, expands(token["word"]), program)
+            yield from (
+                ShellWord(one, expands(token["word"]), program) for one in _without_colons(word)
+            )
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
