@@ -18,6 +18,7 @@ from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
     expands,
     is_harmless,
+    is_program,
     mounts_whole_disk,
     quoted_words,
     uncut_words,
@@ -66,7 +67,7 @@ _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
-_PROGRAM = re.compile(r"(?:/[^/]+)*/s?bin/[\w.+-]+")
+_INTERPRETER = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
@@ -252,7 +253,7 @@ class CandidateTexts(Struct, frozen=True):
         results = list(self.tracer.follow(word, "as given", strict=False))
         return any(one.objection for one in results) and all(
             one.objection is None
-            or (one.objection == OUTSIDE and _PROGRAM.fullmatch(one.leads_to or "") is not None)
+            or (one.objection == OUTSIDE and _is_installed(one.leads_to or ""))
             for one in results
         )
 
@@ -375,6 +376,11 @@ class CandidateTexts(Struct, frozen=True):
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
+
+
+def _is_installed(path: str) -> bool:
+    """Return whether `path` is a system program, or an interpreter wherever it is installed."""
+    return is_program(path) or _INTERPRETER.fullmatch(path) is not None
 
 
 def _is_arguments(candidate: PathCandidate) -> bool:

@@ -84,6 +84,7 @@ PROGRAMS = [
     ".venv/bin/python -c 'print(1)'",
     "cd src && X=1 sudo .venv/bin/python a.py",
     "ls | .venv/bin/python -",
+    ".venv/bin/python3.12 -V",
     "python3 -c \"import sys; [print(l.split('/')[-1], usr, etc) for l in sys.stdin]\"",
     'docker run --rm -v "$PWD":/usr -w /usr alpine ls bin',
 ]
@@ -93,6 +94,7 @@ PROGRAMS_OUT = [
     "sh < .venv/bin/python",
     ". .venv/bin/python",
     ".venv/bin/leak",
+    ".venv/bin/tool",
     "./leak",
     "src/../../private/bin/x",
 ]
@@ -132,6 +134,8 @@ def top(tmp_path: Path) -> Path:
         "project/.venv/bin/python => /usr/bin/python3",
         "project/.venv/bin/python3 => python",
         "project/.venv/bin/leak => ../../../private/x",
+        "project/.venv/bin/tool => ../../../private/bin/tool",
+        "project/.venv/bin/python3.12 => ../../../private/bin/python3.12",
     )
 
 
