@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
-from hub.guard.containment import PathTracer
+from hub.guard.containment import OUTSIDE, PathTracer
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import LocalPaths, doubt_about
@@ -18,6 +18,7 @@ from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
     expands,
     is_harmless,
+    is_program,
     mounts_whole_disk,
     quoted_words,
     uncut_words,
@@ -65,6 +66,8 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _SHORT_OPTION = re.compile(r"-[A-Za-z].")
+_PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
+_INTERPRETER = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
@@ -236,17 +239,29 @@ class CandidateTexts(Struct, frozen=True):
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
         words = words_in(value, reader, starts=starts)
-        for word, is_wild in words.items():
+        runs = {one.text for one in words.values() if one.runs and self._runs_program(one.text)}
+        for word in (one for one in words if one not in runs):
+            is_wild = words[word].expands
             yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
-        for word in dict.fromkeys(quoted_words(value)):
-            if word not in words:
-                yield word, iter(((word, ONE_NAME, Kind.NEUTRAL),))
+        quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
+        yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         # Without a shell there is no `PWD` but what the child's own environment has.
         whole = replace(self.reader, as_shell=True, words="never")
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
                 texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
-                yield word, (one for one in texts if not is_harmless(one[0]))
+                yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
+
+    def _runs_program(self, word: str) -> bool:
+        """Return whether a word is a link to an installed program, such as `.venv/bin/python`."""
+        if "/" not in word or not _PLAIN_RELATIVE.fullmatch(word):
+            return False
+        results = list(self.tracer.follow(word, "as given", strict=False))
+        return any(one.objection for one in results) and all(
+            one.objection is None
+            or (one.objection == OUTSIDE and _is_installed(one.leads_to or ""))
+            for one in results
+        )
 
     def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
         """Return the reader for a word whose wildcards a shell expands, or does not expand."""
@@ -367,6 +382,11 @@ class CandidateTexts(Struct, frozen=True):
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
+
+
+def _is_installed(path: str) -> bool:
+    """Return whether `path` is a system program, or an interpreter wherever it is installed."""
+    return is_program(path) or _INTERPRETER.fullmatch(path) is not None
 
 
 def _is_arguments(candidate: PathCandidate) -> bool:

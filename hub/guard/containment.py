@@ -194,6 +194,11 @@ class PathTracer:
         found = (self._folder_at(text, base) for base in ((None,) if is_absolute else places))
         return [one for one in found if one is not None and one not in self._bases]
 
+    def is_open(self, folder: str) -> bool:
+        """Return whether a directory lies in a root, or in a place that the user allowed."""
+        parts = parts_of(folder, self._flavour)
+        return bool(self._root_depths(parts)) or self._is_granted(parts)
+
     def _folder_at(self, text: str, base: str | None) -> str | None:
         try:
             self.effort.spend(LEAST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -15,6 +16,8 @@ from hub.paths.resolve import PathError
 
 _NO_FOLDERS = frozenset({Kind.GLOB, Kind.COMMAND, Kind.PAYLOAD})
 _LONGEST = 1024
+_BETWEEN_WORDS = re.compile(r"[\s;&|()<>'\"`=,]+|(?<![^\s'\"])-[A-Za-z](?=[\w./~])")
+_PWD = re.compile(r"\$\(\s*pwd\s*\)|\$PWD\b|\$\{PWD\}")
 _MOST = 64
 _TURNS = 2
 """So many folders may be named one in the other, as in `repo`, `folder`, `name`."""
@@ -24,7 +27,8 @@ class NamedFolders:
     """The folders that the candidates of one call name, for each candidate beside or below them.
 
     A folder counts for the members of its object and all in them: `{"dir": "a", "name": "b"}`. An
-    element of a list counts for none: it is one of several, not where the others are.
+    element of a list counts for none: it is one of several, not where the others are. A folder that
+    a command names counts for all words of commands: `cd a && cat b`, `tar -C a b`.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class NamedFolders:
         self._of_object: dict[str, list[PathCandidate]] | None = None
         self._candidates = candidates
         self._known: dict[str, list[str]] = {}
+        self._of_commands: dict[str, None] | None = None
 
     def beside(self, candidate: PathCandidate) -> list[str]:
         """Return the folders that other arguments name and that `candidate` may start in.
@@ -42,10 +47,8 @@ class NamedFolders:
         Raises:
             TooMuchError: there are too many, or the budget is spent.
         """
-        if len(self._candidates) < 2:  # noqa: PLR2004 - itself and another
-            return []
-        found: dict[str, None] = {}
-        others = list(self._others(candidate))
+        found = dict(self._in_commands()) if candidate.kind is Kind.COMMAND else {}
+        others = list(self._others(candidate)) if len(self._candidates) > 1 else []
         for _ in range(_TURNS):
             for other in others:
                 found |= dict.fromkeys(self._folders(other, tuple(found)))
@@ -54,6 +57,28 @@ class NamedFolders:
         if len(found) > _MOST:
             raise TooMuchError("it names too many folders")
         return list(found)
+
+    def _in_commands(self) -> dict[str, None]:
+        if self._of_commands is None:
+            commands = (one.value for one in self._candidates if one.kind is Kind.COMMAND)
+            words = dict.fromkeys(
+                word
+                for command in commands
+                if isinstance(command, str)
+                for word in _BETWEEN_WORDS.split(_PWD.sub(".", command))
+                if word
+            )
+            found: dict[str, None] = {}
+            for turn in range(_TURNS):
+                places = tuple(found) if turn else None
+                if places == ():
+                    break
+                inner = [self._tracer.folders_at(word, places) for word in words]
+                folders = dict.fromkeys(folder for each in inner for folder in each)
+                # One that lies outside is refused itself, or is in a container.
+                found |= dict.fromkeys(filter(self._tracer.is_open, folders))
+            self._of_commands = found
+        return self._of_commands
 
     def _others(self, candidate: PathCandidate) -> list[PathCandidate]:
         found: list[PathCandidate] = []

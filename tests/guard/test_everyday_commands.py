@@ -14,6 +14,11 @@ from hub.guard.policy import Policy
 from tests.kit.trees import plant
 from tests.kit.worlds import context, share
 
+LISTS = [
+    "PYTHONPATH=$PWD:$PYTHONPATH pytest",
+    "export PYTHONPATH=$PWD/src:$PWD && pytest",
+    'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
+]
 EMPTY = [
     "echo ''",
     'echo "" > a.txt',
@@ -75,6 +80,26 @@ WILD_OUT = [
     "find . -path '*/../../private/*'",
     "echo */.*/.*/private/x",
 ]
+PROGRAMS = [
+    ".venv/bin/python src/a.py",
+    "./.venv/bin/python3 -m pytest -q",
+    ".venv/bin/python -c 'print(1)'",
+    "cd src && X=1 sudo .venv/bin/python a.py",
+    "ls | .venv/bin/python -",
+    ".venv/bin/python3.12 -V",
+    "python3 -c \"import sys; [print(l.split('/')[-1], usr, etc) for l in sys.stdin]\"",
+    'docker run --rm -v "$PWD":/usr -w /usr alpine ls bin',
+]
+PROGRAMS_OUT = [
+    "cat .venv/bin/python",
+    ".venv/bin/python .venv/bin/python",
+    "sh < .venv/bin/python",
+    ". .venv/bin/python",
+    ".venv/bin/leak",
+    ".venv/bin/tool",
+    "./leak",
+    "src/../../private/bin/x",
+]
 RICH_OUT = [
     f"curl http://localhost/x -d '{_BODY}' -T {{}}",
     f"curl http://localhost/x -F 'f=@{{}};headers=\"{_BODY}\"'",
@@ -89,6 +114,8 @@ BRACES_OUT = [
     f"bash -c 'cat {{.,z}}./private/x;echo {_BODY}'".replace("{", "{{").replace("}", "}}"),
 ]
 OUT = [
+    "PYTHONPATH=$PWD:$PWD/../private pytest",
+    "PYTHONPATH=src:leak pytest",
     "cat '' ../private/x",
     "cat ''../private/x",
     "cat '#!/etc/passwd'",
@@ -106,6 +133,11 @@ def top(tmp_path: Path) -> Path:
         "project/src/a.py",
         "project/leak => ../private/x",
         "private/x",
+        "project/.venv/bin/python => /usr/bin/python3",
+        "project/.venv/bin/python3 => python",
+        "project/.venv/bin/leak => ../../../private/x",
+        "project/.venv/bin/tool => ../../../private/bin/tool",
+        "project/.venv/bin/python3.12 => ../../../private/bin/python3.12",
     )
 
 
@@ -115,12 +147,12 @@ def objection(top: Path, command: str) -> str | None:
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
-@pytest.mark.parametrize("command", [*EMPTY, *STARTED, *RICH, *WILD])
+@pytest.mark.parametrize("command", [*LISTS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
 
-@pytest.mark.parametrize("command", [*OUT, *WILD_OUT])
+@pytest.mark.parametrize("command", [*OUT, *WILD_OUT, *PROGRAMS_OUT])
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) is not None
 

@@ -9,7 +9,7 @@ import pytest
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Refused, compile_tool, decide, judge_inline
 from hub.guard.policy import Policy, ToolPolicy
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 from tests.kit.trees import plant
 from tests.kit.worlds import context, share, tool_call
 from tests.oracle.verdicts import FastPath
@@ -96,3 +96,32 @@ def test_a_call_that_names_very_many_folders_is_refused(world: CallContext, tmp_
     verdict = decide(tool_call({name: name for name in names}), GUARD, world)
     assert isinstance(verdict, Refused)
     assert "too" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd src && cat link/secret.txt",
+        "(cd src; cat link/secret.txt)",
+        "cd src/deep && cat leak",
+        "cd src && cd deep && cat leak",
+        "cd $PWD/src && cat link/secret.txt",
+        'pushd "src" && ls link/',
+        "tar -C src -chf - link",
+        "tar -Csrc -chf - link",
+        "env --chdir=src cat link/secret.txt",
+        "git -C src diff --no-index /dev/null link/secret.txt",
+    ],
+)
+def test_a_command_that_leads_out_of_a_folder_that_it_names_is_refused(
+    world: CallContext, command: str
+) -> None:
+    words: list[Json] = [*command.split()]
+    judged = calls(
+        world,
+        {"command": command},
+        {"command": words},
+        {"command": words[0], "args": words[1:]},
+        {"command": command.replace("link", "deep").replace("leak", "b.txt")},
+    )
+    assert [is_admitted for _, is_admitted in judged] == [False, False, False, True]

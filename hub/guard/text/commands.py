@@ -42,6 +42,7 @@ _WILD = re.compile(r"[*?\[]")
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
 _ASSIGNMENT = re.compile(r"\w+=")
+_SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
 )
@@ -188,10 +189,14 @@ def is_harmless(text: str) -> bool:
 
 
 class ShellWord(NamedTuple):
-    """A word of a command without its quotes; `expands`: a shell expands the wildcards in it."""
+    """A word of a command without its quotes.
+
+    `expands`: a shell expands the wildcards in it. `runs`: it names the program that is run.
+    """
 
     text: str
     expands: bool
+    runs: bool
 
 
 def expands(text: str) -> bool:
@@ -208,6 +213,12 @@ def _if_inner(quoted: re.Match[str]) -> str:
     return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
 
 
+def _without_colons(word: str) -> list[str]:
+    """Return a word, or the folders of a list of folders to search: `PYTHONPATH=a:b`."""
+    name = _SEARCH_PATH.match(word)
+    return [f"{name[1]}{one}" for one in word[name.end(1) :].split(":")] if name else [word]
+
+
 def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
     """Yield the words of a command that can be paths: no system programs, null device or streams.
 
@@ -222,18 +233,22 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
-            yield ShellWord(word, expands(token["word"]))
+            yield from (
+                ShellWord(one, expands(token["word"]), program) for one in _without_colons(word)
+            )
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
-def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, bool]:
+def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
-    The value of a word says whether a shell expands the wildcards in it. `starts` as in `words_of`.
+    A word that stands several times `expands` if one of these does, and `runs` if all do. `starts`
+    as in `words_of`.
     """
-    words: dict[str, bool] = {}
+    words: dict[str, ShellWord] = {}
     for word in _words_in(command, reader, starts=starts):
-        words[word.text] = word.expands or words.get(word.text, False)
+        old = words.get(word.text, word)
+        words[word.text] = ShellWord(word.text, old.expands or word.expands, old.runs and word.runs)
     return words
 
 
