@@ -1,8 +1,9 @@
 """Counts the small mistakes in a package that its tests would not notice.
 
 `python -m tests.mutation hub/guard hub/roots --sample 150 --seed 1` changes one place at a time in
-the functions of a package, runs the tests in the folder of tests with the same name, and prints for
-each module how many changes failed a test, made the tests hang, or survived; then each survivor.
+the functions of a package, runs the tests in the folder of tests with the same name, and those that
+`--tests` names, and prints for each module how many changes failed a test, made the tests hang, or
+survived; then each survivor.
 
 The tests are imported and run once; then one process is forked for each change, in which the
 changed functions replace the imported ones, and only the tests run that call them. No file is
@@ -298,17 +299,19 @@ def table_of(outcomes: dict[Mutant, Outcome]) -> str:
     return "\n".join(lines)
 
 
-def score(project: Path, package: str, sample: int | None, seed: int, seconds: float) -> int:
+def score(package: str, given: argparse.Namespace) -> int:
     """Try the changes of one package and print what became of them; 1 if no test could judge."""
-    mutants = chosen_mutants(project, package, sample, seed)
-    mutating = Mutating(project, mutants, seconds)
+    project = given.project.resolve()
+    mutants = chosen_mutants(project, package, given.sample, given.seed)
+    mutating = Mutating(project, mutants, given.seconds)
     within = Path(*Path(package).parts[1:])
-    folder = project / "tests" / (within.parent if within.suffix else within)
+    own = project / "tests" / (within.parent if within.suffix else within)
+    folders = [str(own), *(str(project / folder) for folder in given.tests)]
     options = ["--quiet", "--capture=no", "-p", "no:cacheprovider", "--timeout=0"]
     shown = io.StringIO()
     with redirect_stdout(shown):
         pytest.main(
-            [*options, "--hypothesis-profile=quick", f"--rootdir={project}", str(folder)],
+            [*options, "--hypothesis-profile=quick", f"--rootdir={project}", *folders],
             plugins=[mutating],
         )
     if mutating.failures or len(mutating.outcomes) < len(mutants):
@@ -334,13 +337,12 @@ def main(arguments: Sequence[str]) -> int:
         "--seconds", type=float, default=SECONDS, help="for a change, beside twice its tests' time"
     )
     parser.add_argument("--project", type=Path, default=PROJECT, help="where hub and tests are")
-    given = parser.parse_args(arguments)
-    project = given.project.resolve()
-    sys.path.insert(0, str(project))
-    return max(
-        score(project, package, given.sample, given.seed, given.seconds)
-        for package in given.packages
+    parser.add_argument(
+        "--tests", nargs="+", default=[], metavar="FOLDER", help="run these too: tests/flow"
     )
+    given = parser.parse_args(arguments)
+    sys.path.insert(0, str(given.project.resolve()))
+    return max(score(package, given) for package in given.packages)
 
 
 if __name__ == "__main__":

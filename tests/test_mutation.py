@@ -77,8 +77,8 @@ def plant_shop(top: Path, tests: str) -> Path:
     return top
 
 
-def score(project: Path) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-m", "tests.mutation", "shop/sold", f"--project={project}")
+def score(project: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-m", "tests.mutation", "shop/sold", f"--project={project}", *more)
     return subprocess.run(  # noqa: S603 - our own command
         (*command, "--seconds=1"), cwd=PROJECT, capture_output=True, text=True, check=False
     )
@@ -113,6 +113,15 @@ def test_what_a_weak_test_misses_survives(tmp_path: Path) -> None:
 def test_what_a_good_test_notices_does_not(tmp_path: Path) -> None:
     done = score(plant_shop(tmp_path, WEAK + STRONG))
     assert survivors(done.stdout) == UNUSED
+
+
+@pytest.mark.live
+def test_tests_elsewhere_notice_what_they_are_named_for(tmp_path: Path) -> None:
+    project = plant_shop(tmp_path, WEAK)
+    imports = "import pytest\nfrom shop.sold.till import Till, steps\n"
+    (project / "tests/more").mkdir()
+    (project / "tests/more/test_more.py").write_text(imports + STRONG)
+    assert survivors(score(project, "--tests", "tests/more").stdout) == UNUSED
 
 
 @pytest.mark.live
