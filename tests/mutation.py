@@ -150,7 +150,8 @@ class Mutating:
             failure = _failure_of(item, None)
             sys.settrace(None)
             seconds = time.monotonic() - began
-            calls = frozenset(place for one in called for place in places.get(one, ()))
+            # A thread of the test may still run, and add to them.
+            calls = frozenset(place for one in called.copy() for place in places.get(one, ()))
             tested.append(Tested(seconds, calls, failure))
         return tested
 
