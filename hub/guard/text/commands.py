@@ -41,7 +41,10 @@ _REMARK = re.compile(
 _WILD = re.compile(r"[*?\[]")
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
-_COMPUTES = re.compile(r"\$[\w{(@*]|`")
+_COMPUTES = re.compile(
+    r"\$[\w{(@*]|`|\balias\s|\(\s*\)|(?<![\w.])(?:[aksz]|ba|da)?sh(?![\w.])", re.ASCII
+)
+"""Signs and words that may hand the text of a word to a shell once more."""
 _SEARCHES = frozenset({"find", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed"})
 _RUNS_OR_PRINTS = re.compile(r"-(?:exec|ok|f?printf)")
 """Options of `find`: what stands behind them is no pattern."""
@@ -231,18 +234,19 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
     `starts`: the first word names the program.
     """
     program, old = starts, _Before(computes=_COMPUTES.search(command) is not None)
-    # The lines of a document are no commands.
-    has_document = "<<" in command
+    # The lines of a document and the elements of a list are no commands.
+    may_run = "<<" not in command and "=(" not in command
     for token in _TOKEN.finditer(command):
         if token["mark"]:
-            program, old = token["mark"][0] not in "<>\"'", _Before(old.computes)
+            program, old = token["mark"][0] not in "<>\"'", _Before(old.computes, token["mark"])
             continue
         word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
             is_wild = expands(token["word"]) if old.takes_pattern(word) else _has_wildcard(word)
-            runs = program and not has_document
+            # Behind a substitution stand the arguments of what it yields.
+            runs = program and may_run and old.mark not in {")", "`"}
             yield from (ShellWord(one, is_wild, runs) for one in _without_colons(word))
         old = old.then(word, program=program)
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
@@ -255,11 +259,12 @@ def _has_wildcard(word: str) -> bool:
 class _Before(NamedTuple):
     """What stands before a word of a command.
 
-    `computes`: a variable or a substitution may hand the text of a word to a shell once more.
-    `searches`: the program takes patterns, `option` is the word just before.
+    `computes`: the text of a word may come to a shell once more. `mark`: the last sign of the shell
+    before. `searches`: the program takes patterns. `option`: the word just before.
     """
 
     computes: bool
+    mark: str = ""
     searches: bool = False
     option: str = ""
 
