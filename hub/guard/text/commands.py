@@ -14,7 +14,7 @@ from hub.paths.resolve import Flavour
 
 _TOKEN = re.compile(
     r"""(?P<word>(?:'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|[^\s;&|<>()`'"\\]++)+)"""
-    r"""|(?P<mark>[;&|<>()`\n'"])""",
+    r"""|(?P<mark>[<>]++[&|]?|[;&|()`\n'"])""",
     re.DOTALL,
 )
 _QUOTING = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOTALL)
@@ -41,6 +41,14 @@ _REMARK = re.compile(
 _WILD = re.compile(r"[*?\[]")
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
+_COMPUTES = re.compile(
+    r"\$[\w{(@*]|`|\balias\s|\(\s*\)|(?<![\w.])(?:[aksz]|ba|da)?sh(?![\w.])", re.ASCII
+)
+"""Signs and words that may hand the text of a word to a shell once more."""
+_SEARCHES = frozenset({"find", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed"})
+_RUNS_OR_PRINTS = re.compile(r"-(?:exec|ok|f?printf)")
+"""Options of `find`: what stands behind them is no pattern."""
+_PATTERN_OPTION = re.compile(r"--(?:(?:ex|in)clude|i?glob|ignore|\w*pattern)\b", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _PREFIXES = frozenset(
@@ -191,7 +199,8 @@ def is_harmless(text: str) -> bool:
 class ShellWord(NamedTuple):
     """A word of a command without its quotes.
 
-    `expands`: a shell expands the wildcards in it. `runs`: it names the program that is run.
+    `expands`: a shell may expand the wildcards in it; not those in the quotes of a pattern that is
+    searched for. `runs`: it names the program that is run.
     """
 
     text: str
@@ -224,19 +233,53 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
 
     `starts`: the first word names the program.
     """
-    program = starts
+    program, old = starts, _Before(computes=_COMPUTES.search(command) is not None)
+    # The lines of a document and the elements of a list are no commands.
+    may_run = "<<" not in command and "=(" not in command
     for token in _TOKEN.finditer(command):
         if token["mark"]:
-            program = token["mark"] not in "<>\"'"
+            program, old = token["mark"][0] not in "<>\"'", _Before(old.computes, token["mark"])
             continue
         word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
-            yield from (
-                ShellWord(one, expands(token["word"]), program) for one in _without_colons(word)
-            )
+            is_wild = expands(token["word"]) if old.takes_pattern(word) else _has_wildcard(word)
+            # Behind a substitution stand the arguments of what it yields.
+            runs = program and may_run and old.mark not in {")", "`"}
+            yield from (ShellWord(one, is_wild, runs) for one in _without_colons(word))
+        old = old.then(word, program=program)
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
+
+
+def _has_wildcard(word: str) -> bool:
+    return _WILD.search(word) is not None
+
+
+class _Before(NamedTuple):
+    """What stands before a word of a command.
+
+    `computes`: the text of a word may come to a shell once more. `mark`: the last sign of the shell
+    before. `searches`: the program takes patterns. `option`: the word just before.
+    """
+
+    computes: bool
+    mark: str = ""
+    searches: bool = False
+    option: str = ""
+
+    def takes_pattern(self, word: str) -> bool:
+        """Return whether `word` goes to a program as a pattern, and to no other shell."""
+        if self.computes:
+            return False
+        is_option = _PATTERN_OPTION.match(word if "=" in word else self.option) is not None
+        return self.searches or is_option
+
+    def then(self, word: str, *, program: bool) -> _Before:
+        if program:
+            return self._replace(searches=word in _SEARCHES, option="")
+        is_pattern = self.searches and _RUNS_OR_PRINTS.match(word) is None
+        return self._replace(searches=is_pattern, option=word)
 
 
 def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWord]:
