@@ -236,6 +236,8 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (COMMAND, "ssh h cat /etc/x"),
         (COMMAND, "scp h:/etc/x ."),
         (COMMAND, "tar -C/ -c ."),
+        (COMMAND, "cat ${x:-./ev${x}il}/x"),
+        (COMMAND, "cat ${x:-ev${y:-i${z}}l}/x"),
         (GLOB, "evil/*"),
         (WEAK, "/no-such/x"),
         (WEAK, "//etc"),
