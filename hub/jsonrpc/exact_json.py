@@ -58,6 +58,8 @@ _LONG = 64 * 1024
 _SPACE = b" \t\r\n"
 _AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _LONGEST = b"0" * MAX_DIGITS
+_STEP = 64
+_SAMPLED = b"0" * (MAX_DIGITS // _STEP)
 
 RequestId: TypeAlias = int | str
 
@@ -283,7 +285,7 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
             written = encoder.encode(value)
         else:
             with _uninterrupted(line):
-                if _has_long_number(line):
+                if has_long_number(line):
                     return None
                 value = decoder.decode(line)
                 written = encoder.encode(value)
@@ -292,7 +294,13 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
         return None
 
 
-def _has_long_number(line: bytes) -> bool:
+def has_long_number(line: bytes) -> bool:
+    """Return whether `line` has `MAX_DIGITS` digits in a row, in a number or a text.
+
+    In so many, each 64th byte is a digit, too: these alone rule out nearly all lines.
+    """
+    if _SAMPLED not in line[::_STEP].translate(_AS_ZEROS):
+        return False
     return _LONGEST in line.translate(_AS_ZEROS)
 
 
