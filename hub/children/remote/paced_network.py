@@ -22,7 +22,7 @@ from hub.jsonrpc.loop_share import LoopShare
 
 USUAL_LINES = 32
 """Lines in one read up to which it is not counted: the head of a response has fewer."""
-LINES_AT_ONCE = 64
+LINES_AT_ONCE = 16
 """Lines that are handed over at once."""
 
 
