@@ -226,15 +226,6 @@ _FORGOTTEN = ("session", "not initialized")
 _batch = msgspec.json.Decoder(list[Raw])
 
 
-class _Marked(msgspec.Struct, gc=False):
-    """What tells a JSON-RPC message from another object that has an error."""
-
-    jsonrpc: str | None = None
-
-
-_marked = msgspec.json.Decoder(_Marked)
-
-
 async def events_in(
     chunk: bytes, parser: EventParser, conduct: PeerConduct
 ) -> AsyncGenerator[ServerSentEvent]:
@@ -320,10 +311,10 @@ async def refusal_in(exchange: Exchange) -> Failure | None:
     try:
         text = await exchange.body(LONGEST_REFUSAL)
         found = wire.parse_child(text)
-        if not isinstance(found, Failure) or _marked.decode(text).jsonrpc is None:
+        if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
             return None
         code = wire.head_of(found.error).code
-    except (ExchangeError, WireError, msgspec.DecodeError):
+    except (ExchangeError, WireError):
         return None
     return found if isinstance(code, int) and not isinstance(code, bool) else None
 

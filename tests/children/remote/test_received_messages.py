@@ -72,12 +72,16 @@ async def test_a_json_rpc_error_in_a_refusal_is_found() -> None:
     assert found == Failure(None, Raw(b'{"code":-32602,"message":"no","data":1.0}'))
 
 
+async def test_an_error_in_a_refusal_may_have_half_a_character() -> None:
+    found = await refused(b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"\\ud800"}}')
+    assert found == Failure(1, Raw(b'{"code":-1,"message":"\\ud800"}'))
+
+
 @pytest.mark.parametrize(
     "body",
     [
         b"<html>",
         b'{"error":{"code":500,"message":"no"}}',
-        b'{"jsonrpc":7,"error":{"code":500,"message":"no"}}',
         b'{"jsonrpc":"2.0","error":"no"}',
         b'{"jsonrpc":"2.0","error":{"code":"no"}}',
         b'{"jsonrpc":"2.0","error":{"code":true}}',
