@@ -233,22 +233,25 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
 
     `starts`: the first word names the program.
     """
-    program, old = starts, _Before(computes=_COMPUTES.search(command) is not None)
+    program, before = starts, _Before(computes=_COMPUTES.search(command) is not None)
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     for token in _TOKEN.finditer(command):
         if token["mark"]:
-            program, old = token["mark"][0] not in "<>\"'", _Before(old.computes, token["mark"])
+            program, before = (
+                token["mark"][0] not in "<>\"'",
+                _Before(before.computes, token["mark"]),
+            )
             continue
         word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
-            is_wild = expands(token["word"]) if old.takes_pattern(word) else _has_wildcard(word)
+            is_wild = expands(token["word"]) if before.takes_pattern(word) else _has_wildcard(word)
             # Behind a substitution stand the arguments of what it yields.
-            runs = program and may_run and old.mark not in {")", "`"}
+            runs = program and may_run and before.mark not in {")", "`"}
             yield from (ShellWord(one, is_wild, runs) for one in _without_colons(word))
-        old = old.then(word, program=program)
+        before = before.then(word, program=program)
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
