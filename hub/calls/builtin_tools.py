@@ -271,8 +271,10 @@ class _View(Struct, frozen=True):
         tool, session = self._described(route), self.session
         spec = session.services.servers[route.server]
         told = told_of(session.at(spec, session.known_effective())) if spec.describe_roots else None
-        wanted = told is not None and takes_paths(spec.policy_of(route.name), route.definition)
-        return with_sentence(tool, told) if told is not None and wanted else tool
+        if told is None:
+            return tool
+        guard = session.services.guards.of(spec, "tools/call", route)
+        return with_sentence(tool, told) if takes_paths(guard) else tool
 
     def _described(self, route: ChildRoute) -> JsonObject:
         offer = self.session.services.servers[route.server].offer

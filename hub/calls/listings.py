@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import anyio
@@ -24,7 +25,6 @@ from hub.protocol.constants import LISTS
 from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.specs import ServerSpec
 from hub.values import ChildRoute, JsonObject, ServerName
 
 KEPT_BYTES = 8 * 1024 * 1024
@@ -135,7 +135,7 @@ class Listings:
         self._listed = PageCache()
         self._planless: dict[ServerName, str] = {}
         self._clashes: set[Clash] = set()
-        self._takes_paths: dict[tuple[ServerName, str], tuple[object, ServerSpec, bool]] = {}
+        self._last_listed: Catalog | None = None
 
     async def page(self, session: Session, asked: Asked) -> Raw:
         """Return the result of a list request.
@@ -151,6 +151,8 @@ class Listings:
         own = method == "tools/list" and self._services.expose == "search"
         effective = await session.effective(asked.outlet)
         catalog = await self.catalog(session, effective, () if own else None)
+        if method == "tools/list":
+            self._compile_ahead(catalog)
         trouble = None if own else self._trouble_of_all(session)
         if trouble is not None and method != "tools/list":
             raise ChildError(trouble)
@@ -167,6 +169,15 @@ class Listings:
         }
         return self._listed.page(method, shown[method], at)
 
+    def _compile_ahead(self, catalog: Catalog) -> None:
+        """Have the guards of listed tools compiled before the first call of each."""
+        if catalog is self._last_listed:
+            return
+        self._last_listed = catalog
+        services, tools = self._services, catalog.tool_routes
+        ahead = partial(services.guards.compile_ahead, services.worker, tools, services.servers)
+        services.tasks.start_soon(ahead)
+
     def _with_roots(
         self, catalog: Catalog, told: Mapping[ServerName, str | None]
     ) -> tuple[JsonObject, ...]:
@@ -182,13 +193,8 @@ class Listings:
         return tuple(entries)
 
     def _takes(self, route: ChildRoute) -> bool:
-        key = (route.server, route.name)
-        kept = self._takes_paths.get(key)
         spec = self._services.servers[route.server]
-        if kept is None or kept[0] is not route.definition or kept[1] is not spec:
-            takes = takes_paths(spec.policy_of(route.name), route.definition)
-            kept = self._takes_paths[key] = (route.definition, spec, takes)
-        return kept[2]
+        return takes_paths(self._services.guards.of(spec, "tools/call", route))
 
     async def catalog(
         self,

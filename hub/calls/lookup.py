@@ -21,7 +21,6 @@ from hub.catalog.merge import Catalog
 from hub.catalog.search import SearchError
 from hub.children.clients import RootsNeededError, StaleError
 from hub.errors import ChildError, RouteError
-from hub.guard.decide import ToolGuard, compile_tool
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import CALLS
@@ -61,7 +60,7 @@ class ForHub(Struct, frozen=True):
 
 
 class CallLookup:
-    """Finds where the calls of all sessions lead, from cached routes or by asking; keeps guards."""
+    """Finds where the calls of all sessions lead, from cached routes or by asking."""
 
     def __init__(
         self,
@@ -74,7 +73,6 @@ class CallLookup:
         self._listings = listings
         self._session_routes = session_routes
         self._modern_routes = modern_routes
-        self._guards: dict[tuple[str, str, str], tuple[object, ServerSpec, ToolGuard]] = {}
 
     def route_beside(self, session: Session, request: Request) -> SessionRoute | None:
         """Return, and cache, the route to what was not called yet, beside another at its server.
@@ -103,7 +101,7 @@ class CallLookup:
         spec, catalog = beside.resolved.spec, beside.resolved.catalog
         if route.server != spec.name or (spec.has_login and services.logins is not None):
             return None
-        guard, own = self._guard(spec, method, route), named.own(catalog, route)
+        guard, own = services.guards.of(spec, method, route), named.own(catalog, route)
         resolved = resolved_beside(beside, method, route.name, own, guard, named.pointer)
         return routes.keep(session, label, resolved)
 
@@ -154,7 +152,7 @@ class CallLookup:
             session=session,
             asked=request.asked,
             call=_call_of(request, route.name, own),
-            guard=self._guard(spec, named.method, route),
+            guard=self._services.guards.of(spec, named.method, route),
             effective=effective,
             spec=spec,
             slot=session.slot_for(spec, effective),
@@ -268,24 +266,6 @@ class CallLookup:
             return found if named.route(found) else None
         except RouteError:
             return None
-
-    def _guard(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
-        """Return the compiled guard of a call, compiled once for each definition and server."""
-        is_tool = method == "tools/call"
-        # All prompts of a server have one guard, and so have all its resources.
-        definition = route.definition if is_tool else None
-        key = (spec.name, method, route.name if is_tool else "")
-        kept = self._guards.get(key)
-        if kept is not None and kept[0] is definition and kept[1] is spec:
-            return kept[2]
-        hints = None if definition is None else definition.get("annotations")
-        read_only = not is_tool or (isinstance(hints, dict) and hints.get("readOnlyHint") is True)
-        schema = None if definition is None else definition.get("inputSchema")
-        made = compile_tool(
-            schema, read_only=read_only, policy=spec.policy_of(route.name if is_tool else "")
-        )
-        self._guards[key] = (definition, spec, made)
-        return made
 
 
 def _call_of(request: CallRequest, name: str, own: OwnParam) -> Call:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from hub.guard.keys.schema import compile_schema, nodes_of
+from hub.guard.decide import ToolGuard
+from hub.guard.keys.schema import nodes_of
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.policy import Mode, ToolPolicy
+from hub.guard.policy import Mode
 from hub.roots.effective import EffectiveRoots
-from hub.values import Json, JsonObject
+from hub.values import JsonObject
 
 SHOWN = 16
 """The most roots that a description names; each costs a model tokens in every conversation."""
 _PATHS = frozenset({Kind.PATH, Kind.GLOB})
 
 
-def takes_paths(own: ToolPolicy, definition: Mapping[str, Json]) -> bool:
+def takes_paths(guard: ToolGuard) -> bool:
     """Return whether a tool declares a path or glob argument, and the guard's mode is not off."""
-    if own.policy.mode is Mode.OFF:
+    if guard.policy.policy.mode is Mode.OFF:
         return False
-    shape = compile_schema(definition.get("inputSchema"), own.arguments)
-    return any(node.kind in _PATHS for node in nodes_of(shape))
+    return any(node.kind in _PATHS for node in nodes_of(guard.shape))
 
 
 def told_of(here: EffectiveRoots) -> str | None:

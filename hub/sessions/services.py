@@ -20,6 +20,7 @@ from hub.sessions.client_logs import ClientLogs
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
+from hub.sessions.tool_guards import ToolGuards
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
 from hub.system.worker import FairWorker
@@ -130,6 +131,7 @@ class Services(Struct, eq=False):
     left_out: Sequence[LeftOut] = ()
     max_result: ResultLimit | None = None
     worker: FairWorker = field(default_factory=FairWorker)
+    guards: ToolGuards = field(default_factory=ToolGuards)
     has_config: bool = True
     config_file: ConfigFile = field(default_factory=ConfigFile)
     usage: UsageByPrincipal = field(default_factory=UsageByPrincipal)

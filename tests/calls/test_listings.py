@@ -13,8 +13,8 @@ from hub.errors import ChildError, RouteError
 from hub.jsonrpc.messages import as_object
 from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
-from hub.values import JsonObject, ServerName
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
+from hub.values import ChildRoute, JsonObject, ServerName
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingWorker, failure
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
@@ -62,6 +62,21 @@ async def test_each_list_is_a_page_of_its_own() -> None:
         assert await page(at, client, "prompts/list") == {
             "prompts": [{"name": "ask", "unknown": 1}]
         }
+
+
+async def test_a_list_of_tools_has_their_guards_compiled_ahead_once() -> None:
+    worker = RecordingWorker()
+    async with rig({"a": remote("a")}, {"a": FakeChild(ECHO, READ)}, worker=worker) as at:
+        client = at.client()
+        for method in ("prompts/list", "tools/list", "tools/list"):
+            await page(at, client, method)
+        await worker.signals.until(lambda: len(worker.made) == 2)
+        catalog = await at.relay.listings.catalog(
+            client.session, await client.session.effective(client.outlet)
+        )
+        routes = [route for route in catalog.tool_routes.values() if isinstance(route, ChildRoute)]
+        spec, guards = at.services.servers[ServerName("a")], at.services.guards
+        assert worker.made == [guards.of(spec, "tools/call", route) for route in routes]
 
 
 async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:

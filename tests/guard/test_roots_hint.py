@@ -1,5 +1,6 @@
 import pytest
 
+from hub.guard.decide import ToolGuard, compile_tool
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.guard.roots_hint import SHOWN, takes_paths, told_of, with_sentence
@@ -12,6 +13,11 @@ from tests.kit.fakes import FakeLinks
 
 def schema(**properties: Json) -> JsonObject:
     return {"inputSchema": {"type": "object", "properties": properties}}
+
+
+def guard_of(definition: JsonObject, policy: ToolPolicy | None = None) -> ToolGuard:
+    schema = definition.get("inputSchema")
+    return compile_tool(schema, read_only=True, policy=policy or ToolPolicy())
 
 
 TEXT: JsonObject = {"type": "string"}
@@ -33,19 +39,20 @@ TEXT: JsonObject = {"type": "string"}
 def test_tools_take_paths_that_declare_a_path_or_a_glob(
     definition: JsonObject, takes: bool
 ) -> None:
-    assert takes_paths(ToolPolicy(), definition) is takes
+    assert takes_paths(guard_of(definition)) is takes
 
 
 def test_overrides_of_arguments_count() -> None:
     ignored = ToolPolicy(arguments={"/path": Kind.IGNORE})
-    assert not takes_paths(ignored, schema(path=TEXT))
+    assert not takes_paths(guard_of(schema(path=TEXT), ignored))
     named = ToolPolicy(arguments={"/q": Kind.PATH})
-    assert takes_paths(named, schema(q=TEXT))
+    assert takes_paths(guard_of(schema(q=TEXT), named))
 
 
 def test_a_tool_whose_calls_are_not_judged_is_not_described() -> None:
-    assert not takes_paths(ToolPolicy(Policy(mode=Mode.OFF)), schema(path=TEXT))
-    assert takes_paths(ToolPolicy(Policy()), schema(path=TEXT))
+    off = ToolPolicy(Policy(mode=Mode.OFF))
+    assert not takes_paths(guard_of(schema(path=TEXT), off))
+    assert takes_paths(guard_of(schema(path=TEXT)))
 
 
 def roots(*paths: str) -> RootSet:

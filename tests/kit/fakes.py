@@ -8,7 +8,7 @@ import os
 import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 from msgspec.structs import replace
@@ -32,8 +32,11 @@ from hub.protocol.constants import (
 )
 from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
+from hub.system.worker import FairWorker
 from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
 from tests.kit.loops import in_time
+
+Result = TypeVar("Result")
 
 
 class FakeLinks(LinkReader):
@@ -168,6 +171,23 @@ class RecordingOutlet:
             for message in self.messages
             if isinstance(message, Notification) and message.method == method
         ]
+
+
+class RecordingWorker(FairWorker):
+    """A worker that keeps what it made, and calls `before` each piece of work."""
+
+    def __init__(self, before: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self.made: list[object] = []
+        self.signals = Signals()
+        self.before = before
+
+    async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
+        self.before()
+        made = await super().run(party, work)
+        self.made.append(made)
+        self.signals.moved()
+        return made
 
 
 class RecordingAsker:

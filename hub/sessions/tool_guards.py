@@ -1,0 +1,124 @@
+"""The compiled guards of what servers offer: `ToolGuards`, which compiles listed tools ahead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import anyio
+from msgspec import Struct
+
+from hub.guard.decide import ToolGuard, compile_tool
+from hub.specs import ServerSpec
+from hub.system.worker import FairWorker
+from hub.values import CallMethod, ChildRoute, Json, Route, ServerName, SessionKey
+
+MAX_GUARDS: Final = 10_000
+"""How many guards are kept; the oldest make room."""
+MOST_AHEAD: Final = 500
+"""The most tools of one list that are compiled ahead; the others wait for their first call."""
+REST: Final = 9
+"""How long the compiling ahead rests after each tool, as a multiple of the time it took."""
+_PARTY: Final = SessionKey("compile ahead")
+
+
+class _Kept(Struct, frozen=True, eq=False):
+    """A guard, and the definition and server that it was compiled for."""
+
+    definition: Mapping[str, Json] | None
+    spec: ServerSpec
+    guard: ToolGuard
+
+    def is_for(self, spec: ServerSpec, definition: Mapping[str, Json] | None) -> bool:
+        """Return whether the guard holds for this definition: each child has an equal one."""
+        is_same = self.definition is definition or self.definition == definition
+        return self.spec is spec and is_same
+
+
+class ToolGuards:
+    """The guards of calls, each compiled once for its definition and its server's policy.
+
+    All prompts of a server have one guard, and so have all its resources.
+    """
+
+    def __init__(self, *, kept: int = MAX_GUARDS, rest: float = REST) -> None:
+        self._max_kept, self._rest = kept, rest
+        self._kept: dict[tuple[ServerName, CallMethod, str], _Kept] = {}
+        self._next: Mapping[str, Route] | None = None
+        self._is_compiling = False
+
+    def of(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
+        """Return the guard of calls of `route`; compile it, if that was not done before."""
+        found = self._find(spec, method, route)
+        return self._keep(spec, method, route) if found is None else found
+
+    async def compile_ahead(
+        self,
+        worker: FairWorker,
+        tools: Mapping[str, Route],
+        servers: Mapping[ServerName, ServerSpec],
+    ) -> None:
+        """Compile the guards of listed `tools` in the worker's thread, with rests in between.
+
+        Of lists that come while one is compiled, the newest is next; the others are left out.
+        """
+        self._next = tools
+        if self._is_compiling:
+            return
+        self._is_compiling = True
+        try:
+            while self._next is not None:
+                listed, self._next = self._next, None
+                await self._compile(worker, listed.values(), servers)
+        finally:
+            self._is_compiling = False
+
+    async def _compile(
+        self, worker: FairWorker, routes: Iterable[Route], servers: Mapping[ServerName, ServerSpec]
+    ) -> None:
+        for route in islice(routes, MOST_AHEAD):
+            spec = servers.get(route.server) if isinstance(route, ChildRoute) else None
+            if spec is None or not isinstance(route, ChildRoute):
+                continue
+            if self._find(spec, "tools/call", route) is None:
+                began = time.perf_counter()
+                made = await worker.run(_PARTY, partial(_compiled, spec, "tools/call", route))
+                self._keep(spec, "tools/call", route, made)
+                await anyio.sleep((time.perf_counter() - began) * self._rest)
+
+    def _find(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard | None:
+        name, definition = _judged_by(method, route)
+        kept = self._kept.get((spec.name, method, name))
+        return None if kept is None or not kept.is_for(spec, definition) else kept.guard
+
+    def _keep(
+        self,
+        spec: ServerSpec,
+        method: CallMethod,
+        route: ChildRoute,
+        guard: ToolGuard | None = None,
+    ) -> ToolGuard:
+        guard = guard or _compiled(spec, method, route)
+        name, definition = _judged_by(method, route)
+        while len(self._kept) >= self._max_kept:
+            del self._kept[next(iter(self._kept))]
+        self._kept[spec.name, method, name] = _Kept(definition, spec, guard)
+        return guard
+
+
+def _compiled(spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
+    name, definition = _judged_by(method, route)
+    policy = spec.policy_of(name)
+    if definition is None:
+        return compile_tool(None, read_only=True, policy=policy)
+    hints = definition.get("annotations")
+    read_only = isinstance(hints, dict) and hints.get("readOnlyHint") is True
+    return compile_tool(definition.get("inputSchema"), read_only=read_only, policy=policy)
+
+
+def _judged_by(method: CallMethod, route: ChildRoute) -> tuple[str, Mapping[str, Json] | None]:
+    """Return the name and the definition that a guard is compiled for, if it is one of a tool."""
+    return (route.name, route.definition) if method == "tools/call" else ("", None)
