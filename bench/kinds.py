@@ -38,6 +38,8 @@ FIRST = 40
 """First calls in a round; each is of another tool."""
 ROUNDS = 20
 """The most rounds that there are tools for."""
+SETTLED = 0.3
+"""Seconds in which the hubs do what they put off, such as log lines: it is no part of what comes next."""
 PLAIN = "plain: one path"
 BARE_ROW, ASKING_ROW = "bare relay: one path", "bare relay that asks the user first"
 CONSENT = "the user is asked for consent"
@@ -133,7 +135,12 @@ class OnStdio:
 
     def round(self) -> None:
         """Measure all once."""
-        call, one, take = "tools/call", self._bare, self._table.measure
+        call, one = "tools/call", self._bare
+
+        def take(row: str, measured: Callable[[], float]) -> None:
+            time.sleep(SETTLED)
+            self._table.measure(row, measured)
+
         echo: Params = {"name": "echo", "arguments": {"text": "hello"}}
         prompt: Params = {"name": "ask", "arguments": {"path": "src"}}
         take(PLAIN, lambda: p50(lambda: one.ask(call, self._path)))
@@ -199,6 +206,7 @@ class OverHttp:
             ("with header annotations", self._marked, marked),
         )
         for row, session, params in sessions:
+            time.sleep(SETTLED)
             self._table.measure(row, lambda s=session, p=params: _median(s, p))
 
 
