@@ -9,6 +9,6 @@ reading, and how it came about).
 
 Read first `readings.py` (decode, expand, split: one path or a list), then `commands.py` (shell
 commands), `prose.py` (sentences, YAML and code are no lists of paths), `names.py` (file names in a
-text without path signs), `uri_parts.py` (what a server takes out of a resource's URI),
+text without path signs), `uris.py` (what a server takes out of a resource's URI),
 `overlong.py` (values longer than any path), `embedded_json.py` (text that looks like JSON).
 """

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.text.uri_parts import uri_parts
+from hub.guard.text.uris import uri_parts
 
 
 @pytest.mark.parametrize(
