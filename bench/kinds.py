@@ -39,7 +39,7 @@ FIRST = 40
 ROUNDS = 20
 """The most rounds that there are tools for."""
 SETTLED = 0.3
-"""Seconds in which the hubs do what they put off, such as log lines: it is no part of what comes next."""
+"""Seconds in which the hubs do what they put off, such as log lines: not a part of what is next."""
 PLAIN = "plain: one path"
 BARE_ROW, ASKING_ROW = "bare relay: one path", "bare relay that asks the user first"
 CONSENT = "the user is asked for consent"

@@ -19,6 +19,13 @@ class TooMuchError(PathError):
         super().__init__(reason)
 
 
+class TooManyWaysError(PathError):
+    """A string that has more readings than can be judged."""
+
+    def __init__(self) -> None:
+        super().__init__("it can be read in too many ways")
+
+
 class Budget(Struct, frozen=True):
     """The most work that judging one call may take.
 

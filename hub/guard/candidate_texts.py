@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
+from hub.guard.budget import TooManyWaysError
 from hub.guard.containment import OUTSIDE, PathTracer
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
 from hub.guard.keys.vocabulary import Kind
@@ -36,14 +37,15 @@ from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
     ITEM,
     Reader,
-    TooManyWaysError,
+    joins_braces,
+    plainly,
+    readings,
+)
+from hub.guard.text.uris import (
     climbing,
     is_database_server,
     is_local_uri,
     is_remote,
-    joins_braces,
-    plainly,
-    readings,
     without_host,
 )
 from hub.paths.resolve import PATH_MAX, PathError

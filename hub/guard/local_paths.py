@@ -15,10 +15,10 @@ from hub.guard.text.readings import (
     INNER,
     SLASHED,
     Reader,
-    is_special,
     plainly,
     readings,
 )
+from hub.guard.text.uris import is_special
 from hub.paths.resolve import Flavour, collapse
 
 _DOUBTS = (

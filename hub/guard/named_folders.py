@@ -11,7 +11,8 @@ from hub.guard.arguments import PathCandidate
 from hub.guard.budget import TooMuchError
 from hub.guard.containment import PathTracer
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.readings import Reader, is_remote, readings
+from hub.guard.text.readings import Reader, readings
+from hub.guard.text.uris import is_remote
 from hub.paths.resolve import PathError
 
 _NO_FOLDERS = frozenset({Kind.GLOB, Kind.COMMAND, Kind.PAYLOAD})

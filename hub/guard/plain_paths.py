@@ -20,7 +20,8 @@ from hub.guard.containment import CallContext, RootIndex
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OwnFileRules
 from hub.guard.policy import DenyPatterns, Policy
-from hub.guard.text.readings import IGNORABLE, is_remote
+from hub.guard.text.readings import IGNORABLE
+from hub.guard.text.uris import is_remote
 from hub.paths.resolve import (
     Entry,
     Flavour,

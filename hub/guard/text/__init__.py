@@ -7,8 +7,8 @@ Pure: no await, no clock, no disk. These modules list readings and split text; t
 Main types: `Reader` (a child's environment and platform, and how to split), `Readings` (each
 reading, and how it came about).
 
-Read first `readings.py` (decode, expand, split: one path or a list), then `commands.py` (shell
-commands), `prose.py` (sentences, YAML and code are no lists of paths), `names.py` (file names in a
-text without path signs), `uris.py` (what a server takes out of a resource's URI),
-`overlong.py` (values longer than any path), `embedded_json.py` (text that looks like JSON).
+Read first `readings.py` (decode, expand, split: one path or a list), then `uris.py` (URIs of this
+machine and of others), `commands.py` (shell commands), `prose.py` (sentences, YAML and code are no
+lists of paths), `names.py` (file names in a text without path signs), `overlong.py` (values longer
+than any path), `embedded_json.py` (text that looks like JSON).
 """

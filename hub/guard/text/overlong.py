@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
+from hub.guard.budget import TooManyWaysError
 from hub.guard.text.readings import IGNORABLE, VARIABLE, Reader
-from hub.paths.resolve import PATH_MAX, PathError
+from hub.paths.resolve import PATH_MAX
 
 _ROUNDS = 8
 _EDGES = "".join(map(chr, range(33))) + "\x7f\x85\xa0\u2028\u2029\u3000\"'`<>"
@@ -94,4 +95,4 @@ def _cleaned(text: str, reader: Reader) -> str:
         text = _tidied(decoded.decode("utf-8", "replace").replace("\\", "/"), _SEPARATORS)
         if text == before:
             return text
-    raise PathError("it can be read in too many ways")
+    raise TooManyWaysError

@@ -8,31 +8,30 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Literal, TypeAlias
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
+from hub.guard.budget import TooManyWaysError
 from hub.guard.text.prose import is_list_of_words
-from hub.paths.file_uris import UriError, path_from_uri
+from hub.guard.text.uris import (
+    database_values,
+    is_database_server,
+    is_local_uri,
+    is_remote,
+    local_uri_paths,
+)
 from hub.paths.resolve import Flavour, PathError
 
 MAX_READINGS = 256
 _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
-_MAX_CODED = 8
 _MAX_NAMES = 32
 _MAX_COLONS = 8
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about, in words for `explain`."""
-
-
-class TooManyWaysError(PathError):
-    """A string that has more readings than can be judged."""
-
-    def __init__(self) -> None:
-        super().__init__("it can be read in too many ways")
 
 
 class Reader(Struct, frozen=True):
@@ -60,36 +59,6 @@ class Reader(Struct, frozen=True):
 
 # A path of these characters reads in one way only.
 _PLAIN = re.compile(r"(?!-|/vsi)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
-_LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
-_DATABASE_URI = re.compile(
-    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///|//(?=[^/]))?(.*)", re.I | re.S
-)
-_DATABASE_HOST = re.compile(
-    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?://[^/]+/", re.I
-)
-_DATABASE_SERVER = re.compile(
-    r"(?:postgres(?:ql)?|cockroachdb|redshift|mysqlx?|mariadb|mssql|sqlserver|oracle"
-    r"|mongodb|rediss?|valkeys?|amqps?|snowflake|clickhouse|trino|db2|firebird|neo4j|bolt)"
-    r"(?:\+\w+)*://(?:[^/?#@]*@)?",
-    re.I,
-)
-_RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
-_WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
-_OTHER_LOCAL_URI = re.compile(
-    r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
-    r"|(?:osfs|fs|localfs|posix|fileb|ldapi|oci-layout|[a-z][a-z0-9.-]*\+(?:unix|socket))://(.*)",
-    re.I | re.S,
-)
-_REMOTE_URI = re.compile(
-    r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
-    r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
-    r"|pango|inline|msl|mvg|vid|vrt|a?movie)://)"
-    r"(?:[a-z][a-z0-9+.-]+://(?!\.|%(?:25)*2e)|https\?://|(?:data|mailto|urn|about|blob|tel):)",
-    re.I,
-)
-"""A URI of another place. No host begins with a dot: `http://..` can only be meant as a path."""
-_SPECIAL = re.compile(r"\s*(?:fd::|jrt:/|vsock:\d|expect://)", re.I)
-_DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
@@ -146,7 +115,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
 _SHELL_QUOTES = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.S)
 _ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`])")
-_PARAMETERS = re.compile(r"[?&;]")
 
 
 def readings(text: str, reader: Reader) -> Readings:
@@ -178,71 +146,6 @@ def joins_braces(text: str) -> bool:
     return _JOINED_BRACES.search(text) is not None
 
 
-def is_special(text: str) -> bool:
-    """Return whether `text` is a URI that some child opens, but not as a file: `expect://`."""
-    return _SPECIAL.match(text) is not None
-
-
-def is_local_uri(text: str) -> bool:
-    """Return whether `text` is a URI that opens something on the child's own machine."""
-    return any(
-        uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI)
-    ) and not is_remote(text)
-
-
-def is_remote(text: str) -> bool:
-    """Return whether `text` is a URI of another machine, or of no place (`data:`, `mailto:`)."""
-    if not _REMOTE_URI.match(text):
-        return False
-    return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
-
-
-def is_database_server(uri: str) -> bool:
-    """Return whether `uri` is the URL of a database's server; its parameters can be file paths."""
-    return _DATABASE_SERVER.match(uri) is not None
-
-
-def without_host(uri: str) -> str | None:
-    """Return the absolute path of a URI that names no host, or None: `delta:///a` is `/a`.
-
-    Some children read `sqlite:///a`, `sqlite://x/a` and `file:a` so as well; for others these are
-    relative paths.
-    """
-    start = _WITHOUT_HOST.match(uri) or _DATABASE_HOST.match(uri)
-    return None if start is None else f"/{uri[start.end() :]}"
-
-
-def climbing(uri: str) -> str | None:
-    """Return a remote URI as a relative path, if its `..` lead out of the start directory, or None.
-
-    A child that knows no URIs may read it so: `http://../../x` leads one directory up.
-
-    Raises:
-        PathError: the URI is percent-encoded too many times over.
-    """
-    if not _DOTS.search(uri):
-        return None
-    path = _unquoted(uri).replace("\\", "/")
-    depth = 0
-    for name in path.split("/"):
-        if name == "..":
-            depth -= 1
-        elif name not in {"", "."}:
-            depth += 1
-        if depth < 0:
-            return path
-    return None
-
-
-def _unquoted(uri: str) -> str:
-    for _ in range(_MAX_CODED):
-        plain = unquote(uri)
-        if plain == uri:
-            return plain
-        uri = plain
-    raise TooManyWaysError
-
-
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
 
 
@@ -262,23 +165,7 @@ def _transforms(text: str, how: str, reader: Reader) -> tuple[tuple[str, Transfo
 
 
 def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
-    if match := _LOCAL_URI.match(text):
-        return _file_uri_paths(match[1].strip(), reader)
-    if match := _DATABASE_URI.match(text):
-        return (match[1].partition("?")[0],)
-    match = _OTHER_LOCAL_URI.match(text)
-    return (match[1] or match[2] or "",) if match else ()
-
-
-def _file_uri_paths(uri: str, reader: Reader) -> Iterable[str]:
-    before = re.split(r"[?#]", uri, maxsplit=1)[0]
-    if _RELATIVE_URI.match(uri) and reader.flavour is not Flavour.WINDOWS:
-        return [spelled.partition(":")[2] for spelled in (before, uri)]
-    whole = uri.replace("?", "%3F").replace("#", "%23")
-    try:
-        return [path_from_uri(spelled, reader.flavour) for spelled in (before, whole)]
-    except UriError as exc:
-        raise PathError(str(exc)) from exc
+    return local_uri_paths(text, reader.flavour)
 
 
 def _trimmed(text: str, reader: Reader) -> Iterable[str]:
@@ -399,10 +286,7 @@ def _chained(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _parameters(text: str, reader: Reader) -> Iterable[str]:
-    server = _DATABASE_SERVER.match(text)
-    if server is not None and text[server.end() :][:3].lower() == "%2f":  # the path of a socket
-        yield re.split(r"[/:?#]", text[server.end() :], maxsplit=1)[0]
-    yield from (one.partition("=")[2] for one in _PARAMETERS.split(text)[1:])
+    return database_values(text)
 
 
 def _archived(text: str, reader: Reader) -> Iterable[str]:

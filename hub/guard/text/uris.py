@@ -1,19 +1,158 @@
-"""Find what a server may take out of a resource's URI, by a template such as `docs://{+path}`."""
+"""URIs: which one opens something on the child's machine, and which paths are in it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import islice
+from urllib.parse import unquote
 
+from hub.guard.budget import TooManyWaysError
+from hub.paths.file_uris import UriError, path_from_uri
+from hub.paths.resolve import Flavour, PathError
+
+_LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
+_DATABASE_URI = re.compile(
+    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?:(?:///|//(?=[^/]))?(.*)", re.I | re.S
+)
+_DATABASE_HOST = re.compile(
+    r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?://[^/]+/", re.I
+)
+_DATABASE_SERVER = re.compile(
+    r"(?:postgres(?:ql)?|cockroachdb|redshift|mysqlx?|mariadb|mssql|sqlserver|oracle"
+    r"|mongodb|rediss?|valkeys?|amqps?|snowflake|clickhouse|trino|db2|firebird|neo4j|bolt)"
+    r"(?:\+\w+)*://(?:[^/?#@]*@)?",
+    re.I,
+)
+_RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
+_WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
+_OTHER_LOCAL_URI = re.compile(
+    r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
+    r"|(?:osfs|fs|localfs|posix|fileb|ldapi|oci-layout|[a-z][a-z0-9.-]*\+(?:unix|socket))://(.*)",
+    re.I | re.S,
+)
+_REMOTE_URI = re.compile(
+    r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
+    r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
+    r"|pango|inline|msl|mvg|vid|vrt|a?movie)://)"
+    r"(?:[a-z][a-z0-9+.-]+://(?!\.|%(?:25)*2e)|https\?://|(?:data|mailto|urn|about|blob|tel):)",
+    re.I,
+)
+"""A URI of another place. No host begins with a dot: `http://..` can only be meant as a path."""
+_SPECIAL = re.compile(r"\s*(?:fd::|jrt:/|vsock:\d|expect://)", re.I)
+_DOTS = re.compile(r"\.\.|%(?:25)*2e", re.I)
+_MAX_CODED = 8
+_PARAMETERS = re.compile(r"[?&;]")
 _OWN_SCHEME = re.compile(
     r"(?!(?:https?|wss?|file|data|urn|mailto):)[a-z][a-z0-9+.-]*:(?://)?", re.I
 )
 """The start of a URI whose scheme the server made up; that of a web page names another machine."""
 _END = re.compile(r"[?#]")
-_PARAMETERS = re.compile(r"[?#&;]")
+_TEMPLATE_PARAMETERS = re.compile(r"[?#&;]")
 _SLASH = re.compile("/")
 _MOST = 32
 """No template has so many names before its last value."""
+
+
+def is_special(text: str) -> bool:
+    """Return whether `text` is a URI that some child opens, but not as a file: `expect://`."""
+    return _SPECIAL.match(text) is not None
+
+
+def is_local_uri(text: str) -> bool:
+    """Return whether `text` is a URI that opens something on the child's own machine."""
+    return any(
+        uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI)
+    ) and not is_remote(text)
+
+
+def is_remote(text: str) -> bool:
+    """Return whether `text` is a URI of another machine, or of no place (`data:`, `mailto:`)."""
+    if not _REMOTE_URI.match(text):
+        return False
+    return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
+
+
+def is_database_server(uri: str) -> bool:
+    """Return whether `uri` is the URL of a database's server; its parameters can be file paths."""
+    return _DATABASE_SERVER.match(uri) is not None
+
+
+def without_host(uri: str) -> str | None:
+    """Return the absolute path of a URI that names no host, or None: `delta:///a` is `/a`.
+
+    Some children read `sqlite:///a`, `sqlite://x/a` and `file:a` so as well; for others these are
+    relative paths.
+    """
+    start = _WITHOUT_HOST.match(uri) or _DATABASE_HOST.match(uri)
+    return None if start is None else f"/{uri[start.end() :]}"
+
+
+def climbing(uri: str) -> str | None:
+    """Return a remote URI as a relative path, if its `..` lead out of the start directory, or None.
+
+    A child that knows no URIs may read it so: `http://../../x` leads one directory up.
+
+    Raises:
+        PathError: the URI is percent-encoded too many times over.
+    """
+    if not _DOTS.search(uri):
+        return None
+    path = _unquoted(uri).replace("\\", "/")
+    depth = 0
+    for name in path.split("/"):
+        if name == "..":
+            depth -= 1
+        elif name not in {"", "."}:
+            depth += 1
+        if depth < 0:
+            return path
+    return None
+
+
+def _unquoted(uri: str) -> str:
+    for _ in range(_MAX_CODED):
+        plain = unquote(uri)
+        if plain == uri:
+            return plain
+        uri = plain
+    raise TooManyWaysError
+
+
+def local_uri_paths(text: str, flavour: Flavour) -> Iterable[str]:
+    """Return the paths that a URI for which `is_local_uri` is true may open.
+
+    Raises:
+        PathError: it is no valid URI.
+    """
+    if match := _LOCAL_URI.match(text):
+        return _file_uri_paths(match[1].strip(), flavour)
+    if match := _DATABASE_URI.match(text):
+        return (match[1].partition("?")[0],)
+    match = _OTHER_LOCAL_URI.match(text)
+    return (match[1] or match[2] or "",) if match else ()
+
+
+def _file_uri_paths(uri: str, flavour: Flavour) -> Iterable[str]:
+    before = re.split(r"[?#]", uri, maxsplit=1)[0]
+    if _RELATIVE_URI.match(uri) and flavour is not Flavour.WINDOWS:
+        return [spelled.partition(":")[2] for spelled in (before, uri)]
+    whole = uri.replace("?", "%3F").replace("#", "%23")
+    try:
+        return [path_from_uri(spelled, flavour) for spelled in (before, whole)]
+    except UriError as exc:
+        raise PathError(str(exc)) from exc
+
+
+def database_values(text: str) -> Iterable[str]:
+    """Yield what may be a file's path in the URL of a database's server.
+
+    It is the host, if that is encoded, or a parameter's value.
+    """
+    server = _DATABASE_SERVER.match(text)
+    if server is not None and text[server.end() :][:3].lower() == "%2f":  # the path of a socket
+        yield re.split(r"[/:?#]", text[server.end() :], maxsplit=1)[0]
+    yield from (one.partition("=")[2] for one in _PARAMETERS.split(text)[1:])
 
 
 def uri_parts(uri: str) -> list[str]:
@@ -29,6 +168,6 @@ def uri_parts(uri: str) -> list[str]:
     path = text if end is None else text[: end.start()]
     parts = [path, *(path[slash.end() :] for slash in islice(_SLASH.finditer(path), _MOST))]
     if end is not None:
-        parameters = _PARAMETERS.split(text[end.start() :])
+        parameters = _TEMPLATE_PARAMETERS.split(text[end.start() :])
         parts += (one.partition("=")[2] or one for one in parameters)
     return [part for part in dict.fromkeys(parts) if part]

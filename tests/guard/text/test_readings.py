@@ -3,14 +3,8 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 
-from hub.guard.text.readings import (
-    MAX_READINGS,
-    Reader,
-    climbing,
-    is_local_uri,
-    is_remote,
-    readings,
-)
+from hub.guard.text.readings import MAX_READINGS, Reader, readings
+from hub.guard.text.uris import is_local_uri, is_remote
 from hub.paths.resolve import PathError
 from tests.kit.worlds import POSIX, WINDOWS
 
@@ -162,26 +156,6 @@ def test_a_remote_uri_has_no_other_reading(text: str) -> None:
     assert list(readings(text, READER)) == [text]
     assert is_remote(text)
     assert not is_local_uri(text)
-
-
-@pytest.mark.parametrize(
-    ("uri", "path"),
-    [
-        ("http://../../x", "http://../../x"),
-        ("https://h/%2e%2e/%252e%252E/..\\x", "https://h/../../../x"),
-        ("data:,/../..", "data:,/../.."),
-        ("https://h/a/../../x", None),
-        ("https://h/../..", None),
-        ("https://h/./a%20b...c/", None),
-    ],
-)
-def test_a_remote_uri_may_climb_if_it_is_taken_for_a_path(uri: str, path: str | None) -> None:
-    assert climbing(uri) == path
-
-
-def test_a_remote_uri_is_not_decoded_for_ever() -> None:
-    with pytest.raises(PathError, match="too many ways"):
-        climbing("https://h/%" + "25" * 100_000 + "2e")
 
 
 def test_a_whole_text_is_not_taken_apart() -> None:

@@ -1,6 +1,27 @@
 import pytest
 
-from hub.guard.text.uris import uri_parts
+from hub.guard.text.uris import climbing, uri_parts
+from hub.paths.resolve import PathError
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("http://../../x", "http://../../x"),
+        ("https://h/%2e%2e/%252e%252E/..\\x", "https://h/../../../x"),
+        ("data:,/../..", "data:,/../.."),
+        ("https://h/a/../../x", None),
+        ("https://h/../..", None),
+        ("https://h/./a%20b...c/", None),
+    ],
+)
+def test_a_remote_uri_may_climb_if_it_is_taken_for_a_path(uri: str, path: str | None) -> None:
+    assert climbing(uri) == path
+
+
+def test_a_remote_uri_is_not_decoded_for_ever() -> None:
+    with pytest.raises(PathError, match="too many ways"):
+        climbing("https://h/%" + "25" * 100_000 + "2e")
 
 
 @pytest.mark.parametrize(
