@@ -1,4 +1,4 @@
-"""The snapshot that one call is judged by: its roots, its guard, its child's slot."""
+"""What one call is judged by: its guard, and a snapshot of its roots, its child and the config."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam
-from hub.catalog.merge import Catalog
+from hub.catalog.merge import Catalog, Listing
 from hub.children.slot import ChildSlot
 from hub.guard.consent import QUESTION_BUDGET, Wanted, wanted, within
 from hub.guard.containment import CallContext
@@ -26,25 +26,55 @@ from hub.system.disk import CachedDisk
 from hub.values import Call
 
 
+class Snapshot(Struct, frozen=True, eq=False):
+    """What a verdict depends on that may change while its call waits, all of one moment.
+
+    `effective` are the client's effective roots, and `here` those at the call's server. `plan` is
+    how the child of `slot` runs, and `listing` what it offers. `version` is that of the operator's
+    config, `state` that of the client's roots.
+    """
+
+    effective: EffectiveRoots
+    here: EffectiveRoots
+    slot: ChildSlot
+    plan: LaunchPlan | None
+    listing: Listing | None
+    version: int
+    state: State
+
+    @classmethod
+    def of(
+        cls, session: Session, spec: ServerSpec, effective: EffectiveRoots, slot: ChildSlot
+    ) -> Snapshot:
+        """Return what holds now for calls of `session` to the child of `slot`."""
+        services = session.services
+        return cls(
+            effective=effective,
+            here=session.at(spec, effective),
+            slot=slot,
+            plan=slot.plan,
+            listing=services.children.last_known(slot),
+            version=services.operator.version,
+            state=session.roots.state,
+        )
+
+
 class JudgingContext(Struct, eq=False):
-    """A snapshot for judging one call: its session, guard, roots, server and its child's slot.
+    """All that one call is judged by: its session and guard, and a snapshot of what may change.
 
     `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
     `own` is the param that replaces the client's. `can_move`: the name may move to another server.
     `retry` is what a modern client's request brought from the previous round. `consented` (a
-    digest) and `granted` are what the user has agreed to in this call. `plan` is how the child runs
-    that the call was judged for. `version` is that of the
-    config when the call was judged, `state` that of the client's roots. `judged_in` is the context
-    of another call at the server that was judged for the same roots and `plan`, if there is one.
+    digest) and `granted` are what the user has agreed to in this call. `judged_in` is the guard's
+    context for the snapshot: that of another call at the server, or made for the first verdict.
     """
 
     session: Session
     asked: Asked
     call: Call
     guard: ToolGuard
-    effective: EffectiveRoots
     spec: ServerSpec
-    slot: ChildSlot
+    snapshot: Snapshot
     pointer: Callable[[str], str]
     own: OwnParam
     catalog: Catalog
@@ -52,24 +82,23 @@ class JudgingContext(Struct, eq=False):
     retry: RetryInput = NO_RETRY
     consented: str | None = None
     granted: tuple[Root, ...] = ()
-    plan: LaunchPlan | None = None
-    version: int = -1
-    state: State | None = None
     judged_in: CallContext | None = None
-    _here: EffectiveRoots | None = None
 
     @property
-    def here(self) -> EffectiveRoots:
-        """The effective roots at the call's server, as they were when first asked for."""
-        if self._here is None:
-            self._here = self.session.at(self.spec, self.effective)
-        return self._here
+    def slot(self) -> ChildSlot:
+        """The slot of the child that the call goes to."""
+        return self.snapshot.slot
+
+    @property
+    def effective(self) -> EffectiveRoots:
+        """The client's effective roots."""
+        return self.snapshot.effective
 
     @property
     def no_overlap(self) -> str | None:
         """Why no path is admitted, if roots and the server's own directories do not overlap."""
         spec, effective = self.spec, self.effective
-        if spec.ceiling is None or self.here.roots.roots or not effective.roots.roots:
+        if spec.ceiling is None or self.snapshot.here.roots.roots or not effective.roots.roots:
             return None
         own = ", ".join(spec.ceiling.paths)
         return (
@@ -79,20 +108,21 @@ class JudgingContext(Struct, eq=False):
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
-        at, machine, plan = self.here, self.session.services.machine, self.slot.plan
-        links, granted = CachedDisk(machine.links), self._within_ceilings(granted)
-        if self.judged_in is not None:
-            if plan is self.plan:
-                return replace(self.judged_in, links=links, granted=granted)
-            self.judged_in = None
+        made = self.judged_in
+        if made is None:
+            made = self.judged_in = self._made()
+        links = CachedDisk(self.session.services.machine.links)
+        return replace(made, links=links, granted=self._within_ceilings(granted))
+
+    def _made(self) -> CallContext:
+        services, plan, here = self.session.services, self.snapshot.plan, self.snapshot.here
         return CallContext(
-            roots=at.roots,
-            cwd=plan.cwd if plan is not None else None,
-            env=self.session.services.environment_of(self.spec, plan),
-            links=links,
-            flavour=machine.flavour,
-            enforcing=at.enforcing,
-            granted=granted,
+            roots=here.roots,
+            cwd=None if plan is None else plan.cwd,
+            env=services.environment_of(self.spec, plan),
+            links=services.machine.links,
+            flavour=services.machine.flavour,
+            enforcing=here.enforcing,
             no_roots=self.session.why_no_roots(self.effective),
         )
 
@@ -103,8 +133,6 @@ class JudgingContext(Struct, eq=False):
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict, from the worker thread if it takes long."""
         context, services = self.context(granted), self.session.services
-        self.version, self.state = services.operator.version, self.session.roots.state
-        self.plan = self.slot.plan
         soon = decide_within_inline_budget(self.call, self.guard, context)
         if soon is not None:
             return soon
@@ -126,35 +154,37 @@ class JudgingContext(Struct, eq=False):
         return await self.session.services.worker.run(self.session.party, work)
 
     def is_still_valid(self) -> bool:
-        """Whether the child, the effective roots and the operator's roots are the same."""
-        known, here = self._known, self.here
+        """Whether the child, its listing, the effective roots and the config are the same."""
+        seen, known, services = self.snapshot, self._known, self.session.services
         return (
-            self.slot.is_kept
-            and self.slot.plan is self.plan
-            and (known.roots, known.enforcing) == (here.roots, here.enforcing)
-            and self.session.services.operator.version == self.version
+            seen.slot.is_kept
+            and seen.slot.plan is seen.plan
+            and services.children.last_known(seen.slot) is seen.listing
+            and (known.roots, known.enforcing) == (seen.here.roots, seen.here.enforcing)
+            and services.operator.version == seen.version
         )
 
     @property
     def _known(self) -> EffectiveRoots:
         """The effective roots at the server as they are known now."""
-        session, spec = self.session, self.spec
-        services = session.services
-        is_same = session.roots.state is self.state and services.operator.version == self.version
-        if is_same and services.operator.is_current(spec.name, services.machine.links):
-            return self.here
-        return session.at(spec, session.known_effective())
+        session, seen = self.session, self.snapshot
+        operator, links = session.services.operator, session.services.machine.links
+        is_same = session.roots.state is seen.state and operator.version == seen.version
+        if is_same and operator.is_current(self.spec.name, links):
+            return seen.here
+        return session.at(self.spec, session.known_effective())
 
     @property
     def is_current(self) -> bool:
         """Whether the effective roots at the server are those that the call was judged by."""
-        return self._known == self.here
+        return self._known == self.snapshot.here
 
     async def look_again(self) -> None:
-        """Replace `effective` and `slot` by those of the roots that are effective now."""
-        self.effective, self._here = await self.session.effective(self.asked.outlet), None
+        """Take a new snapshot, with the roots that are effective now."""
+        effective = await self.session.effective(self.asked.outlet)
+        slot = self.session.slot_for(self.spec, effective)
+        self.snapshot = Snapshot.of(self.session, self.spec, effective, slot)
         self.judged_in = None
-        self.slot = self.session.slot_for(self.spec, self.effective)
 
     @property
     def _ceilings(self) -> tuple[RootSet, ...]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from hub.calls.addressing import Addressed, OwnParam, address, call_to, check_headers, label_of
 from hub.calls.audit_trail import looking_up
 from hub.calls.in_flight import InFlightCall
-from hub.calls.judging import JudgingContext
+from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.listings import Listings
 from hub.calls.refusals.scopes import check_call
 from hub.calls.rounds.modern_routes import ModernRoutes
@@ -121,15 +121,13 @@ class CallLookup:
             asked=request.asked,
             call=_call_of(request, its.name, its.own),
             guard=its.guard,
-            effective=its.effective,
             spec=self._permitted(request, its.spec, its.name),
-            slot=its.slot,
+            snapshot=Snapshot.of(request.session, its.spec, its.effective, its.slot),
             pointer=its.pointer,
             own=its.own,
             catalog=its.catalog,
             can_move=request.owners is None,
             retry=request.retry,
-            plan=its.slot.plan,
             judged_in=its.judged_in,
         )
 
@@ -153,9 +151,8 @@ class CallLookup:
             asked=request.asked,
             call=_call_of(request, route.name, own),
             guard=self._services.guards.of(spec, named.method, route),
-            effective=effective,
             spec=spec,
-            slot=session.slot_for(spec, effective),
+            snapshot=Snapshot.of(session, spec, effective, session.slot_for(spec, effective)),
             pointer=named.pointer,
             own=own,
             catalog=catalog,

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.judging import JudgingContext
+from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, compile_tool
@@ -719,6 +719,23 @@ async def test_a_call_that_waits_its_turn_is_judged_by_the_roots_of_its_turn(
         assert verdicts == ["admitted", "admitted" if stays else "refused"]
 
 
+async def test_after_a_restart_a_child_is_judged_by_what_it_lists_then(top: Path) -> None:
+    def tool(**text: Json) -> JsonObject:
+        return {"name": "use", "inputSchema": {"properties": {"text": text}}}
+
+    fake = FakeChild(tool())
+    async with rig({"files": remote()}, {"files": fake}, clock=FakeClock()) as at:
+        client = at.client(top / "a")
+        outside: JsonObject = {"text": f"{top}/b/f"}
+        assert "isError" not in await client.call("use", outside)
+        fake.answers["tools/list"] = {"tools": [tool(format="path")]}
+        fake.link.crash()
+        await fake.ended()
+        for _ in range(2):  # the second by a cached route
+            assert (await client.call("use", outside))["isError"] is True
+        assert fake.link.requests("tools/call") == []
+
+
 async def test_a_call_that_is_never_judged_in_time_is_given_up(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -762,9 +779,8 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             asked=client.asked("read"),
             call=Call("tools/call", "read", {"path": "f"}, {}),
             guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
-            effective=effective,
             spec=spec,
-            slot=slot,
+            snapshot=Snapshot.of(client.session, spec, effective, slot),
             pointer=str,
             own=("name", "read"),
             catalog=await at.relay.listings.catalog(client.session, effective),
@@ -775,8 +791,9 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
         assert slot.child is not None
         slot.child.stop()
         await fake.ended()
-        assert case.context().cwd == f"{top}/b"
         assert not case.is_still_valid()
+        await case.look_again()
+        assert case.context().cwd == f"{top}/b"
 
 
 async def test_a_fallback_bounds_clients_without_roots(top: Path) -> None:

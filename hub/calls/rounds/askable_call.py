@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from hub.calls.caller import ClientCaller
 from hub.calls.in_flight import AwaitedReply, InFlightCall, ReplySink
-from hub.calls.judging import JudgingContext
+from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.results import renumbered
 from hub.calls.rounds.kept_reply import KeptReply
 from hub.children.child_call import CallResult
@@ -99,9 +99,8 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             asked=asked,
             call=self.call or Call(resolved.method, resolved.name, {}, {}),
             guard=resolved.guard,
-            effective=effective,
             spec=resolved.spec,
-            slot=resolved.slot,
+            snapshot=Snapshot.of(session, resolved.spec, effective, resolved.slot),
             pointer=resolved.pointer,
             own=resolved.own,
             catalog=resolved.catalog,

@@ -283,6 +283,29 @@ async def test_a_grant_does_not_outlive_a_ceiling_that_moves_while_it_is_applied
         assert calls(fake) == 1
 
 
+@pytest.mark.parametrize("what", ["ceiling", "roots"])
+async def test_a_root_that_is_gone_when_a_grant_is_applied_does_not_count(
+    top: Path, what: str
+) -> None:
+    fake, held = FakeChild(READ), HeldWorker(holds=False)
+    async with rig(SPECS, {"files": fake}, worker=held) as at:
+        client = at.client(top / "a", top / "c", capabilities=BOTH)
+        client.answers["elicitation/create"] = SESSION
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/x"})
+
+        def meanwhile() -> None:
+            if what == "ceiling":
+                take(at, OperatorRoots(ceiling=roots_at(top / "a", top / "b")))
+            else:
+                client.session.roots.given({"roots": [{"uri": f"file://{top}/a"}]})
+
+        held.holds = True
+        both: JsonObject = {"paths": [*LONG, f"{top}/c/x", f"{top}/b/x"]}
+        result = await held.call(client, both, meanwhile)
+        # Its user may be asked about `c` now, but not a grant of `b` lets it pass.
+        assert result.get("isError") is True or len(questions(client)) == 2
+
+
 async def test_what_to_ask_about_is_found_beside_the_loop(top: Path) -> None:
     held = HeldWorker()
     async with rig(SPECS, {"files": FakeChild(READ)}, worker=held) as at:
