@@ -9,9 +9,11 @@ from itertools import islice
 from typing import Final
 
 import anyio
+import structlog
 from msgspec import Struct
 
 from hub.guard.decide import ToolGuard, compile_tool
+from hub.jsonrpc.exact_json import encode
 from hub.specs import ServerSpec
 from hub.system.worker import FairWorker
 from hub.values import CallMethod, ChildRoute, Json, Route, ServerName, SessionKey
@@ -24,6 +26,8 @@ REST: Final = 9
 """How long the compiling ahead rests after each tool, as a multiple of the time it took."""
 _PARTY: Final = SessionKey("compile ahead")
 
+log = structlog.stdlib.get_logger(__name__)
+
 
 class _Kept(Struct, frozen=True, eq=False):
     """A guard, and the definition and server that it was compiled for."""
@@ -34,8 +38,10 @@ class _Kept(Struct, frozen=True, eq=False):
 
     def is_for(self, spec: ServerSpec, definition: Mapping[str, Json] | None) -> bool:
         """Return whether the guard holds for this definition: each child has an equal one."""
-        is_same = self.definition is definition or self.definition == definition
-        return self.spec is spec and is_same
+        if self.spec is not spec:
+            return False
+        # Not by `==`, to which `true` and `1` are the same.
+        return self.definition is definition or encode(self.definition) == encode(definition)
 
 
 class ToolGuards:
@@ -85,7 +91,11 @@ class ToolGuards:
                 continue
             if self._find(spec, "tools/call", route) is None:
                 began = time.perf_counter()
-                made = await worker.run(_PARTY, partial(_compiled, spec, "tools/call", route))
+                try:
+                    made = await worker.run(_PARTY, partial(_compiled, spec, "tools/call", route))
+                except Exception:  # the hub's other tasks must not end with this one
+                    log.exception("a tool's schema cannot be read", tool=route.name)
+                    continue
                 self._keep(spec, "tools/call", route, made)
                 await anyio.sleep((time.perf_counter() - began) * self._rest)
 
@@ -103,6 +113,7 @@ class ToolGuards:
     ) -> ToolGuard:
         guard = guard or _compiled(spec, method, route)
         name, definition = _judged_by(method, route)
+        self._kept.pop((spec.name, method, name), None)
         while len(self._kept) >= self._max_kept:
             del self._kept[next(iter(self._kept))]
         self._kept[spec.name, method, name] = _Kept(definition, spec, guard)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.guard.decide import ToolGuard
 from hub.guard.keys.vocabulary import Kind
@@ -45,6 +46,7 @@ def test_a_tool_that_changes_gets_another_guard() -> None:
     guards, spec = ToolGuards(), launched("files")
     assert guard_of(guards, spec, tool()).needs_write
     assert not guard_of(guards, spec, tool(hints={"readOnlyHint": True})).needs_write
+    assert guard_of(guards, spec, tool(hints={"readOnlyHint": 1})).needs_write, "not True"
     changed = guard_of(guards, spec, tool(key="glob"))
     assert changed.shape.member("glob").declared
 
@@ -72,6 +74,14 @@ def test_the_oldest_guards_make_room() -> None:
     guard_of(guards, spec, tool("c"))
     assert guard_of(guards, spec, tool("b")) is second
     assert guard_of(guards, spec, tool("a")) is not first
+
+
+def test_a_tool_that_changes_takes_no_others_room() -> None:
+    guards, spec = ToolGuards(kept=2), launched("files")
+    first = guard_of(guards, spec, tool("a"))
+    for key in ("path", "glob"):
+        guard_of(guards, spec, tool("b", key))
+    assert guard_of(guards, spec, tool("a")) is first
 
 
 async def test_listed_tools_are_compiled_before_they_are_called() -> None:
@@ -105,6 +115,16 @@ async def test_of_lists_that_come_meanwhile_the_newest_is_next() -> None:
         worker.before = list_others
         await guards.compile_ahead(worker, {"first": tool("first")}, {FILES: spec})
     assert_compiled(worker, guards, spec, "first", "newest")
+
+
+async def test_a_tool_that_cannot_be_compiled_ends_no_other_task() -> None:
+    def fail() -> None:
+        raise RecursionError
+
+    guards, worker = ToolGuards(rest=0), RecordingWorker(before=fail)
+    with capture_logs() as logs:
+        await guards.compile_ahead(worker, {"first": tool("first")}, {FILES: launched("files")})
+    assert [entry["tool"] for entry in logs] == ["first"]
 
 
 async def test_an_interrupted_list_does_not_stop_the_next_ones() -> None:
