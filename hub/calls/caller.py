@@ -58,6 +58,11 @@ class ClientCaller(Struct, eq=False):
         return self.owner.party
 
     @property
+    def queue_key(self) -> str:
+        """The key by which its calls take turns with those of other clients."""
+        return self.owner.queue_key
+
+    @property
     def asks(self) -> JsonObject:
         """The capabilities by which children may ask the client, as the client declared them."""
         return self.owner.asks()

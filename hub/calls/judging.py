@@ -138,7 +138,7 @@ class JudgingContext(Struct, eq=False):
             return soon
         fresh = replace(context, links=CachedDisk(services.machine.links))
         work = partial(decide, self.call, self.guard, fresh)
-        return await services.worker.run(self.session.party, work)
+        return await services.worker.run(self.session.queue_key, work)
 
     async def wanted(self, refused: Refused, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return the places outside the roots that the user would have to grant.
@@ -151,7 +151,7 @@ class JudgingContext(Struct, eq=False):
             return soon
         fresh = self.context(granted)
         work = partial(wanted, refused, self.call, self.guard, fresh, ceilings)
-        return await self.session.services.worker.run(self.session.party, work)
+        return await self.session.services.worker.run(self.session.queue_key, work)
 
     def is_still_valid(self) -> bool:
         """Whether the child, its listing, the effective roots and the config are the same."""

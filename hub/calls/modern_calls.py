@@ -22,7 +22,7 @@ from hub.calls.routes import KnownAnswer
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.outgoing import token_in
-from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.peer import Asked, GoneError, RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ASKABLE, ROOTS
 from hub.protocol.request_state import NO_RETRY, RetryInput, identity
@@ -30,6 +30,11 @@ from hub.sessions.kept_roots import KeptRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import JsonObject, SessionKey, object_or_empty
+
+_ENDED = (
+    "requestState is not valid: its call has ended, or runs in another process of the hub; "
+    "make the call again without it"
+)
 
 
 class ModernCalls:
@@ -107,11 +112,7 @@ class ModernCalls:
         """Return the result of a call that waited, or its refusal by the roots of the retry."""
         call = self._parked.find(retry.state.parked)
         if call is None or call.dialogue is None:
-            raise RpcError(
-                INVALID_PARAMS,
-                "requestState is not valid: its call has ended, or runs in another process of the "
-                "hub; make the call again without it",
-            )
+            raise RpcError(INVALID_PARAMS, _ENDED)
         try:
             self._check_scopes(session, asked, call)
             effective = await session.effective(asked.outlet)
@@ -131,6 +132,8 @@ class ModernCalls:
             return await result_of(call, reply, asked)
         except StaleError:
             raise RootsNeededError from None
+        except GoneError:  # it was cancelled while it was judged again
+            raise RpcError(INVALID_PARAMS, _ENDED) from None
         except anyio.get_cancelled_exc_class():
             call.cancel(asked.reason)
             raise

@@ -96,6 +96,11 @@ class ChildCall(Struct, eq=False):
         """The client of the call."""
         return self.request_owner.party
 
+    @property
+    def queue_key(self) -> str:
+        """The key by which it takes turns with other calls that wait for a slot."""
+        return self.request_owner.queue_key
+
     def begin(self) -> None:
         """Send the call, or queue it until the child may ask in it, and a slot is free."""
         child = self.child

@@ -55,6 +55,11 @@ class Caller(Protocol):
         ...
 
     @property
+    def queue_key(self) -> str:
+        """Calls that wait for a slot take turns by this key."""
+        ...
+
+    @property
     def is_present(self) -> bool:
         """Whether a request of the client waits for the call now; a modern client may be away."""
         ...

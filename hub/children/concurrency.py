@@ -9,15 +9,14 @@ from typing import Final, Protocol
 from hub.children.clients import Caller
 from hub.jsonrpc.deadlines import Deadlines
 from hub.specs import ServerSpec
-from hub.values import SessionKey
 
 
 class InLine(Protocol):
     """A call that waits in the queue for a slot."""
 
     @property
-    def party(self) -> SessionKey:
-        """The client of the call."""
+    def queue_key(self) -> str:
+        """The key by which calls take turns."""
         ...
 
     def have_turn(self) -> bool:
@@ -30,7 +29,7 @@ class InLine(Protocol):
 
 
 class FairLimiter:
-    """The call slots of one child, given in turn to each client, and in order within a client.
+    """The call slots of one child, given to each `queue_key` in turn, and in order within one.
 
     So a client with many calls does not delay the other clients. A call waits for a slot for at
     most the server's `timeout`, the same limit as for its response.
@@ -39,8 +38,8 @@ class FairLimiter:
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
         self._free = spec.concurrency
-        self._lines: dict[SessionKey, OrderedDict[InLine, None]] = {}
-        self._turns: deque[SessionKey] = deque()
+        self._lines: dict[str, OrderedDict[InLine, None]] = {}
+        self._turns: deque[str] = deque()
         self._limits = Deadlines(spec.timeout)
 
     def follow(self, spec: ServerSpec) -> None:
@@ -66,27 +65,27 @@ class FairLimiter:
 
     def line_up(self, one: InLine) -> None:
         """Put a call in the queue for a slot."""
-        party = one.party
-        line = self._lines.get(party)
+        key = one.queue_key
+        line = self._lines.get(key)
         if line is None:
-            line = self._lines[party] = OrderedDict()
-            self._turns.append(party)
+            line = self._lines[key] = OrderedDict()
+            self._turns.append(key)
         line[one] = None
         self._limits.begin(one)
 
     def step_out(self, one: InLine) -> bool:
         """Remove a call from the queue; return whether it was still waiting."""
         self._limits.end(one)
-        line = self._lines.get(one.party)
+        line = self._lines.get(one.queue_key)
         return line is not None and line.pop(one, self) is None
 
     def give(self) -> None:
         """Give a slot back; the next call in the queue gets it."""
         while self._turns and self._free >= 0:
-            party = self._turns[0]
-            line = self._lines[party]
+            key = self._turns[0]
+            line = self._lines[key]
             if not line:
-                del self._lines[party], self._turns[0]
+                del self._lines[key], self._turns[0]
                 continue
             self._turns.rotate(-1)
             one, _ = line.popitem(last=False)

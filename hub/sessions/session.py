@@ -231,6 +231,14 @@ class Session:
         """Return the client's capabilities that children may use (`RELAYED`)."""
         return {} if self.client is None else self.client.declared(RELAYED)
 
+    @property
+    def queue_key(self) -> str:
+        """The key by which its calls take turns with those of others: its client's.
+
+        A modern request over HTTP has nothing but the principal to tell its client by.
+        """
+        return self.identity if self.is_modern and self.headers is not None else self.party
+
     def _client_of_key(self) -> ClientOfKey:
         """Return what the keys of this session's children have of it.
 

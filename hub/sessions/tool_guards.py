@@ -16,7 +16,7 @@ from hub.guard.decide import ToolGuard, compile_tool
 from hub.jsonrpc.exact_json import encode
 from hub.specs import ServerSpec
 from hub.system.worker import FairWorker
-from hub.values import CallMethod, ChildRoute, Json, Route, ServerName, SessionKey
+from hub.values import CallMethod, ChildRoute, Json, Route, ServerName
 
 MAX_GUARDS: Final = 10_000
 """How many guards are kept; the oldest make room."""
@@ -24,7 +24,7 @@ MOST_AHEAD: Final = 500
 """The most tools of one list that are compiled ahead; the others wait for their first call."""
 REST: Final = 9
 """How long the compiling ahead rests after each tool, as a multiple of the time it took."""
-_PARTY: Final = SessionKey("compile ahead")
+_PARTY: Final = "compile ahead"
 
 log = structlog.stdlib.get_logger(__name__)
 

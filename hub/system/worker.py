@@ -10,8 +10,6 @@ from weakref import WeakValueDictionary
 from anyio import CapacityLimiter, Lock, to_thread
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from hub.values import SessionKey
-
 Result = TypeVar("Result")
 
 
@@ -22,15 +20,15 @@ GIVES_WAY = 0.0005
 class FairWorker:
     """A worker thread that runs one job at a time. Each party has at most one job in the queue.
 
-    So the event loop gets at least half of the interpreter's time, and no party waits for all the
-    jobs of another party.
+    So the event loop gets at least half of the interpreter's time, and no party, which a key tells
+    from others, waits for all the jobs of another one.
     """
 
     def __init__(self) -> None:
         self._turn = CapacityLimiter(1)
-        self._lines: WeakValueDictionary[SessionKey, Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, Lock] = WeakValueDictionary()
 
-    async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
+    async def run(self, party: str, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, run in the thread. `work` must not use state that changes.
 
         A caller that is cancelled while `work` runs waits for its end and gets no result.

@@ -10,8 +10,13 @@ import anyio
 import pytest
 from msgspec.structs import force_setattr
 
+from hub.calls.judging import JudgingContext
+from hub.calls.resolve import Relay
 from hub.calls.rounds import parked_calls
+from hub.calls.rounds.askable_call import AskableCall
+from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.children.concurrency import PATIENCE
+from hub.jsonrpc.messages import Payload
 from hub.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -347,6 +352,33 @@ async def test_a_retry_after_the_child_has_died_says_so() -> None:
         assert "server 'files' went away during the call: exited with code 1" in text_of(late)
         error = await ScriptedCaller(hub).refusal({key: ACCEPTED}, result["requestState"])
         assert error["code"] == INVALID_PARAMS
+
+
+async def test_a_retry_whose_call_is_cancelled_while_it_is_judged_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find, judge_again, calls = ParkedCalls.find, Relay.judge_again, list[AskableCall]()
+
+    def found(parked: ParkedCalls, key: str | None) -> AskableCall | None:
+        call = find(parked, key)
+        calls.extend([] if call is None else [call])
+        return call
+
+    async def judged(relay: Relay, case: JudgingContext) -> Payload | None:
+        verdict = await judge_again(relay, case)
+        calls[0].cancel("others needed its place")
+        return verdict
+
+    monkeypatch.setattr(ParkedCalls, "find", found)
+    monkeypatch.setattr(Relay, "judge_again", judged)
+    child = silent()
+    async with scripted(child) as hub:
+        caller = ScriptedCaller(hub)
+        result = await asked(child, caller)
+        key, _ = question(result)
+        error = await caller.refusal({key: ACCEPTED}, result["requestState"])
+        assert error["code"] == INVALID_PARAMS
+        assert "its call has ended" in str(error["message"])
 
 
 async def test_a_result_that_came_in_between_is_there_for_the_retry() -> None:

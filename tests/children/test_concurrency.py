@@ -24,9 +24,9 @@ class Call:
         limiter: FairLimiter,
         *,
         uses: bool = True,
-        party: SessionKey = ALICE,
+        queue_key: str = ALICE,
     ) -> None:
-        self.party = party
+        self.queue_key = queue_key
         self.signals = Signals()
         self._said = said
         self._name = name
@@ -71,9 +71,9 @@ async def test_parties_have_their_turns_one_after_the_other() -> None:
     for name in ("a1", "a2", "a3"):
         Call(said, name, limiter)
     for name in ("b1", "b2"):
-        Call(said, name, limiter, party=BOB)
+        Call(said, name, limiter, queue_key=BOB)
     limiter.give()
-    Call(said, "c1", limiter, party=CAROL)
+    Call(said, "c1", limiter, queue_key=CAROL)
     assert limiter.wanted == 5
     for _ in range(6):
         limiter.give()

@@ -182,7 +182,7 @@ class RecordingWorker(FairWorker):
         self.signals = Signals()
         self.before = before
 
-    async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
+    async def run(self, party: str, work: Callable[[], Result]) -> Result:
         self.before()
         made = await super().run(party, work)
         self.made.append(made)
@@ -194,7 +194,7 @@ class RecordingAsker:
     """A caller that records what a child asks and tells it."""
 
     def __init__(self, name: str = "caller", *, progress: bool = False) -> None:
-        self.session = self.party = SessionKey(name)
+        self.session = self.party = self.queue_key = SessionKey(name)
         self.reports: list[Payload] = []
         self.asked: list[tuple[str, JsonObject]] = []
         self.told: list[Notification] = []

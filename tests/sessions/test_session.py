@@ -56,6 +56,17 @@ async def test_a_request_of_a_modern_client_is_a_session_of_its_connections_part
         assert (await first.effective(RecordingOutlet())).source == "none"
 
 
+async def test_calls_take_turns_by_client_or_by_principal_where_no_client_is_known() -> None:
+    async with rig({}, {}) as at:
+        legacy, other = at.client().session, at.client().session
+        assert legacy.queue_key != other.queue_key
+        client, headers = Client("modern", "2026-07-28", {}, {}), [("mcp-method", "tools/call")]
+        posts = {whole.of_request(client, at.tasks, headers).queue_key for whole in (legacy, other)}
+        assert posts == {legacy.identity}
+        on_stdio = {legacy.of_request(client, at.tasks, None).queue_key for _ in range(2)}
+        assert on_stdio == {legacy.party}
+
+
 async def test_a_clients_roots_apply_to_this_client_only(top: Path) -> None:
     async with rig({}, {}) as at:
         alice, bob, carol = at.client(top / "a"), at.client(top / "b"), at.client()

@@ -157,8 +157,10 @@ class OpenQuestions:
         """Record that a call is over, and whether the child answered it."""
         if not is_answered:
             # Its child may not know yet, or may not care.
-            self._abandoned.pop(caller.party, None)
-            self._abandoned[caller.party] = anyio.current_time() + LINGER
+            # Those whose time is over go first: nobody may ask for them while no child asks.
+            known = self.abandoned()
+            known.pop(caller.party, None)
+            known[caller.party] = anyio.current_time() + LINGER
         if self._held:
             self._rule_out(caller, call, is_answered=is_answered)
         self._unclear.discard(caller)
@@ -176,7 +178,7 @@ class OpenQuestions:
                     held.lost.add(tool)
                 held.moved.set()
 
-    def abandoned(self) -> Mapping[SessionKey, float]:
+    def abandoned(self) -> dict[SessionKey, float]:
         """Return the clients whose calls were abandoned less than `LINGER` seconds ago.
 
         The value is the end of that time.

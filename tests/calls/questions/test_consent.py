@@ -16,7 +16,7 @@ from hub.roots.effective import OperatorRoots
 from hub.roots.roots import RootSet
 from hub.sessions.services import RootsSettings
 from hub.system.worker import FairWorker, Result
-from hub.values import Json, JsonObject, SessionKey
+from hub.values import Json, JsonObject
 from tests.kit.fakes import READ, FakeChild, Silence, failure
 from tests.kit.rigs import ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
@@ -184,7 +184,7 @@ class HeldWorker(FairWorker):
         self.holds = holds
         self.began, self.may_go_on = threading.Event(), threading.Event()
 
-    async def run(self, party: SessionKey, work: Callable[[], Result]) -> Result:
+    async def run(self, party: str, work: Callable[[], Result]) -> Result:
         return await super().run(party, partial(self._held, work) if self.holds else work)
 
     def _held(self, work: Callable[[], Result]) -> Result:

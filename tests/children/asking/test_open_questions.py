@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -129,6 +130,21 @@ async def test_not_for_ever() -> None:
     async with asking(child) as ask:
         await ask()
     assert child.found == ["asker asker"]
+
+
+@virtual_time
+async def test_abandoned_calls_of_many_clients_are_forgotten_though_no_child_asks() -> None:
+    child, most = Child(), 0
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            await child.end(child.begin(f"client {number}", "x"), is_answered=False)
+            await anyio.sleep(LINGER / 10)
+            if number == 100:
+                most = tracemalloc.get_traced_memory()[0] + 100_000
+        assert tracemalloc.get_traced_memory()[0] < most
+    finally:
+        tracemalloc.stop()
 
 
 async def test_an_abandoned_call_of_the_same_client_is_in_no_ones_way() -> None:
