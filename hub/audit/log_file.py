@@ -119,26 +119,38 @@ class _Writer:
             is_ending = self._end.wait(self._pause)
             # Before the records are taken: a record that comes later wakes the thread again.
             self._is_called = False
-            self._write_all()
+            while not self._tried_to_write():
+                pass
             lost, self._lost = self._lost, 0
             if lost:
                 log.error("audit lines lost: the disk is too slow", lines=lost)
 
+    def _tried_to_write(self) -> bool:
+        """Write what came so far, up to what fails; return whether nothing did."""
+        try:
+            self._write_all()
+        except Exception:  # the thread has to go on, without what it failed at
+            log.exception("audit lines lost")
+            return False
+        return True
+
     def _write_all(self) -> None:
         lines: list[bytes] = []
         size, left = 0, len(self._ends)  # later ones wait; the backlog bounds them
-        while left:
-            batch = self._batch(left)
-            left -= len(batch)
-            lines.append(_lines(batch))
-            size += len(lines[-1])
-            if left:
-                time.sleep(0)
-            if size > MAX_WRITTEN:
+        try:
+            while left:
+                batch = self._batch(left)
+                left -= len(batch)
+                lines.append(_lines(batch))
+                size += len(lines[-1])
+                if left:
+                    time.sleep(0)
+                if size > MAX_WRITTEN:
+                    self._append(b"".join(lines))
+                    lines, size = [], 0
+        finally:
+            if lines:
                 self._append(b"".join(lines))
-                lines, size = [], 0
-        if lines:
-            self._append(b"".join(lines))
 
     def _batch(self, most: int) -> list[AuditRecord]:
         """Make records to encode together; one with a path ends the batch, as it may be long."""

@@ -78,6 +78,8 @@ LIST_PAUSE = 0.4
 """The part of that after which a list goes out if no other child has answered in the meantime."""
 CALL_GRACE = 5.0
 """The same for a call whose name any server may own: it waits to find its server."""
+MAX_CLASHES = 1000
+"""How many clashing names are logged: a child can list ever new ones."""
 KEPT = 64
 """How many merged catalogs are kept; the oldest make room."""
 
@@ -331,9 +333,9 @@ class Listings:
         return found[1]
 
     def _warn(self, made: Catalog) -> None:
-        """Log each name that is left out, once."""
+        """Log each name that is left out, once, and no more than `MAX_CLASHES` of them."""
         for clash in made.left_out.values():
-            if clash not in self._clashes:
+            if clash not in self._clashes and len(self._clashes) < MAX_CLASHES:
                 self._clashes.add(clash)
                 servers = list(clash.servers)
                 log.warning("LEFT OUT", what=clash.what, servers=servers, fix=clash.fix)

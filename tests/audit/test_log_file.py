@@ -282,5 +282,18 @@ def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
     assert path.stat().st_size < limit
 
 
+def test_a_record_that_cannot_be_made_stops_no_other(tmp_path: Path) -> None:
+    class Unmade:
+        def record(self) -> AuditRecord:
+            raise ValueError("no such principal")
+
+    path = tmp_path / "audit.jsonl"
+    with capture_logs() as logs, audit_log(path) as audit:
+        for end in (RECORD, Unmade(), replace(RECORD, tool="after")):
+            audit.write(end)
+    assert [line["tool"] for line in lines(path)] == [RECORD.tool, "after"]
+    assert [entry["event"] for entry in logs] == ["audit lines lost"]
+
+
 def test_no_audit_keeps_nothing() -> None:
     NoAudit().write(RECORD)

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.listings import LIST_GRACE, Listings
+from hub.calls.listings import LIST_GRACE, MAX_CLASHES, Listings
 from hub.catalog.merge import Catalog
 from hub.errors import ChildError, RouteError
 from hub.jsonrpc.messages import as_object
@@ -77,6 +77,16 @@ async def test_a_list_of_tools_has_their_guards_compiled_ahead_once() -> None:
         routes = [route for route in catalog.tool_routes.values() if isinstance(route, ChildRoute)]
         spec, guards = at.services.servers[ServerName("a")], at.services.guards
         assert worker.made == [guards.of(spec, "tools/call", route) for route in routes]
+
+
+async def test_no_more_clashing_names_are_logged_than_may_be() -> None:
+    many = [{**ECHO, "name": f"t{number}"} for number in range(MAX_CLASHES + 2)]
+    fakes = {"a": FakeChild(*many), "b": FakeChild(*many)}
+    with capture_logs() as logs:
+        specs = {name: remote(name) for name in fakes}
+        async with rig(specs, fakes, names="never") as at:
+            assert await shown(at, at.client()) == [GET_ROOTS]
+    assert sum(entry["event"] == "LEFT OUT" for entry in logs) == MAX_CLASHES
 
 
 async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:

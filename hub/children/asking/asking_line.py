@@ -31,7 +31,7 @@ ASKING: Final = 10.0
 MAX_IN_LINE: Final = 256
 """How many calls may wait for one child; further ones fail."""
 MAX_KNOWN: Final = 4096
-"""How many tools of one child are remembered as quiet; then they are learned anew."""
+"""How many tools of one child are remembered as quiet or asking; then they are learned anew."""
 
 
 def tool_of(call: Call) -> str:
@@ -57,6 +57,8 @@ class ToolHabits:
 
     def asked(self, tool: str) -> None:
         """Record that a tool asks."""
+        if len(self.asking) >= MAX_KNOWN:
+            self.asking.clear()
         self.asking.add(tool)
         self.quiet.discard(tool)
 

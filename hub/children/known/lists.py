@@ -35,7 +35,9 @@ class Outdated(NamedTuple):
 
 
 class KnownLists:
-    """The last listings of this process's children by key, at most `max_listings`; and the cache.
+    """The last listings and instructions of this process's children by key; and the cache.
+
+    At most `max_listings` of each are remembered.
 
     Without a `cache`, nothing is known of children that have not run in this process. With
     `renews`, all that the cache has of a server is outdated once the server starts.
@@ -81,11 +83,17 @@ class KnownLists:
         if self._last_known.get(key) is not ready.listing:
             said = ready.handshake.instructions
             if is_for_all(said, key.roots):
-                self._instructions[key.server, key.fingerprint, key.principal] = said
+                self._keep_instructions((key.server, key.fingerprint, key.principal), said)
         self._last_known[key] = ready.listing
         self._last_known.move_to_end(key)
         while len(self._last_known) > self._max_listings:
             self._last_known.popitem(last=False)
+
+    def _keep_instructions(self, whose: tuple[ServerName, str, str], said: str) -> None:
+        self._instructions.pop(whose, None)
+        self._instructions[whose] = said
+        while len(self._instructions) > self._max_listings:
+            del self._instructions[next(iter(self._instructions))]
 
     def learn(
         self, slot: ChildSlot, ready: Ready, slots: Iterable[ChildSlot], *, is_start: bool

@@ -239,3 +239,10 @@ def test_a_tool_that_asked_once_stays_one_that_asks() -> None:
     assert (habits.quiet, habits.asking) == (set[str](), {"c"})
     assert habits.is_unknown("tool 0")
     assert not habits.is_unknown("c")
+
+
+def test_no_more_tools_are_known_to_ask_than_may_be() -> None:
+    habits = ToolHabits()
+    for number in range(MAX_KNOWN + 1):
+        habits.asked(f"tool {number}")
+    assert habits.asking == {f"tool {MAX_KNOWN}"}
