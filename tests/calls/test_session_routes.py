@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -7,16 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from hub.calls.routes import SessionRoute
+from hub.children.slot import ChildSlot
 from hub.guard.decide import Admitted, Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request
 from hub.roots.effective import OperatorRoots
-from hub.values import JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from hub.system.worker import FairWorker, Result
+from hub.values import Json, JsonObject
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingWorker
 from tests.kit.rigs import Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
 FILES = remote("files")
+LONG: list[Json] = [f"{number}, b" for number in range(400)]
+"""Paths that take too long to judge between other calls: a thread does it."""
 
 
 def children() -> dict[str, FakeChild]:
@@ -25,6 +30,11 @@ def children() -> dict[str, FakeChild]:
 
 def resolved(at: Rig, client: RigClient, name: str = "read") -> SessionRoute | None:
     return at.relay.session_routes.find(client.session, Request(1, "tools/call", {"name": name}))
+
+
+def slot_at(client: RigClient) -> ChildSlot:
+    effective = client.session.known_effective()
+    return client.session.slot_for(FILES, effective)
 
 
 @pytest.fixture
@@ -36,7 +46,7 @@ def move(folder: Path) -> None:
     folder.rename(folder.parent / "moved")
 
 
-async def test_a_call_leaves_its_lane_to_its_own_session_alone(top: Path) -> None:
+async def test_a_call_leaves_its_route_to_its_own_session_alone(top: Path) -> None:
     async with rig({"files": FILES}, children()) as at:
         one, other = at.client(top / "a"), at.client(top / "a")
         await one.call("read", {"path": f"{top}/a/f"})
@@ -71,7 +81,7 @@ async def test_a_cached_route_judges_as_a_resolved_one_does(top: Path) -> None:
         assert kept.judge({"name": "read", "arguments": 5}) is None
 
 
-async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -> None:
+async def test_a_tool_that_is_found_by_search_has_a_route_of_its_own(top: Path) -> None:
     def call(server: str, tool: str, path: str) -> JsonObject:
         asked: JsonObject = {"serverName": server, "toolName": tool, "toolArgs": {"path": path}}
         return {"name": "call-tool", "arguments": asked}
@@ -99,7 +109,7 @@ async def test_a_tool_that_is_found_by_search_has_a_lane_of_its_own(top: Path) -
             assert routes.find(client.session, Request(1, "tools/call", other)) is None
 
 
-async def test_the_operators_roots_close_a_lane_when_others_are_in_force(top: Path) -> None:
+async def test_the_operators_roots_close_a_route_when_others_are_in_force(top: Path) -> None:
     operator = OperatorRoots(ceiling=roots_at(top / "a"))
     async with rig({"files": FILES}, children(), operator=operator) as at:
         client = at.client(top)
@@ -177,6 +187,73 @@ async def test_a_call_that_was_under_way_when_roots_changed_leaves_none(
             await fake.link.request("notifications/roots/list_changed")
             fake.link.answer(asked["id"], {"content": []})
         assert resolved(at, client) is None
+
+
+class WorkerOnceAsked(FairWorker):
+    """Does its work when the client has been asked for changed roots, and does not answer."""
+
+    client: RigClient
+
+    async def run(self, party: str, work: Callable[[], Result]) -> Result:
+        outlet = self.client.outlet
+        before = len(outlet.messages)
+        self.client.answers["roots/list"] = SILENT
+        self.client.session.roots.list_changed()
+        await outlet.signals.until(lambda: len(outlet.messages) > before)
+        return await super().run(party, work)
+
+
+async def test_a_call_while_changed_roots_are_awaited_leaves_none(top: Path) -> None:
+    worker = WorkerOnceAsked()
+    async with rig({"files": FILES}, children(), worker=worker) as at:
+        worker.client = client = at.client(top / "a")
+        await client.session.effective(client.outlet)
+        result = await client.call("read", {"paths": [*LONG, f"{top}/a/f"]})
+        assert "isError" not in result, "the roots that are known still hold"
+        assert resolved(at, client) is None
+
+
+async def test_a_call_that_was_refused_while_roots_changed_leaves_none(top: Path) -> None:
+    worker = RecordingWorker()
+    async with rig({"files": FILES}, children(), worker=worker) as at:
+        client = at.client(top / "a")
+        await client.call("get-roots", {})
+        await at.services.children.obtain(slot_at(client))
+
+        def change() -> None:
+            raw: JsonObject = {"roots": [{"uri": f"file://{top}/{one}"} for one in "ab"]}
+            client.session.roots.given(raw)
+
+        worker.before = change
+        assert (await client.call("read", {"paths": [*LONG, f"{top}/b/f"]}))["isError"] is True
+        assert "isError" not in await client.call("read", {"path": f"{top}/b/f"})
+
+
+async def test_a_ceiling_that_is_replaced_while_a_call_is_judged_admits_nothing(top: Path) -> None:
+    worker, operator = RecordingWorker(), OperatorRoots(ceiling=roots_at(top / "a"))
+    async with rig({"files": FILES}, children(), worker=worker, operator=operator) as at:
+        client = at.client(top)
+        await client.session.effective(client.outlet)
+
+        def change() -> None:
+            if not (top / "moved").exists():
+                move(top / "a")
+                plant(top, "a/f")
+
+        worker.before = change
+        assert (await client.call("read", {"paths": [*LONG, f"{top}/a/f"]}))["isError"] is True
+
+
+async def test_a_route_is_closed_while_one_call_tries_a_child_that_failed(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        await client.call("read", {})
+        kept = resolved(at, client)
+        assert kept is not None
+        health = kept.resolved.slot.health
+        while health.is_well:
+            health.fell()
+        assert not kept.is_open
 
 
 async def test_a_ceiling_that_another_session_found_replaced_closes_a_route(top: Path) -> None:
