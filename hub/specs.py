@@ -15,7 +15,7 @@ from hub.launch.environments import Inherits
 from hub.launch.plan import LaunchTemplate
 from hub.launch.secret_references import SecretText
 from hub.roots.roots import RootSet
-from hub.values import ServerName, is_this_user, principal_in
+from hub.values import CallMethod, ServerName, is_this_user, principal_in
 
 EraChoice: TypeAlias = Literal["auto", "legacy", "modern"]
 TransportChoice: TypeAlias = Literal["auto", "http", "sse"]
@@ -142,9 +142,9 @@ class NeededScopes(Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.others or self.tools)
 
-    def of(self, tool: str | None) -> tuple[str, ...]:
-        """Return the scopes for a call of a tool; None: for anything else of the server."""
-        return self.others if tool is None else self.tools.get(tool, self.others)
+    def of(self, method: CallMethod, name: str) -> tuple[str, ...]:
+        """Return the scopes for a call; `name` is the server's own name of what is called."""
+        return self.tools.get(name, self.others) if method == "tools/call" else self.others
 
 
 class ServerSpec(Struct, frozen=True):

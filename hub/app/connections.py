@@ -7,8 +7,7 @@ from itertools import count
 
 from anyio.abc import TaskGroup
 
-from hub.calls.dispatch import CallDispatcher
-from hub.calls.in_flight import InFlightRegistry
+from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.resolve import Relay
 from hub.calls.rounds.modern_routes import Headers
@@ -65,7 +64,7 @@ class ConnectionBuilder:
         kept = principal_key_of(principal, None)
         return self._rounds.route_for(self._services.identity_of(principal), kept, request, headers)
 
-    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
 
 

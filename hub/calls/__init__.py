@@ -1,9 +1,9 @@
 """Dispatches one call: from a client's request, through the guard, to the child and back.
 
 The steps are always the same: session, route, guard, child, response. Nothing here may send a call
-that the guard has not admitted. A call is decided and sent against one snapshot (`JudgingContext`);
-if its roots or its child change meanwhile, it is judged again. Client connections belong to
-`hub.server`, and child processes to `hub.children`: nothing here opens or starts any.
+that the guard has not admitted. A call is decided and sent against one `Snapshot`; if its roots or
+its child change meanwhile, it is judged again. Client connections belong to `hub.server`, and child
+processes to `hub.children`: a child is started through `ChildPool.obtain` alone.
 
 Main types: `CallDispatcher` (starts a call whose route is cached), `Relay` (resolves the route of
 any other call, in a task), `CallLookup` (where a call leads), `ResolvedRoute`, `InFlightCall` (a

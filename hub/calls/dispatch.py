@@ -6,7 +6,7 @@ Any other call is resolved by `Relay`, in a task. From there on all calls go one
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from anyio.abc import TaskGroup
 
@@ -27,6 +27,14 @@ from hub.usage.principals import ClientUsage
 from hub.values import Call
 
 
+class RequestRegistry(InFlightRegistry, Protocol):
+    """The registry of a client whose requests are read here, before any task."""
+
+    def accepts(self, id_: RequestId) -> bool:
+        """Return whether a request with this id can be taken now, and its answer sent now."""
+        ...
+
+
 class CallDispatcher:
     """Starts calls whose route is cached; `register` knows them until they are answered.
 
@@ -35,7 +43,7 @@ class CallDispatcher:
 
     def __init__(
         self,
-        register: InFlightRegistry,
+        register: RequestRegistry,
         tasks: TaskGroup,
         modern: Callable[..., InFlightCall] | None = None,
     ) -> None:
@@ -158,9 +166,6 @@ class _CountedRegister:
     @property
     def has_room(self) -> bool:
         return self._register.has_room
-
-    def accepts(self, id_: RequestId) -> bool:
-        return self._register.accepts(id_)
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
         self.usage.begin()

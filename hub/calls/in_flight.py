@@ -64,10 +64,6 @@ class InFlightRegistry(Protocol):
         """Whether few enough answers wait for the client to read them."""
         ...
 
-    def accepts(self, id_: RequestId) -> bool:
-        """Return whether a request with this id can be taken now, and its answer sent now."""
-        ...
-
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
         """Register a request, so that it is counted and can be cancelled; `leave` must follow."""
         ...
@@ -314,10 +310,6 @@ class AwaitedReply:
     def has_room(self) -> bool:
         """Whether few enough answers wait for the client to read them."""
         return self._backlog.has_room
-
-    def accepts(self, id_: RequestId) -> bool:
-        """Return True: the task has accepted the request."""
-        return True
 
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
         """Do nothing: the task's request is registered."""

@@ -194,4 +194,4 @@ class JudgingContext(Struct, eq=False):
 
     def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
         ceilings = self._ceilings if granted else ()
-        return tuple(slot for slot in granted if within(slot, ceilings))
+        return tuple(root for root in granted if within(root, ceilings))

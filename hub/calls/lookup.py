@@ -34,7 +34,7 @@ from hub.values import BuiltinRoute, Call, CallMethod, ChildRoute, Route, Server
 Owners: TypeAlias = Collection[ServerName] | None
 """The servers that may own a public name; None if any server may."""
 MakeInFlight: TypeAlias = Callable[..., InFlightCall]
-"""Makes the call in flight: of a legacy client an `InFlightCall`."""
+"""Makes an `InFlightCall` for a legacy client, an `AskableCall` for a modern one."""
 
 
 class CallRequest(Struct, frozen=True, eq=False):
@@ -182,8 +182,7 @@ class CallLookup:
 
         Raises: InsufficientScopeError.
         """
-        tool = name if request.named.method == "tools/call" else None
-        check_call(request.session, request.asked, spec, tool, name)
+        check_call(request.session, request.asked, spec, request.named.method, name)
         return spec
 
     @staticmethod

@@ -10,8 +10,8 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
-from hub.calls.dispatch import CallDispatcher
-from hub.calls.in_flight import AwaitedReply, InFlightRegistry
+from hub.calls.dispatch import CallDispatcher, RequestRegistry
+from hub.calls.in_flight import AwaitedReply
 from hub.calls.refusals.scopes import check_call
 from hub.calls.resolve import Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall
@@ -65,7 +65,7 @@ class ModernCalls:
         return self._relay.modern_routes.find(principal, request, kept, headers)
 
     def dispatcher(
-        self, register: InFlightRegistry, tasks: TaskGroup, known_as: SessionKey
+        self, register: RequestRegistry, tasks: TaskGroup, known_as: SessionKey
     ) -> CallDispatcher:
         """Return the dispatcher for one client; its calls ask by their results.
 
@@ -145,9 +145,8 @@ class ModernCalls:
         Raises: InsufficientScopeError.
         """
         resolved = call.route.resolved
-        tool = resolved.name if resolved.method == "tools/call" else None
         spec = session.services.servers.get(resolved.spec.name, resolved.spec)
-        check_call(session, asked, spec, tool, resolved.name)
+        check_call(session, asked, spec, resolved.method, resolved.name)
 
     # What `AskableCall` needs
 

@@ -175,7 +175,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         catalog=case.catalog,
         others=_others(case),
         no_overlap=case.no_overlap,
-        scopes=case.spec.scopes.of(case.call.name if case.call.method == "tools/call" else None),
+        scopes=case.spec.scopes.of(case.call.method, case.call.name),
     )
 
 
@@ -207,7 +207,7 @@ def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two ro
         plain_check=plain_check,
         pointer=pointer,
         others=(),
-        scopes=its.spec.scopes.of(name if method == "tools/call" else None),
+        scopes=its.spec.scopes.of(method, name),
     )
 
 

@@ -37,11 +37,11 @@ from hub.specs import ServerSpec
 from hub.values import Call, JsonObject, SessionKey, object_or_empty
 
 MAX_INPUT_ROUNDS: Final = 8
+"""The number of times that a modern child may ask for input within one call."""
 MAX_INPUTS: Final = 100
 """Requests for input in one result."""
 MAX_STATE: Final = 1024 * 1024
 """Characters of a `requestState`, about; it is carried back and forth in each round."""
-"""The number of times that a modern child may ask for input within one call."""
 
 CallResult: TypeAlias = Payload | ChildError | RpcError | InputNeededError | StaleError
 """How a call ended: with the child's result, or with the error in its place.

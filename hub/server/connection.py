@@ -9,8 +9,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.calls.dispatch import CallDispatcher
-from hub.calls.in_flight import InFlightRegistry
+from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.resolve import Relay
 from hub.calls.rounds.modern_routes import Headers
@@ -250,6 +249,6 @@ class ConnectionFactory(Protocol):
         """Return the cached route of a modern call, or its known answer; None if neither."""
         ...
 
-    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         """Return a dispatcher for one modern call, under a session key of its own."""
         ...

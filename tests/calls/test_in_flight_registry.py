@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hub.calls.in_flight import InFlightRegistry
+from hub.calls.dispatch import RequestRegistry
 from hub.calls.routes import CallRoute
 from hub.guard.decide import Admitted
 from hub.jsonrpc.incoming import InboundRequests
@@ -17,7 +17,7 @@ from tests.kit.rigs import remote, rig
 from tests.kit.trees import plant
 
 
-async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
+async def test_both_kinds_of_routes_admit_the_same_call(tmp_path: Path) -> None:
     top = plant(tmp_path, "a/f")
     async with rig({"files": remote("files")}, {"files": FakeChild(READ)}) as at:
         given = params({"path": f"{top}/a/f"})
@@ -25,8 +25,8 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
         plain: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/f"}}
         await client.call("read", {"path": f"{top}/a/f"})
         found = at.relay.session_routes.find(client.session, Request(1, "tools/call", plain))
-        ways: list[CallRoute | None] = [found, await called(at, given)]
-        for route, made in zip(ways, (plain, given), strict=True):
+        routes: list[CallRoute | None] = [found, await called(at, given)]
+        for route, made in zip(routes, (plain, given), strict=True):
             assert route is not None
             assert route.is_open
             admitted = route.judge(made)
@@ -37,7 +37,7 @@ async def test_both_kinds_of_ways_admit_the_same_call(tmp_path: Path) -> None:
 
 async def test_a_backlog_keeps_calls_until_they_leave() -> None:
     backlog = InboundRequests()
-    register: InFlightRegistry = backlog
+    register: RequestRegistry = backlog
     call = Asked(Request(7, "tools/call", {}), RecordingOutlet())
     assert register.accepts(7)
     register.enter(7, call)

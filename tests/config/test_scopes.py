@@ -13,6 +13,7 @@ from hub.config.models import HubConfig
 from hub.config.to_specs import server_specs
 from hub.errors import ConfigError
 from hub.specs import NeededScopes
+from hub.values import CallMethod
 
 AUTH = """listen:
   auth: {resource: "https://h.example/mcp", issuers: [{issuer: "https://i.example"}], scopes: [a]}
@@ -48,12 +49,13 @@ def test_general_scopes_those_of_a_server_and_those_of_a_tool_count_together(
 ) -> None:
     config = load(tmp_path, AUTH + SERVERS)
     files, other, plain = needed(config)
-    assert (files.of(None), files.of("read"), files.of("write")) == (
+    call: CallMethod = "tools/call"
+    assert (files.of("prompts/get", "write"), files.of(call, "read"), files.of(call, "write")) == (
         ("a", "b"),
         ("a", "b"),
         ("a", "b", "c"),
     )
-    assert (other.of(None), other.of("erase")) == ((), ("a", "d"))
+    assert (other.of("prompts/get", "erase"), other.of(call, "erase")) == ((), ("a", "d"))
     assert (bool(files), bool(other), bool(plain)) == (True, True, False)
     assert config.scopes == ("a", "b", "c", "d")
 

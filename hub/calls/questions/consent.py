@@ -52,11 +52,11 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
     else:
-        slots = await case.wanted(verdict, granted)
-        said = await _said(case, slots)
+        places = await case.wanted(verdict, granted)
+        said = await _said(case, places)
         if said in {"once", "session"}:
             await case.look_again()
-            case.granted = (*granted, *(one.root for one in slots))
+            case.granted = (*granted, *(one.root for one in places))
             verdict = await case.decide(case.granted)
     if said is not None:
         record.consented(said, refused)
@@ -64,57 +64,57 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     return verdict
 
 
-async def _said(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent | None:
+async def _said(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent | None:
     """Return the user's consent to these places; None if there is nobody or nothing to ask."""
     client = case.session.client
-    if client is None or not slots or case.call.method not in ASKABLE:
+    if client is None or not places or case.call.method not in ASKABLE:
         return None
     if not takes_forms(client.capabilities):
         return None
-    return _retried(case, slots) if client.is_modern else await _asked(case, slots)
+    return _retried(case, places) if client.is_modern else await _asked(case, places)
 
 
-def _retried(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
-    """Return a modern client's answer on all places in `slots`.
+def _retried(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
+    """Return a modern client's answer on all places in `places`.
 
     Raises: InputNeededError for the next place that has no answer yet.
     """
     state = case.retry.state
-    if state.consented == digest(_subject(case, slots)):
-        return _once(case, slots)
+    if state.consented == digest(_subject(case, places)):
+        return _once(case, places)
     answer, answered = case.retry.responses.get(CONSENT_KEY), 0
     if answer is not None:
-        answered = _proven(case, slots, state.consent)
+        answered = _proven(case, places, state.consent)
         if not answered or consent_in(answer) == "refused":
             return "refused"
-    if answered == len(slots):
-        return _once(case, slots)
+    if answered == len(places):
+        return _once(case, places)
     timeout = case.session.services.settings.timeout * PATIENCE
     asked: JsonObject = {
         "method": "elicitation/create",
-        "params": _question(case, slots[answered], lasting=False),
+        "params": _question(case, places[answered], lasting=False),
     }
-    subject = digest(_subject(case, slots[: answered + 1]))
+    subject = digest(_subject(case, places[: answered + 1]))
     raise InputNeededError({CONSENT_KEY: asked}, CallState(consent=subject), lasts=timeout)
 
 
-def _once(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
+def _once(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
     # A modern client has no session: its consent lasts for further rounds of this call only.
-    case.consented = digest(_subject(case, slots))
+    case.consented = digest(_subject(case, places))
     return "once"
 
 
-def _proven(case: JudgingContext, slots: tuple[Wanted, ...], consent: str | None) -> int:
-    """Return for how many places in `slots` this state proves an answer; 0 if for none."""
-    counts = range(1, len(slots) + 1)
-    fits = (n for n in counts if consent == digest(_subject(case, slots[:n])))
+def _proven(case: JudgingContext, places: tuple[Wanted, ...], consent: str | None) -> int:
+    """Return for how many places in `places` this state proves an answer; 0 if for none."""
+    counts = range(1, len(places) + 1)
+    fits = (n for n in counts if consent == digest(_subject(case, places[:n])))
     return next(fits, 0)
 
 
-async def _asked(case: JudgingContext, slots: tuple[Wanted, ...]) -> Consent:
+async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
     """Ask a legacy client about one place after the other, until the user refuses one."""
     said: set[Consent] = set()
-    for one in slots:
+    for one in places:
         answer = await _answer(case, one)
         if answer == "refused":
             return answer
@@ -152,10 +152,10 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
     )
 
 
-def _subject(case: JudgingContext, slots: tuple[Wanted, ...]) -> Json:
-    """Return the subject of a consent: principal, server, call, access, places in `slots`."""
+def _subject(case: JudgingContext, places: tuple[Wanted, ...]) -> Json:
+    """Return the subject of a consent: principal, server, call, access, places in `places`."""
     call = case.call
-    reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in slots]
+    reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in places]
     return [
         case.session.identity,
         case.spec.name,

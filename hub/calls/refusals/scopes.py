@@ -11,7 +11,7 @@ from hub.errors import InsufficientScopeError
 from hub.jsonrpc.peer import Asked
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import ServerName
+from hub.values import CallMethod, ServerName
 
 
 def has_scopes(granted: frozenset[str] | None, needed: Sequence[str]) -> bool:
@@ -20,15 +20,13 @@ def has_scopes(granted: frozenset[str] | None, needed: Sequence[str]) -> bool:
 
 
 def check_call(
-    session: Session, asked: Asked, spec: ServerSpec, tool: str | None, name: str
+    session: Session, asked: Asked, spec: ServerSpec, method: CallMethod, name: str
 ) -> None:
-    """Check the scopes for a call to a server, of one of its tools or (None) of anything else.
-
-    `name` is what the audit log calls it, where the refusal is recorded.
+    """Check the scopes for a call of `name` at a server; a refusal is recorded under that name.
 
     Raises: InsufficientScopeError.
     """
-    needed = spec.scopes.of(tool)
+    needed = spec.scopes.of(method, name)
     if not needed or has_scopes(asked.granted, needed):
         return
     missing = [scope for scope in needed if scope not in (asked.granted or ())]
@@ -47,8 +45,8 @@ def check_before_route(session: Session, asked: Asked, named: Addressed) -> None
         return
     spec = _only_owner(session, named)
     if spec is not None:
-        tool = _own_tool(named, spec, services.names)
-        check_call(session, asked, spec, tool, named.name if tool is None else tool)
+        name = _own_tool(named, spec, services.names) or named.name
+        check_call(session, asked, spec, named.method, name)
 
 
 def _only_owner(session: Session, named: Addressed) -> ServerSpec | None:

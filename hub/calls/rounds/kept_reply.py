@@ -41,10 +41,6 @@ class KeptReply:
         else:
             await reply.deliver(replace(self._answer, id=request.id))
 
-    def accepts(self, id_: RequestId) -> bool:
-        """Return False: no request comes through here."""
-        return False
-
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
         """Do nothing: a detached call cannot be cancelled by an id."""
 

@@ -65,7 +65,7 @@ class ExplainedCall(Struct, frozen=True):
     @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that an issuer's token needs for the call."""
-        return self.circumstances.spec.scopes.of(self.call.name)
+        return self.circumstances.spec.scopes.of(self.call.method, self.call.name)
 
 
 def question_of(options: Namespace) -> CallInQuestion:

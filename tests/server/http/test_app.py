@@ -17,8 +17,7 @@ from hub.app.limits import limit_principals
 from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
-from hub.calls.dispatch import CallDispatcher
-from hub.calls.in_flight import InFlightRegistry
+from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig
 from hub.jsonrpc.incoming import MAX_ASKED
@@ -612,7 +611,7 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             def route_for(self, principal: str, request: Request, headers: Headers, /) -> None:
                 pytest.fail("asked for a way")
 
-            def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+            def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
                 pytest.fail("asked for a call")
 
         keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))

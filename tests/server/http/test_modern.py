@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.calls.dispatch import CallDispatcher
-from hub.calls.in_flight import InFlightRegistry
+from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.clients import RootsNeededError
@@ -61,7 +60,7 @@ class Ways:
     ) -> CallRoute | KnownAnswer | None:
         return self._at.relay.modern_routes.find(principal, request, headers=headers)
 
-    def dispatcher(self, register: InFlightRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return CallDispatcher(register, tasks)
 
 
