@@ -21,7 +21,7 @@ from hub.config.source.documents import Document, ParsedConfig, form_of, is_inli
 from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
-from hub.launch.filesystem_servers import program_index, short_name
+from hub.launch.known_servers import program_index, short_name
 from hub.launch.templates import INPUT
 from hub.secrets.files import open_to_others
 from hub.specs import LeftOut

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from hub.errors import ConfigError
-from hub.launch.filesystem_servers import (
+from hub.launch.known_servers import (
     has_filesystem_word,
     is_known,
     program_index,

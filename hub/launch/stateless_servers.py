@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hub.launch.filesystem_servers import (
+from hub.launch.known_servers import (
     command_name,
     is_known,
     package_name,

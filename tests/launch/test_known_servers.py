@@ -1,6 +1,6 @@
 import pytest
 
-from hub.launch.filesystem_servers import (
+from hub.launch.known_servers import (
     has_filesystem_word,
     is_known,
     program_index,
