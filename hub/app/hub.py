@@ -34,7 +34,7 @@ from hub.sessions.services import (
 )
 from hub.specs import ServerSpec
 from hub.system.machine import Machine
-from hub.system.memory import resident
+from hub.system.this_process import resident
 from hub.usage.principals import UsageByPrincipal
 from hub.values import Json, JsonObject, ServerName
 

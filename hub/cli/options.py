@@ -21,8 +21,7 @@ from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.system.log import ThreadedLog
-from hub.system.memory import keep_for_large_messages
-from hub.system.this_process import hide_from_others
+from hub.system.this_process import hide_from_others, keep_for_large_messages
 
 
 class Subparsers(Protocol):

@@ -10,6 +10,6 @@ cannot be had), `ReadingScope` (tells a reading that nobody waits for it any mor
 
 Read in this order:
 - `files`, `commands`, `keyrings`: one kind of reference each;
-- `reading`: from a reference or a text to its value;
-- `reader`: reads for a child, and warns of files that others can read.
+- `reading`: from a reference or a text to its value; `SecretReader` warns of files that others can
+  read.
 """

@@ -59,8 +59,8 @@ with lean():
     from hub.server.connection import ConnectionFactory
     from hub.system.log import ThreadedLog, configure_logs
     from hub.system.machine import Machine
-    from hub.system.memory import resident
     from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+    from hub.system.this_process import resident
     from hub.values import JsonObject
 
 log = structlog.stdlib.get_logger(__name__)

@@ -27,7 +27,7 @@ from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 

@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 from typing import Final
 
-from hub.system.colour_terminal import shows_colours
+from hub.system.log import shows_colours
 
 GOOD: Final = "bold green"
 BAD: Final = "bold red"

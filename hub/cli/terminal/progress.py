@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from hub.system.colour_terminal import shows_colours
+from hub.system.log import shows_colours
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -12,8 +12,7 @@ from typing import Final, cast
 import anyio
 from msgspec import Struct
 
-from hub.attach.frames import PROTOCOL, FrameError, hello_length, parsed_hello
-from hub.attach.peers import peer_of
+from hub.attach.frames import PROTOCOL, FrameError, hello_length, parsed_hello, peer_of
 from hub.server.attached.descent import is_descendant
 from hub.values import JsonObject, object_or_empty
 

@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from hub.system.memory import give_back
+from hub.system.this_process import give_back
 
 MOST: Final = 256 * 1024 * 1024
 """Bytes that the bodies of all requests under way may have together."""
