@@ -8,8 +8,8 @@ from argparse import Namespace
 from hub.app.machine import place_of, this_machine
 from hub.cli.options import config_path
 from hub.config.models import HubConfig
+from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import operator_roots
-from hub.config.profiles.narrowing import narrowed_roots, narrowed_servers
 from hub.config.to_specs import UsableServers, server_specs, usable_servers
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.specs import ServerSpec

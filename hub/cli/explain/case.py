@@ -24,8 +24,8 @@ from hub.cli.options import (
 from hub.cli.profiles import chosen_profile
 from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
+from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.profiles.narrowing import narrowed_roots, narrowed_servers
 from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError, RouteError, StartError
 from hub.guard.containment import CallContext

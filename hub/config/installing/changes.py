@@ -12,9 +12,8 @@ import yaml
 from msgspec import Struct, field
 
 from hub.config.installing import json_text, toml_text, yaml_text
-from hub.config.installing.unsafe import awkward
 from hub.config.source.documents import Form
-from hub.config.source.mistakes import SyntaxMistakesError
+from hub.config.source.mistakes import SyntaxMistakesError, awkward
 from hub.config.source.strict_json import read_json
 from hub.config.source.toml import read_toml
 
