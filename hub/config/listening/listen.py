@@ -1,6 +1,6 @@
-"""The keys of `listen`: address, tokens, limits (`auth` has its own file). Others need a token.
+"""The keys of `listen`: address, tokens, limits. What others may reach needs a token.
 
-`limits` may also be in a profile.
+`auth` has a file of its own; `limits` may also be in a profile.
 """
 
 from __future__ import annotations
