@@ -11,7 +11,7 @@ Read in this order:
 - `options`: what the subcommands share (`--config`, `--root`, the event loop);
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
 - `run` (`run`, `attach`, `wrap`) with `served`; `explain`;
-- `terminal`: questions, colours, progress;
+- `terminal`: questions, colours, what is under way;
 - `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
 - `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`);

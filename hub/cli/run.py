@@ -17,10 +17,9 @@ import structlog
 from msgspec import structs
 from msgspec.structs import replace
 
-from hub.app.client_access import ClientAccess, keys_in
-from hub.app.connections import connection_builder
+from hub.app.client_access import ClientAccess, keys_in, limit_principals
+from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.limits import limit_principals
 from hub.app.machine import this_machine
 from hub.app.running import running_hub
 from hub.app.setting import Setting
@@ -225,7 +224,7 @@ async def _serve_stdio(
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         if tell is not None:
             tell(hub.services.operator.roots())
-        await serve_stdio(connection_builder(hub.services))
+        await serve_stdio(ConnectionBuilder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
@@ -271,7 +270,7 @@ async def _serve_http(
         url = _url(host, bound[1], config.listen.path)
         _show_pages_with(hub, access, config, url)
         await serve_http(
-            connection_builder(hub.services, kept.seals, hub.own.profiles),
+            ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),
             access.check,
             listener,
             path=config.listen.path,

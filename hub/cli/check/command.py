@@ -25,8 +25,8 @@ from hub.cli.check.problems import (
     audit_problem,
     folder_problems,
     program_problem,
+    secret_findings,
 )
-from hub.cli.check.secret_references import secret_findings
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -36,8 +36,7 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
-from hub.cli.terminal.colours import BAD, GOOD, HINT, NAME, WARNING, painted
-from hub.cli.terminal.progress import NoSteps, steps
+from hub.cli.terminal.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
 from hub.cli.terminal.questions import ask_for_inputs
 from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source

@@ -12,9 +12,15 @@ from typing import TypeAlias, TypedDict, final
 import structlog
 
 from hub.cli.check.configured_servers import servers_of, usable_of
-from hub.cli.options import Subparsers, add_config_option, add_root_option, required_config
-from hub.cli.profiles import add_profile_option, chosen_profile
-from hub.cli.terminal.colours import NAME, painted
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_profile_option,
+    add_root_option,
+    chosen_profile,
+    required_config,
+)
+from hub.cli.terminal.output import NAME, painted
 from hub.config.models import json_schema
 from hub.config.withholding import warn_of_left_out
 from hub.confinement.confined_launch import planned_grants, this_kernel

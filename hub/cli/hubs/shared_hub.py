@@ -37,7 +37,7 @@ with lean():
     from msgspec.structs import replace
 
     from hub import __version__
-    from hub.app.connections import connection_builder
+    from hub.app.connections import ConnectionBuilder
     from hub.app.hub import Hub, View
     from hub.app.machine import this_machine
     from hub.app.running import open_hub
@@ -101,7 +101,7 @@ class ViewOfEach:
         watch = self._views[view] = self._hub.watch(view)
         try:
             async with watching(watch, anyio.sleep_forever):
-                yield connection_builder(view.services)
+                yield ConnectionBuilder(view.services)
         finally:
             self.linger()
             del self._views[view]

@@ -16,8 +16,7 @@ from mcp.client.auth import AuthorizationCodeResult
 from msgspec.structs import replace
 
 from hub.app.machine import place_of
-from hub.cli.logins.device_flow import DeviceLogin
-from hub.cli.logins.device_grant import DeviceCode
+from hub.cli.logins.device_grant import DeviceCode, DeviceLogin
 from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening

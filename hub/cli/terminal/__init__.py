@@ -4,7 +4,6 @@ In a pipe there are no colours and no moving lines: programs read the same text.
 clients (`run`, `wrap`, `attach`) use the questions alone, so that rich is not loaded for them.
 
 Read in this order:
-- `colours`: text in a colour, where stdout is a terminal that wants it;
-- `progress`: what is being done now;
+- `output`: text in a colour, where stdout is a terminal that wants it; what is being done now;
 - `questions`: whether a `hub.yaml` is trusted, and the inputs of an editor's config.
 """
