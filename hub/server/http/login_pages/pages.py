@@ -6,7 +6,7 @@ from html import escape
 from typing import Final
 
 from hub.server.http.login_pages.steps import ShownPerson, WhoQuestion
-from hub.server.http.oauth_proxy.consent_page import framed
+from hub.server.http.welcome_page import framed
 
 _WHO: Final = """<p>A server behind this hub wants you to log in there. First show who you are.</p>
 """
