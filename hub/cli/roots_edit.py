@@ -73,7 +73,7 @@ class _Config(Struct, frozen=True):
 
         Raises: StartError if no root matches, or roots with different paths do.
         """
-        canonical = _canonical(_path(which), self.place)
+        canonical = _canonical(os.path.expanduser(which), self.place)  # noqa: PTH111 - text that is parsed next
         by_path = [i for i, one in enumerate(self.kept) if which == one.written]
         by_path = by_path or [i for i, one in enumerate(self.kept) if canonical == one.path]
         by_name = [i for i, one in enumerate(self.kept) if which == one.name]
@@ -182,10 +182,6 @@ def _unusable(given: str, error: Exception) -> NoReturn:
 def _local(given: str, place: PathContext) -> str:
     is_uri = given[:5].lower() == "file:" or "://" in given
     return path_from_uri(given, place.flavour) if is_uri else given
-
-
-def _path(which: str) -> str:
-    return os.path.expanduser(which)  # noqa: PTH111 - text that is parsed next
 
 
 def _canonical(path: str, place: PathContext) -> str:

@@ -24,7 +24,7 @@ from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
 from hub.launch.known_servers import program_index, short_name
 from hub.launch.templates import INPUT
-from hub.secrets.files import open_to_others
+from hub.secrets.reading import open_to_others
 from hub.specs import LeftOut
 from hub.values import ServerName
 

@@ -18,9 +18,9 @@ from hub.app.machine import this_machine
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
-from hub.cli.check.configured_servers import servers_of, usable_of
 from hub.cli.check.connecting import LOCAL, ServerAnswer, answers_of
 from hub.cli.check.kernel_trial import confinement_report
+from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
     audit_problem,
     folder_problems,
@@ -192,9 +192,8 @@ def _issuers(config: HubConfig, options: Namespace) -> list[IssuerCheck]:
 
 
 def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Found:
-    servers = servers_of(config, options)
+    servers, left_out = servers_of(config, options)
     specs = [spec for spec, _ in servers]
-    left_out = usable_of(config, options).left_out
     named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
     moved_names = _moved_names(config, named, config_path(options))
     settle_confinement(specs, this_kernel())

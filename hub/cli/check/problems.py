@@ -22,8 +22,8 @@ from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecre
 from hub.legible import on_one_line
 from hub.roots.effective import EffectiveRoots
 from hub.secrets.commands import program_path
-from hub.secrets.files import file_value, open_to_others
 from hub.secrets.keyrings import is_installed, not_installed
+from hub.secrets.reading import file_value, open_to_others
 from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 

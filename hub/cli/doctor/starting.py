@@ -22,7 +22,7 @@ from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.launch.secret_references import FileSecret
 from hub.launch.templates import Template
-from hub.secrets.files import file_value
+from hub.secrets.reading import file_value
 from hub.secrets.values import SecretError
 from hub.sessions.services import Services
 from hub.sessions.session import Session

@@ -19,7 +19,6 @@ BAD: Final = "bold red"
 WARNING: Final = "yellow"
 HINT: Final = "cyan"
 NAME: Final = "bold"
-FAINT: Final = "dim"
 
 
 def painted(text: str, style: str) -> str:
