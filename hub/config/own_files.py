@@ -68,6 +68,12 @@ def state_directory(machine: Machine) -> Path | None:
     return next((Path(one) for one in own_directories(machine)), None)
 
 
+def record_path(machine: Machine, name: str) -> Path | None:
+    """Return the path of a record of the hub's, which no call and no confined server reaches."""
+    directory = state_directory(machine)
+    return None if directory is None else directory / name
+
+
 def catalog_directory(machine: Machine) -> Path | None:
     """Return the directory for the last known lists of servers; None without a home directory."""
     if machine.flavour is Flavour.WINDOWS:
