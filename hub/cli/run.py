@@ -34,8 +34,8 @@ from hub.cli.options import (
     log_file_of,
     run_loop,
 )
+from hub.cli.questions import trusted_digest
 from hub.cli.served import Served, nobody_yet, served
-from hub.cli.terminal.questions import trusted_digest
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals

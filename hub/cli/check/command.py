@@ -36,8 +36,8 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
-from hub.cli.terminal.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
-from hub.cli.terminal.questions import ask_for_inputs
+from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
+from hub.cli.questions import ask_for_inputs
 from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
