@@ -42,9 +42,8 @@ from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
-from hub.config.withholding import missed
+from hub.config.withholding import missed, settle_confinement
 from hub.confinement.confined_launch import this_kernel
-from hub.confinement.startup_check import settle_confinement
 from hub.legible import legible
 from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
