@@ -1,4 +1,7 @@
-"""Output for people: colours and moving lines on a terminal, plain text in a pipe."""
+"""Output for people: colours and moving lines on a terminal, plain text in a pipe.
+
+Commands that serve clients (`run`, `wrap`, `attach`) print nothing of it: they do not load rich.
+"""
 
 from __future__ import annotations
 
