@@ -295,19 +295,14 @@ def _show_pages_with(hub: Hub, access: ClientAccess, config: HubConfig, bound: s
 
 def _show_pages(hub: Hub, access: ClientAccess, bound: str, config: HubConfig) -> None:
     """Serve the pages where principals log in, once a server of the config wants that."""
-    is_shown = hub.logins is None or hub.logins.pages is not None
-    if is_shown or not any(map(is_for_principals, config.servers.values())):
+    logins = hub.logins
+    if logins is None or logins.pages is not None:
         return
-    from hub.app.login_pages import login_pages, public_url  # noqa: PLC0415 - few servers have logins
-    from hub.server.http.login_pages.endpoints import LoginPageEndpoints  # noqa: PLC0415 - as above
-    from hub.server.http.login_pages.known_people import KnownPeople  # noqa: PLC0415 - as above
+    if not any(map(is_for_principals, config.servers.values())):
+        return
+    from hub.app.login_pages import show_login_pages  # noqa: PLC0415 - few servers have logins
 
-    listen, people = config.listen, KnownPeople(access.credentials, access.issuer_logins)
-    url = public_url(listen, bound)
-    machine, keys = this_machine(os.environ), keys_in(listen)
-    steps = login_pages(hub, people, access.check, url, machine=machine, keys=keys)
-    if steps is not None:
-        access.show_pages(LoginPageEndpoints(steps, listen.path, access.check.logins))
+    show_login_pages(hub, logins, access, config.listen, bound)
 
 
 def _following(
