@@ -8,5 +8,6 @@ Read in this order:
 - `configured`: from a config to the values that serve its clients;
 - `hub` (`Hub`, `View`): what clients share; a changed config is taken over here;
 - `running` (`open_hub`, `running_hub`): owns children and tasks, and ends them;
-- `connections`: opens clients' connections; `audit_logs`: the open audit logs.
+- `connections`: opens clients' connections;
+- `client_access`, `issuers`, `login_pages`: who is let in over HTTP, and how much it may use.
 """

@@ -1,4 +1,4 @@
-"""What lets clients in over HTTP, by a config and its changes."""
+"""What a config gives clients over HTTP: who is let in, with which profile, and how much."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from hub.app.hub import Hub
 from hub.app.machine import this_machine
-from hub.app.profiles import profile_rules
+from hub.audit.record import AuditRecord, moment
 from hub.config.listening.listen import Listen
+from hub.config.listening.profile import ClientMatch
 from hub.config.models import HubConfig
 from hub.server.http.access import AccessCheck, TrustedIssuers
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.profile_rules import ProfileMatch, ProfileRules
+from hub.usage.limits import RefusedCall
+from hub.usage.principals import LimitsOf
+from hub.values import SessionKey
 
 if TYPE_CHECKING:
     from hub.app.issuers import Issuers
     from hub.server.http.login_pages.endpoints import LoginPageEndpoints
     from hub.server.http.login_pages.known_people import IssuerLogin
+
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -104,3 +111,53 @@ def _issuers_in(config: HubConfig) -> tuple[object, ...]:
 def keys_in(listen: Listen) -> list[str]:
     """Return the keys that seal what clients carry."""
     return [key.get_secret_value() for key in listen.keys]
+
+
+def profile_rules(config: HubConfig) -> ProfileRules:
+    """Return which clients have which profile of a config."""
+    return ProfileRules(
+        {
+            name: None if profile.match is None else tuple(map(_match, profile.match))
+            for name, profile in config.profiles.items()
+        }
+    )
+
+
+def _match(one: ClientMatch) -> ProfileMatch:
+    return ProfileMatch(frozenset(one.tokens), one.issuer, one.wanted_claims)
+
+
+def limits_of(config: HubConfig) -> LimitsOf | None:
+    """Return what tells the limits of a principal; None if nobody has any."""
+    own = config.listen.limits.values()
+    all_within = {name: one.limits.values(name) for name, one in config.profiles.items()}
+    if own is None and not any(all_within.values()):
+        return None
+    return lambda _principal, profile: own if profile is None else all_within.get(profile)
+
+
+def limit_principals(hub: Hub, config: HubConfig) -> None:
+    """Hold the clients of a hub to the limits of its config, from now on and after each change."""
+
+    def follow(changed: HubConfig) -> None:
+        hub.usage.follow(limits_of(changed))
+
+    def refused(call: RefusedCall) -> None:
+        services = hub.services
+        at = moment(services.machine.wall_clock())
+        services.audit.write(
+            AuditRecord(
+                at,
+                SessionKey(call.session),
+                call.principal,
+                "",
+                call.name,
+                "refused",
+                call.why,
+                profile=call.profile,
+            )
+        )
+
+    hub.usage.refused = refused
+    hub.follow(follow)
+    follow(config)

@@ -9,11 +9,10 @@ from hub.app.setting import Setting
 from hub.catalog.names import Names
 from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig
+from hub.config.narrowing import narrowed
 from hub.config.operator_roots import operator_roots
-from hub.config.profiles.narrowing import narrowed
 from hub.config.to_specs import UsableServers, usable_servers
-from hub.config.withholding import warn_of_left_out, warn_of_missed
-from hub.confinement.startup_check import settle_confinement
+from hub.config.withholding import settle_confinement, warn_of_left_out, warn_of_missed
 from hub.sessions.services import (
     Configured,
     ResultLimit,

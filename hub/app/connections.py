@@ -26,7 +26,8 @@ from hub.values import SessionKey
 class ConnectionBuilder:
     """Opens the client connections of one hub; implements `ConnectionFactory`.
 
-    `profiles` has the services of each profile; it may change.
+    `seals` is for states that outlive the process. `profiles` has the services of each profile; it
+    may change.
     """
 
     def __init__(
@@ -66,12 +67,3 @@ class ConnectionBuilder:
 
     def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))
-
-
-def connection_builder(
-    services: Services,
-    seals: StateSealer | None = None,
-    profiles: Mapping[str, Services] | None = None,
-) -> ConnectionBuilder:
-    """Return the `ConnectionFactory` of a hub; `seals` is for states that outlive the process."""
-    return ConnectionBuilder(services, seals, profiles)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
+from pathlib import Path
 
 import structlog
 from anyio import to_thread
@@ -12,10 +14,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub import __version__
-from hub.app.audit_logs import AuditLogs
 from hub.app.configured import configured
 from hub.app.setting import Setting
-from hub.audit.log_file import AuditSink
+from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
+from hub.audit.open_file import UnfitFileError
 from hub.children.pool.pool import ChildPool, LoginAddress
 from hub.children.slot import ChildSlot
 from hub.config.models import HubConfig, StdioServer
@@ -23,6 +25,7 @@ from hub.config.own_files import state_directory
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.trust import trust_record
 from hub.config.watch import ConfigWatch, WritableBy
+from hub.errors import StartError
 from hub.logins.login_process import LoginRuns
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
@@ -33,8 +36,9 @@ from hub.sessions.services import (
     Services,
 )
 from hub.specs import ServerSpec
+from hub.system.log import is_logged
 from hub.system.machine import Machine
-from hub.system.memory import resident
+from hub.system.this_process import resident
 from hub.usage.principals import UsageByPrincipal
 from hub.values import Json, JsonObject, ServerName
 
@@ -244,3 +248,35 @@ def _launched_otherwise(
         if name not in new
         or (spec.target, spec.fingerprint) != (new[name].target, new[name].fingerprint)
     ]
+
+
+class AuditLogs:
+    """The open audit logs, by file: views with one file share its log. `files` closes them."""
+
+    def __init__(self, files: ExitStack) -> None:
+        self._files = files
+        self._open: dict[str | None, AuditSink] = {}
+
+    def of(self, config: HubConfig) -> AuditSink:
+        """Return the audit log of a config.
+
+        Raises: StartError if its file cannot be written.
+        """
+        file = None if config.audit is None else config.audit.file
+        if file not in self._open:
+            sink = self._files.enter_context(_audit_file(file))
+            self._open[file] = LoggedAudit(sink) if is_logged("debug") else sink
+        return self._open[file]
+
+
+def _audit_file(file: str | None) -> AbstractContextManager[AuditSink]:
+    if file is None:
+        return nullcontext(NoAudit())
+    try:
+        return audit_log(Path(file))
+    except UnfitFileError as exc:
+        raise StartError(f"audit.file {file}: {exc.strerror}", exc.fix) from exc
+    except OSError as exc:
+        raise StartError(
+            f"audit.file {file}: {exc.strerror}", "Name a file that the hub may write."
+        ) from exc

@@ -15,18 +15,15 @@ from hub.server.http.auth.introspection import (
     IntrospectionEndpoint,
     OpaqueTokens,
 )
-from hub.server.http.auth.key_set import KeySet
-from hub.server.http.auth.key_source import FileSource, KeySource, WebSource
+from hub.server.http.auth.key_set import FileSource, KeySet, KeySource, WebSource
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.login_pages.known_people import IssuerLogin
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
-from hub.server.http.oauth_proxy.hub_tokens import HubTokens
-from hub.server.http.oauth_proxy.id_tokens import IdTokens
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderClient
+from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderClient
 from hub.server.http.oauth_proxy.proxy import OAuthProxy
-from hub.server.http.oauth_proxy.tickets import Tickets
+from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
 from hub.system.machine import Machine
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from hub.app.client_access import ClientAccess, keys_in
 from hub.app.hub import Hub, View
 from hub.config.listening.listen import Listen
 from hub.protocol.host_names import is_loopback
-from hub.server.http.access import AccessCheck
 from hub.server.http.adoption.surviving_state import sealing_secrets
 from hub.server.http.auth.profile_rules import ProfileRules
+from hub.server.http.login_pages.endpoints import LoginPageEndpoints
 from hub.server.http.login_pages.known_people import KnownPeople
 from hub.server.http.login_pages.steps import LoginSteps
 from hub.server.http.login_pages.tickets import LoginTickets
+from hub.sessions.logins import ServerLogins
 from hub.specs import ServerSpec
-from hub.system.machine import Machine
 from hub.values import ServerName
 
 
@@ -38,26 +39,17 @@ def specs_for(principal: str, rules: ProfileRules, view: View) -> Mapping[Server
     return {name: spec for services in profiles for name, spec in services.servers.items()}
 
 
-def login_pages(  # noqa: PLR0913 - independent dependencies
-    hub: Hub,
-    people: KnownPeople,
-    access: AccessCheck,
-    url: str,
-    *,
-    machine: Machine,
-    keys: Sequence[str],
-) -> LoginSteps | None:
-    """Return the pages at the endpoint's public URL; None if no login can be kept.
-
-    From now on principals are sent to them.
-    """
-    if hub.logins is None:
-        return None
-    tickets = LoginTickets(sealing_secrets(machine, keys, "logins"), url, time.time)
+def show_login_pages(
+    hub: Hub, logins: ServerLogins, access: ClientAccess, listen: Listen, bound: str
+) -> None:
+    """Serve the pages at the endpoint's public URL, and send principals to them from now on."""
+    url, people = public_url(listen, bound), KnownPeople(access.credentials, access.issuer_logins)
+    sealed_with = sealing_secrets(hub.own.machine, keys_in(listen), "logins")
 
     def specs(principal: str) -> Mapping[ServerName, ServerSpec]:
-        return specs_for(principal, access.profiles, hub.own)
+        return specs_for(principal, access.check.profiles, hub.own)
 
-    hub.logins.pages = steps = LoginSteps(url, people, tickets, hub.logins, specs)
+    tickets = LoginTickets(sealed_with, url, time.time)
+    logins.pages = steps = LoginSteps(url, people, tickets, logins, specs)
     hub.send_to_log_in(steps.address)
-    return steps
+    access.show_pages(LoginPageEndpoints(steps, listen.path, access.check.logins))

@@ -8,9 +8,8 @@ from contextlib import ExitStack, asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.app.audit_logs import AuditLogs
 from hub.app.configured import configured
-from hub.app.hub import INFO, Hub
+from hub.app.hub import INFO, AuditLogs, Hub
 from hub.app.machine import machine_with
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache

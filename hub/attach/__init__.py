@@ -9,7 +9,7 @@ Main types: `RuntimeDirectory` and `HubPlace` (where a hub's socket, secret and 
 
 Read in this order:
 - `runtime_directory`: the private directory, and the names in it;
-- `frames`: what both sides send; `peers`: who is at the other end of a socket;
+- `frames`: what both sides send, and who is at the other end of a socket;
 - `lifeline`: the client's side of being attached; `start`: start the hub, only once;
 - `inquiry`: ask a hub for its status, to reload or to stop.
 """

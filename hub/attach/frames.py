@@ -1,4 +1,4 @@
-"""What an attached process and its hub send each other over their socket.
+"""The socket between an attached process and its hub: what they send, and who is at its end.
 
 The client sends a hello (four bytes of length, then JSON), with stdin and stdout passed along. The
 hub answers with frames: a letter, four bytes of length, and that many bytes. Once the client has
@@ -8,7 +8,9 @@ too long closes the connection, and knows that nothing of its input was taken.
 
 from __future__ import annotations
 
+import _socket
 import json
+import sys
 
 PROTOCOL = 1
 """The version of this file's format. `Kind`s other than `attach` never change."""
@@ -103,3 +105,31 @@ class FrameReader:
             found.append((self._begun[:1], self._begun[HEAD : HEAD + length]))
             self._begun = self._begun[HEAD + length :]
         return found
+
+
+_INT = 4
+_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
+"""macOS: the level of options of Unix sockets, and two of them."""
+_XUCRED = 76
+"""The size of macOS's `struct xucred`: version, user id, number of groups, groups."""
+
+
+def peer_of(connection: _socket.socket) -> tuple[int, int]:
+    """Return the process id and the user id of the peer.
+
+    Of a listening socket's side that is who listened, of the other side who connected.
+
+    Raises: OSError if the kernel does not tell.
+    """
+    if sys.platform == "darwin":
+        said = connection.getsockopt(_LOCAL, _LOCAL_PEERCRED, _XUCRED)
+        pid = connection.getsockopt(_LOCAL, _LOCAL_PEERPID, _INT)
+        return _number(pid), _number(said[_INT : 2 * _INT])
+    if sys.platform == "linux":
+        said = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * _INT)
+        return _number(said[:_INT]), _number(said[_INT : 2 * _INT])
+    raise OSError("this system does not tell who is at the other end of a socket")
+
+
+def _number(said: bytes) -> int:
+    return int.from_bytes(said, sys.byteorder)

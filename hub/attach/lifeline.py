@@ -25,8 +25,8 @@ from hub.attach.frames import (
     FrameReader,
     hello,
     parsed,
+    peer_of,
 )
-from hub.attach.peers import peer_of
 from hub.attach.runtime_directory import HubPlace
 
 TYPE_CHECKING = False

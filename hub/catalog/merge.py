@@ -1,4 +1,7 @@
-"""Merge the children's listings to a `Catalog`: public names, each with exactly one route."""
+"""Merge what children offer: their listings to a `Catalog`, their instructions to one text.
+
+A catalog has public names, each with exactly one route.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from msgspec.structs import replace
 
 from hub.catalog.names import Names
 from hub.catalog.resource_uris import UriTemplate, is_wrapped, unwrapped, wrapped
-from hub.legible import legible_entry, on_one_line
+from hub.legible import legible, legible_entry, on_one_line
+from hub.roots.roots import RootSet
 from hub.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, ServerName
 
 _Entries = Iterable[tuple[ServerName, JsonObject]]
@@ -24,6 +28,23 @@ class Listing(Struct, frozen=True):
     resources: tuple[JsonObject, ...] = ()
     templates: tuple[JsonObject, ...] = ()
     prompts: tuple[JsonObject, ...] = ()
+
+
+class KnownCatalog(Struct, frozen=True):
+    """What a server offered and said of itself when it last ran; never used to judge a call.
+
+    `info` is the `serverInfo`, with name and version. `listing` None: a list has waited for the
+    server in vain, and it has not answered since. `edition` is another one after each start at
+    which the server was found changed.
+    """
+
+    listing: Listing | None
+    era: str = ""
+    version: str = ""
+    info: JsonObject = field(default_factory=dict[str, "Json"])
+    capabilities: JsonObject = field(default_factory=dict[str, "Json"])
+    instructions: str = ""
+    edition: str = ""
 
 
 class ToolText(Struct, frozen=True):
@@ -315,3 +336,24 @@ def _shown(key: str, public: str, route: ChildRoute) -> JsonObject:
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def merged_instructions(
+    texts: Mapping[ServerName, str], *, preface: str | None, several: bool
+) -> str | None:
+    """Return the operator's `preface` and the servers' texts, in order; None if all are empty.
+
+    If `several`, each server's text gets a heading with the server's name. Hidden characters in the
+    servers' texts are escaped.
+    """
+    parts = [] if preface is None else [preface]
+    for server, text in texts.items():
+        if text.strip():
+            shown = legible(text)
+            parts.append(f"# {server}\n\n{shown}" if several else shown)
+    return "\n\n".join(parts) or None
+
+
+def is_for_all(text: str, roots: RootSet) -> bool:
+    """Return whether a child's text names none of its `roots`, so that any client may read it."""
+    return not any(root.path in text or root.uri in text for root in roots.roots)

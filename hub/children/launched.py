@@ -22,7 +22,7 @@ from hub.confinement.grants import (
 from hub.errors import ChildError
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 from hub.specs import ServerSpec
 from hub.system.disk import cleared
 from hub.system.machine import Kernel

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from hub.catalog.known import KnownCatalog
-from hub.catalog.merge import Listing
+from hub.catalog.merge import KnownCatalog, Listing
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser

@@ -11,9 +11,9 @@ Read in this order:
 - `options`: what the subcommands share (`--config`, `--root`, the event loop);
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
 - `run` (`run`, `attach`, `wrap`) with `served`; `explain`;
-- `terminal`: questions, colours, progress;
+- `output`: colours and moving lines, on a terminal alone; `questions`: what people are asked;
 - `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
-- `roots` (`detect`, `list`, `contains`) and `roots_edit` (`add`, `remove`, `rename`);
+- `roots`: `detect`, `list`, `contains`, `add`, `remove`, `rename`;
 - `setup`: `init`, `import`, `install`, `uninstall`; `doctor`: what is wrong here.
 """

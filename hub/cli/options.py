@@ -1,11 +1,11 @@
-"""Shared by the subcommands: `--config`, `--root`, `--log-file`; loading the config; the loop."""
+"""Shared by the subcommands: their options, what these name, loading the config, the loop."""
 
 from __future__ import annotations
 
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar, TypeVarTuple
 import anyio
 
 from hub.app.setting import Setting
+from hub.catalog.names import Names, NamesMode
 from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
@@ -21,8 +22,7 @@ from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.system.log import ThreadedLog
-from hub.system.memory import keep_for_large_messages
-from hub.system.this_process import hide_from_others
+from hub.system.this_process import hide_from_others, keep_for_large_messages
 
 
 class Subparsers(Protocol):
@@ -59,6 +59,12 @@ def add_root_option(parser: ArgumentParser) -> None:
     """Add `--root` to a subcommand."""
     help_text = "a folder for clients that have no roots (repeatable; also: HUB_ROOTS)"
     parser.add_argument("--root", metavar="DIR", action="append", default=[], help=help_text)
+
+
+def add_profile_option(parser: ArgumentParser) -> None:
+    """Add `--as` to a subcommand."""
+    help_text = "as it is for the clients of this profile, or for the token of this name"
+    parser.add_argument("--as", dest="profile", metavar="PROFILE", help=help_text)
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
@@ -141,6 +147,56 @@ def file_server_setting(options: Namespace) -> Setting:
 def log_file_of(options: Namespace) -> str | None:
     """Return the option `--log-file`, which belongs to the program as a whole."""
     return getattr(options, "log_file", None)
+
+
+def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
+    """Return the profile that is `wanted`, by its name or by that of a token; None without one.
+
+    Raises: ConfigError if there is none.
+    """
+    if wanted is None or wanted in config.profiles:
+        return wanted
+    tokens = ("token", *(one.name for one in config.listen.tokens))
+    if wanted in tokens:
+        from hub.app.client_access import profile_rules  # noqa: PLC0415 - slow to load, seldom needed
+        from hub.server.http.auth.admission import Admission  # noqa: PLC0415 - as above
+
+        held = profile_rules(config).of(Admission(wanted))
+        if held:
+            return held[0]
+        raise ConfigError(
+            f"profiles: none is for the token {wanted}: its clients are refused",
+            f"Add a profile with `match: {{tokens: [{wanted}]}}`.",
+        )
+    known = ", ".join(config.profiles) or "none"
+    raise ConfigError(f"--as {wanted}: there is no such profile or token", f"Profiles: {known}.")
+
+
+def named_tool(
+    text: str, servers: Iterable[str] = (), mode: NamesMode = "auto"
+) -> tuple[str, str] | None:
+    """Return the server and its own name of the tool that `text` names; None if it names none.
+
+    A public name counts where the `servers` are known: `server__tool`, or the bare name if these
+    servers have no prefixes and there is only one. A shortened public name (with a hash) does not
+    tell the tool's own name.
+    """
+    names = Names(servers, mode)
+    public = None if names.bare else names.split(text)
+    if public is not None:
+        return _complete(*public)
+    dotted = [server for server in names.servers if text.startswith(f"{server}.")]
+    if dotted:
+        server = max(dotted, key=len)
+        return _complete(server, text.removeprefix(f"{server}."))
+    if names.bare and len(names.servers) == 1 and "." not in text:
+        return _complete(names.servers[0], text)
+    server, _, tool = text.partition(".")
+    return _complete(server, tool)
+
+
+def _complete(server: str, tool: str) -> tuple[str, str] | None:
+    return (server, tool) if server and tool else None
 
 
 Args = TypeVarTuple("Args")

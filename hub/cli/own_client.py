@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hub import __version__
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.config.models import HubConfig
@@ -98,7 +98,7 @@ async def own_client(config: HubConfig, setting: Setting) -> AsyncGenerator[OwnC
     """
     shown = config.model_copy(update={"expose": "tools"})
     async with running_hub(shown, setting) as hub, anyio.create_task_group() as tasks:
-        client = OwnClient(connection_builder(hub.services), tasks, hub.services)
+        client = OwnClient(ConnectionBuilder(hub.services), tasks, hub.services)
         await client.begin()
         yield client
         client.close()

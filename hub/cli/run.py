@@ -17,10 +17,9 @@ import structlog
 from msgspec import structs
 from msgspec.structs import replace
 
-from hub.app.client_access import ClientAccess, keys_in
-from hub.app.connections import connection_builder
+from hub.app.client_access import ClientAccess, keys_in, limit_principals
+from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.limits import limit_principals
 from hub.app.machine import this_machine
 from hub.app.running import running_hub
 from hub.app.setting import Setting
@@ -35,8 +34,8 @@ from hub.cli.options import (
     log_file_of,
     run_loop,
 )
+from hub.cli.questions import trusted_digest
 from hub.cli.served import Served, nobody_yet, served
-from hub.cli.terminal.questions import trusted_digest
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
@@ -225,7 +224,7 @@ async def _serve_stdio(
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         if tell is not None:
             tell(hub.services.operator.roots())
-        await serve_stdio(connection_builder(hub.services))
+        await serve_stdio(ConnectionBuilder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 
@@ -271,7 +270,7 @@ async def _serve_http(
         url = _url(host, bound[1], config.listen.path)
         _show_pages_with(hub, access, config, url)
         await serve_http(
-            connection_builder(hub.services, kept.seals, hub.own.profiles),
+            ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),
             access.check,
             listener,
             path=config.listen.path,
@@ -296,19 +295,14 @@ def _show_pages_with(hub: Hub, access: ClientAccess, config: HubConfig, bound: s
 
 def _show_pages(hub: Hub, access: ClientAccess, bound: str, config: HubConfig) -> None:
     """Serve the pages where principals log in, once a server of the config wants that."""
-    is_shown = hub.logins is None or hub.logins.pages is not None
-    if is_shown or not any(map(is_for_principals, config.servers.values())):
+    logins = hub.logins
+    if logins is None or logins.pages is not None:
         return
-    from hub.app.login_pages import login_pages, public_url  # noqa: PLC0415 - few servers have logins
-    from hub.server.http.login_pages.endpoints import LoginPageEndpoints  # noqa: PLC0415 - as above
-    from hub.server.http.login_pages.known_people import KnownPeople  # noqa: PLC0415 - as above
+    if not any(map(is_for_principals, config.servers.values())):
+        return
+    from hub.app.login_pages import show_login_pages  # noqa: PLC0415 - few servers have logins
 
-    listen, people = config.listen, KnownPeople(access.credentials, access.issuer_logins)
-    url = public_url(listen, bound)
-    machine, keys = this_machine(os.environ), keys_in(listen)
-    steps = login_pages(hub, people, access.check, url, machine=machine, keys=keys)
-    if steps is not None:
-        access.show_pages(LoginPageEndpoints(steps, listen.path, access.check.logins))
+    show_login_pages(hub, logins, access, config.listen, bound)
 
 
 def _following(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from hub.cli.options import Subparsers
-from hub.config.listening.tokens import NamedToken
+from hub.config.listening.listen import NamedToken
 from hub.errors import UsageError
 from hub.protocol.bearer import token_hash
 

@@ -22,12 +22,12 @@ from hub.cli.options import (
     file_server_config,
     file_server_setting,
     log_file_of,
+    named_tool,
     required_config,
     run_loop,
     watched_config,
 )
 from hub.cli.own_client import OwnClient, own_client
-from hub.cli.tool_names import named_tool
 from hub.config.load import config_source
 from hub.config.models import HubConfig
 from hub.config.trust import found_in

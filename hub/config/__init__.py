@@ -12,9 +12,10 @@ Read in this order:
 - `models` and `fields`: every key and what values it accepts;
 - `load`, with `source` (the text), `clients` (clients' configs), `problems` and `suggestions`;
 - `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots;
-- `own_files`, `own_inodes`: the hub's own files, which calls may not touch;
+- `narrowing`: what is left of them for the clients of a profile;
+- `own_files`: the hub's own files, which calls may not touch;
 - `bare_names`: which server had names without prefix, from one start of the hub to the next;
-- `withholding`: warnings about environment variables that a child does not get;
+- `withholding`: warnings about variables and confinement that a child does not get;
 - `watch` (take over a changed file while the hub runs), with `reload` (which part of it, and when),
   and `edit` (change `roots.fallback`).
 """

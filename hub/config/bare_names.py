@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import structlog
@@ -17,12 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.catalog.names import SEPARATOR, NamesMode
-from hub.config.own_files import own_directories, record_key
+from hub.config.own_files import record_key, record_path
 from hub.system.machine import Machine
 from hub.system.state_file import StateFile
 from hub.values import ServerName
-
-_FILE: Final = "bare-names.json"
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -39,9 +36,8 @@ class BareNames(Struct, frozen=True):
 
 
 def names_record(machine: Machine) -> StateFile:
-    """Return the record of all configs of this user; no call and no confined server reaches it."""
-    directories = own_directories(machine)
-    return StateFile(Path(directories[0], _FILE) if directories else None)
+    """Return the record of all configs of this user."""
+    return StateFile(record_path(machine, "bare-names.json"))
 
 
 def recorded(record: StateFile, config: Path) -> BareNames | None:

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeAlias, cast
 import yaml
 from msgspec import Struct
 
+from hub.config.source.mistakes import awkward
 from hub.config.source.yaml_flow import PLAIN, scalar
-from hub.errors import ConfigError
 
 ParsedYaml: TypeAlias = dict[str, Any]
 
@@ -90,10 +90,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _awkward() -> NoReturn:
-    raise ConfigError(
-        "roots.fallback: cannot be edited safely in the form it is written in",
-        "Nothing was changed. Edit the list by hand.",
-    )
+    awkward("roots.fallback", "list")
 
 
 class _Member(Struct, frozen=True):

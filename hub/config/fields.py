@@ -35,8 +35,7 @@ from hub.launch.secret_references import (
     SecretText,
 )
 from hub.launch.templates import Template, literal, parse_template
-from hub.protocol.host_names import host_name
-from hub.protocol.origins import origin_in
+from hub.protocol.host_names import host_name, origin_in
 from hub.secrets.reading import text_value
 from hub.secrets.values import SecretError
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
@@ -16,17 +17,19 @@ from hub.config.fields import LoadContext, files_in
 from hub.config.listening.listen import check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
-from hub.config.profiles.references import check_profiles, check_scopes
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
+from hub.config.suggestions import likely_key
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
-from hub.launch.filesystem_servers import program_index, short_name
+from hub.launch.known_servers import program_index, short_name
 from hub.launch.templates import INPUT
-from hub.secrets.files import open_to_others
+from hub.secrets.reading import open_to_others
 from hub.specs import LeftOut
 from hub.values import ServerName
 
+_UNNAMED: Final = "token"
+"""What the token without a name is called."""
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
 
@@ -122,8 +125,8 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
     except ConfigError as error:
         raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
     made = _Servers(document, None, context).config(config)
-    check_profiles(made)
-    check_scopes(made)
+    _check_profiles(made)
+    _check_scopes(made)
     return made
 
 
@@ -296,3 +299,61 @@ class _Servers:
         place = self._client.places.get(name, (*self._client.section, name))
         entry = self._client.entries.get(name)
         return (*place, *(path[2:] if entry is None else entry.theirs(path[2:])))
+
+
+def _check_profiles(config: HubConfig) -> None:
+    """Check that each server and token that a profile names is in the config.
+
+    Raises: ConfigError.
+    """
+    faults = [*_profile_faults(config)]
+    if faults:
+        raise ConfigError.of(faults)
+
+
+def _check_scopes(config: HubConfig) -> None:
+    """Check that servers and tools need scopes only where some token can have them.
+
+    Raises: ConfigError.
+    """
+    if config.listen.auth is not None:
+        return
+    what = "there is no listen.auth, and no other tokens have scopes"
+    fix = "Write the issuers of tokens there, or take the key out."
+    faults = [config.fault(at, what, fix) for at, _ in config.particular_scopes()]
+    if faults:
+        raise ConfigError.of(faults)
+
+
+def _profile_faults(config: HubConfig) -> Iterator[Fault]:
+    servers = [*config.servers, *(one.name for one in config.left_out)]
+    tokens = [_UNNAMED, *(one.name for one in config.listen.tokens)]
+    for at, glob in _named_servers(config):
+        if not any(fnmatchcase(one, glob) for one in servers):
+            yield _unknown(config, at, "server", glob, servers)
+    for at, token in _named_tokens(config):
+        if token not in tokens:
+            yield _unknown(config, at, "token", token, tokens)
+
+
+def _named_servers(config: HubConfig) -> Iterator[tuple[Path, str]]:
+    for name, profile in config.profiles.items():
+        for index, glob in enumerate(profile.servers):
+            yield ("profiles", name, "servers", index), glob
+        for key, globs in (("allow", profile.tools.allow), ("deny", profile.tools.deny)):
+            for index, glob in enumerate(globs):
+                if "/" in glob:
+                    yield ("profiles", name, "tools", key, index), glob.partition("/")[0]
+
+
+def _named_tokens(config: HubConfig) -> Iterator[tuple[Path, str]]:
+    for name, profile in config.profiles.items():
+        for match, one in enumerate(profile.match or ()):
+            for index, token in enumerate(one.tokens):
+                yield ("profiles", name, "match", match, "tokens", index), token
+
+
+def _unknown(config: HubConfig, at: Path, what: str, name: str, known: Collection[str]) -> Fault:
+    meant = likely_key(name, known)
+    fix = f"Write `{meant}`." if meant else f"There are {', '.join(known) or 'none'}."
+    return config.fault(at, f"there is no {what} {name}", fix)

@@ -1,15 +1,17 @@
-"""Find the hub's own files: config, audit log, and its state, cache and runtime directories."""
+"""Find the hub's own files: config, audit log, its directories, and the inodes of all these."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from hub.attach.runtime_directory import runtime_paths
 from hub.audit.log_file import put_aside
-from hub.config.own_inodes import OwnInodes
-from hub.guard.own_files import OwnFiles, OwnPlace
+from hub.guard.own_files import Inode, Inodes, OwnFiles, OwnPlace
 from hub.paths.resolve import Flavour, PathError, parts_of, resolve
 from hub.system.machine import Machine
 
@@ -17,6 +19,10 @@ NAME = "roots-hub"
 """The name of the hub's directories."""
 CATALOGS = "catalogs"
 """The directory of servers' last known lists, inside the hub's cache directory."""
+EVERY: Final = 0.25
+"""Seconds until the inodes are read again: an editor may replace the config by another file."""
+MOST: Final = 256
+"""At most so many files of one directory are read."""
 
 
 def own_files(
@@ -60,6 +66,12 @@ def own_directories(machine: Machine) -> tuple[str, ...]:
 def state_directory(machine: Machine) -> Path | None:
     """Return the directory for what the hub keeps; None if there can be none."""
     return next((Path(one) for one in own_directories(machine)), None)
+
+
+def record_path(machine: Machine, name: str) -> Path | None:
+    """Return the path of a record of the hub's, which no call and no confined server reaches."""
+    directory = state_directory(machine)
+    return None if directory is None else directory / name
 
 
 def catalog_directory(machine: Machine) -> Path | None:
@@ -112,3 +124,46 @@ def record_key(config: Path) -> str:
     """Return the name of a config file in the hub's records."""
     # A link as the last part is not followed: relative paths in a config start where it lies.
     return str(config.parent.resolve() / config.name)
+
+
+class OwnInodes:
+    """Return the inodes of the hub's own files, so that a hard link to one is recognised.
+
+    `secret` are directories (the files directly in them count), `kept` are files.
+    """
+
+    def __init__(
+        self, secret: Sequence[str], kept: Sequence[str], clock: Callable[[], float]
+    ) -> None:
+        self._secret = secret
+        self._kept = kept
+        self._clock = clock
+        self._until = float("-inf")
+        self._found = Inodes()
+
+    def __call__(self) -> Inodes:
+        now = self._clock()
+        if now >= self._until:
+            self._until = now + EVERY
+            files = (path for directory in self._secret for path in _files_in(directory))
+            secret, kept = frozenset(_inodes(files)), frozenset(_inodes(iter(self._kept)))
+            self._found = Inodes(secret, kept, secret | kept)
+        return self._found
+
+
+def _files_in(directory: str) -> Iterator[str]:
+    try:
+        with os.scandir(directory) as entries:
+            yield from (entry.path for entry in islice(entries, MOST))
+    except OSError:
+        return
+
+
+def _inodes(paths: Iterator[str]) -> Iterator[Inode]:
+    for path in paths:
+        try:
+            found = os.stat(path)  # noqa: PTH116 - the path is a string
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(found.st_mode):
+            yield found.st_dev, found.st_ino

@@ -61,11 +61,6 @@ def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
     return UsableServers(specs, tuple(left_out))
 
 
-def server_specs(config: HubConfig, place: PathContext) -> dict[ServerName, ServerSpec]:
-    """Return the specs of the servers that can be used; raises as `usable_servers` does."""
-    return usable_servers(config, place).specs
-
-
 class _UnsafeDirectoryError(Exception):
     """A directory in a filesystem server's arguments may not be shared."""
 

@@ -10,14 +10,13 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from hub.config.own_files import own_directories, record_key
+from hub.config.own_files import record_key, record_path
 from hub.errors import ConfigError, StartError
 from hub.system.machine import Machine
 from hub.system.state_file import StateFile
 
 FOUND: Final = "hub.yaml"
 """The name of the config that `run` looks for in its directory."""
-_NAME: Final = "trusted.json"
 
 
 def found_in(directory: Path) -> Path | None:
@@ -38,9 +37,8 @@ def digest_of(path: Path) -> str:
 
 
 def trust_record(machine: Machine) -> TrustRecord:
-    """Return the user's record, in the hub's state directory: no call and no server reaches it."""
-    directories = own_directories(machine)
-    return TrustRecord(Path(directories[0]) / _NAME if directories else None)
+    """Return the user's record."""
+    return TrustRecord(record_path(machine, "trusted.json"))
 
 
 class TrustRecord:

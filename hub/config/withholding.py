@@ -1,4 +1,7 @@
-"""Warn of servers that are left out, and of variables that a server does not get."""
+"""Warn at the start of what servers do not get: all that is left out, variables, confinement.
+
+A server that must be confined and cannot be is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,19 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from hub.confinement.grants import (
+    Confined,
+    ConfinementStatus,
+    NotAsked,
+    Unconfined,
+    confinement_status,
+    missing,
+)
+from hub.errors import ConfigError
 from hub.launch.environments import mentioned
 from hub.launch.plan import LaunchTemplate
 from hub.specs import LeftOut, RemoteTarget, ServerSpec
+from hub.system.machine import Kernel
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -66,3 +79,34 @@ def _is_sent(name: str, texts: tuple[str, ...]) -> bool:
 def _shown(spec: ServerSpec) -> str:
     choice = spec.environment
     return choice if isinstance(choice, str) else f"[{', '.join(choice)}]"
+
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
+    """Log a warning for each server that this kernel cannot confine, or only in part.
+
+    Raises: ConfigError for a server with `confine: require` that cannot be confined.
+    """
+    for spec in servers:
+        if isinstance(spec.target, LaunchTemplate):
+            _settle(spec, confinement_status(spec.confine, spec.target, kernel))
+
+
+def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
+    match found:
+        case Unconfined(reason) if spec.confine.mode == "require":
+            raise ConfigError(
+                f"servers.{spec.name}.confine: is require, but confining fails: {reason}",
+                "`roots-hub check --confine` shows why. With confine: auto it runs unconfined.",
+            )
+        case Unconfined(reason):
+            log.warning("NOT confined", server=spec.name, asked="confine: auto", reason=reason)
+        case Confined(abi, no_seccomp):
+            if no_seccomp:
+                log.warning("confined WITHOUT seccomp", server=spec.name, reason=no_seccomp)
+            for text in missing(abi):
+                log.warning("not enforced by this kernel", server=spec.name, abi=abi, what=text)
+        case NotAsked():
+            pass

@@ -14,6 +14,5 @@ Read in this order:
 - `confined_launch`: makes the launch plan and the child's private directories;
 - `launcher` with `landlock`, `capabilities`, `seccomp`: the program that confines itself and then
   becomes the child's command. These four import nothing that is slow to load;
-- `seccomp_rules`: which system calls are refused; compiles the filter;
-- `startup_check`: warns or refuses when the hub starts.
+- `seccomp_rules`: which system calls are refused; compiles the filter.
 """

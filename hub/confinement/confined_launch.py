@@ -27,7 +27,7 @@ from hub.confinement.grants import (
 from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.errors import ChildError
-from hub.launch.filesystem_servers import short_name
+from hub.launch.known_servers import short_name
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.specs import ConfineSetting, ServerSpec
 from hub.system.machine import Kernel

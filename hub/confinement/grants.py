@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import Policy
-from hub.launch.filesystem_servers import runs_elsewhere
+from hub.launch.known_servers import runs_elsewhere
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.paths.resolve import is_inside
 from hub.roots.roots import Root

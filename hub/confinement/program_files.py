@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from hub.launch.filesystem_servers import program_index, short_name
+from hub.launch.known_servers import program_index, short_name
 
 SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),

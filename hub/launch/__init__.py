@@ -10,7 +10,7 @@ the same child: clients with the same roots can share it.
 Read in this order:
 - `templates`: placeholders such as `${root}` and `${NAME:-default}`;
 - `plan`: fills a template for a client's effective roots;
-- `filesystem_servers`: recognises servers that take their directories as arguments;
-- `environments`: which variables of the hub's environment a child inherits; `stable_variables`:
-  those that all sessions of a user have in common.
+- `known_servers`: recognises servers that take their directories as arguments or keep nothing;
+- `environments`: which variables of the hub's environment a child inherits, in a shared hub those
+  that all sessions of a user have in common.
 """

@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from hub.errors import ConfigError
-from hub.launch.filesystem_servers import (
+from hub.launch.known_servers import (
     has_filesystem_word,
     is_known,
+    keeps_nothing,
     program_index,
     runs_elsewhere,
 )
 from hub.launch.secret_references import SecretText
-from hub.launch.stateless_servers import keeps_nothing
 from hub.launch.templates import Lookup, Template, TemplateError
 from hub.roots.roots import RootSet
 

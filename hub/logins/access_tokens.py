@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.errors import ChildError
+from hub.logins.issuer_requests import LoginEndedError, RenewalFailedError, renewed
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.logins.renewal import LoginEndedError, RenewalFailedError, renewed
 from hub.secrets.values import SecretError
 
 Renew: TypeAlias = Callable[[Login, float], Awaitable[Login]]

@@ -1,6 +1,7 @@
-"""Forms that a client posts to its authorization server, and the answers (RFC 6749).
+"""What a client asks of its authorization server: forms and their answers (RFC 6749).
 
-An answer has a limit in time and in size. No redirect is followed: what is in a form is secret.
+With them a login is renewed (RFC 6749, section 6), and revoked when it is over (RFC 7009). An
+answer has a limit in time and in size. No redirect is followed: what is in a form is secret.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import anyio
 import httpx2
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from hub.logins.login import RegisteredClient
+from hub.logins.login import Login, RegisteredClient
+from hub.protocol.host_names import is_private
 
 TIMEOUT: Final = 10.0
 """Seconds that an authorization server may take."""
@@ -105,3 +108,92 @@ async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> Issuer
         return IssuerAnswer(response.status_code, body)
     finally:
         await response.aclose()
+
+
+_REFUSED: Final = frozenset({400, 401})
+_FOR_NOW: Final = frozenset({"slow_down", "temporarily_unavailable", "server_error"})
+"""Errors that say nothing of the login; some servers send them with status 400."""
+
+
+class LoginEndedError(Exception):
+    """The authorization server gives no tokens for this login any more; the text says why."""
+
+
+class RenewalFailedError(Exception):
+    """The authorization server cannot be asked now; the text says why."""
+
+
+class _Tokens(Struct, frozen=True):
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105 - a kind
+    expires_in: float | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+
+
+async def renewed(login: Login, now: float, http: httpx2.AsyncClient | None = None) -> Login:
+    """Return the login with a new access token. It goes to the token endpoint alone.
+
+    Raises: LoginEndedError, RenewalFailedError.
+    """
+    if login.refresh_token is None:
+        raise LoginEndedError("there is no refresh token")
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
+    if login.resource is not None:
+        form["resource"] = login.resource
+    try:
+        answer = await posted(login.token_endpoint, form, login.client, http)
+    except NoAnswerError as exc:
+        raise RenewalFailedError(f"its authorization server {exc}") from exc
+    if answer.status != OK:
+        if answer.status in _REFUSED and answer.error and answer.error not in _FOR_NOW:
+            raise LoginEndedError(f"its authorization server says {answer.error}")
+        what = f"its authorization server answered with HTTP status {answer.status}"
+        raise RenewalFailedError(what)
+    return _with_tokens(login, answer.body, now)
+
+
+def _with_tokens(login: Login, body: bytes, now: float) -> Login:
+    try:
+        tokens = msgspec.json.decode(body, type=_Tokens)
+    except msgspec.MsgspecError:
+        raise RenewalFailedError("its authorization server's answer cannot be read") from None
+    if tokens.token_type.lower() != "bearer" or not tokens.access_token:
+        raise RenewalFailedError("its authorization server gave no bearer token")
+    return replace(
+        login,
+        access_token=tokens.access_token,
+        issued=now,
+        expires=None if tokens.expires_in is None else now + tokens.expires_in,
+        refresh_token=tokens.refresh_token or login.refresh_token,
+        scope=tokens.scope or login.scope,
+    )
+
+
+class NotRevokedError(Exception):
+    """The authorization server was not told, or refused. The text says why, as a sentence of it."""
+
+
+async def revoke(login: Login, http: httpx2.AsyncClient | None = None) -> None:
+    """Have the refresh token revoked, or the access token of a login without one.
+
+    By RFC 7009 the access tokens of a refresh token end with it where the server can do that.
+
+    Raises: NotRevokedError.
+    """
+    url = login.revocation_endpoint
+    if url is None:
+        raise NotRevokedError("it has named no address for that")
+    if not is_private(url):
+        raise NotRevokedError(f"{url} does not begin with https://")
+    if login.refresh_token is None:
+        form = {"token": login.access_token, "token_type_hint": "access_token"}
+    else:
+        form = {"token": login.refresh_token, "token_type_hint": "refresh_token"}
+    try:
+        answer = await posted(url, form, login.client, http)
+    except NoAnswerError as exc:
+        raise NotRevokedError(f"it {exc}") from exc
+    if answer.status != OK:
+        said = f"says {answer.error}" if answer.error else f"answered with {answer.status}"
+        raise NotRevokedError(f"it {said}")

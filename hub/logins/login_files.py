@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from hub.logins.login import Login
 from hub.logins.sealing_keys import KeyFile, KeyringKey, LoginKey
 from hub.secrets.waiting import ReadingScope
+from hub.system.atomic_file import replace_file
 from hub.system.private_file import (
     append_private,
     private_directory,
     read_private,
-    replace_private,
 )
 from hub.system.sealing import Sealer, SealingSecrets
 
@@ -98,7 +98,7 @@ class LoginFiles:
         private_directory(path.parent)
         sealer = _sealer(self._key.for_writing())
         plain = msgspec.json.encode(replace(login, owner=self.owner))
-        replace_private(path, sealer.seal(plain, _bound_to(url, path)).encode())
+        replace_file(path, sealer.seal(plain, _bound_to(url, path)).encode())
 
     async def keep(self, url: str, login: Login) -> None:
         """Write a new login, alone: a renewal of the older one would take its place again."""

@@ -9,7 +9,7 @@ Main types: `SecretReader` (reads for children, beside the event loop), `SecretE
 cannot be had), `ReadingScope` (tells a reading that nobody waits for it any more).
 
 Read in this order:
-- `files`, `commands`, `keyrings`: one kind of reference each;
-- `reading`: from a reference or a text to its value;
-- `reader`: reads for a child, and warns of files that others can read.
+- `reading`: from a reference or a text to its value, and what is in files; `SecretReader` warns of
+  files that others can read;
+- `commands`, `keyrings`: the other kinds of references, loaded where there are any.
 """

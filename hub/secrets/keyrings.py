@@ -59,14 +59,12 @@ def find_in_keyring(
     return _asked("read", lambda keyring: keyring.get_password(service, user), scope, limit)
 
 
-def put_into_keyring(
-    service: str, user: str, value: str, scope: ReadingScope, *, limit: float = LIMIT
-) -> None:
+def put_into_keyring(service: str, user: str, value: str, scope: ReadingScope) -> None:
     """Put a password into the user's keyring.
 
     Raises: SecretError.
     """
-    _asked("written", lambda keyring: keyring.set_password(service, user, value), scope, limit)
+    _asked("written", lambda keyring: keyring.set_password(service, user, value), scope, LIMIT)
 
 
 def _asked(how: str, work: Callable[[_Keyring], T], scope: ReadingScope, limit: float) -> T:

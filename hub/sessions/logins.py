@@ -7,7 +7,7 @@ from typing import Protocol
 from hub.errors import ChildError
 from hub.logins.login_files import LoginFiles
 from hub.logins.login_process import LoginOrder, LoginRun, LoginRuns, TooManyLoginsError
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import ServerName
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.audit.log_file import AuditSink
-from hub.catalog.instructions import merged
+from hub.catalog.merge import merged_instructions
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
 from hub.children.pool.pool import ChildPool
@@ -170,7 +170,7 @@ class Services(Struct, eq=False):
         """Return the merged instructions of the servers, as far as they are known; else None."""
         said = self.children.known.instructions_of
         texts = {name: said(spec, identity) for name, spec in self.servers.items()}
-        return merged(texts, preface=self.preface, several=len(self.servers) > 1)
+        return merged_instructions(texts, preface=self.preface, several=len(self.servers) > 1)
 
     def starts_early(self, spec: ServerSpec) -> bool:
         """Whether a server's child starts as soon as its roots are known, before any call.

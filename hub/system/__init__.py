@@ -15,6 +15,6 @@ Read in this order:
   `sealing`, `remembered_ids`: secrets, what they seal, and which ids are used up;
 - `shutdown`, `worker`: signals, and work beside the event loop;
 - `log`: the hub's own log on stderr;
-- `memory`, `this_process`: settings of glibc's heap and of this process in the kernel;
+- `this_process`: its limits and its memory, in the kernel and in glibc's heap;
   `passed_socket`: the socket that systemd listens on for the hub.
 """

@@ -53,19 +53,10 @@ class FileEdit(Struct, frozen=True):
             raise _unwritten(self.path, str(exc.strerror)) from exc
 
     def _replace(self, content: bytes) -> None:
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            _made_alike(self.path, Path(name))
+        with _new_file(self.path, content, is_synced=True) as made:
+            _made_alike(self.path, made)
             self._must_be_unchanged()
-            Path(name).replace(self.path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+            made.replace(self.path)
 
     def _must_be_unchanged(self) -> None:
         if look(self.path) != self.seen:
@@ -94,23 +85,44 @@ def created(path: Path, text: str, mode: int | None = None) -> None:
     Raises: StartError if there is a file already, or it cannot be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).chmod(_usual_mode() if mode is None else mode)
-            _linked(Path(name), path)
-        finally:
-            with suppress(OSError):
-                Path(name).unlink()
+        with _new_file(path, text.encode(), is_synced=True) as made:
+            made.chmod(_usual_mode() if mode is None else mode)
+            _linked(made, path)
     except UnicodeEncodeError:
         raise _unwritten(path, "the new text is not Unicode") from None
     except FileExistsError:
         raise _unwritten(path, "another program has made it in the meantime") from None
     except OSError as exc:
         raise _unwritten(path, str(exc.strerror)) from exc
+
+
+def replace_file(path: Path, content: bytes, prefix: str | None = None) -> None:
+    """Write a file of mode 0600, in place of one that is there; not synced to the disk.
+
+    `prefix`: how the name of the file that is being written begins.
+
+    Raises: OSError if it cannot be written.
+    """
+    with _new_file(path, content, prefix) as made:
+        made.replace(path)
+
+
+@contextmanager
+def _new_file(
+    path: Path, content: bytes, prefix: str | None = None, *, is_synced: bool = False
+) -> Generator[Path]:
+    """Write a file of mode 0600 beside `path`; it is removed unless it gets another name."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix or f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            if is_synced:
+                file.flush()
+                os.fsync(file.fileno())
+        yield Path(name)
+    finally:
+        with suppress(OSError):
+            Path(name).unlink()
 
 
 def _linked(made: Path, path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from hub.system.atomic_file import replace_file
+from hub.system.private_file import is_ours
+
 _PRIVATE: Final = 0o700
-_OTHERS_MAY_WRITE: Final = 0o022
 _NEW: Final = ".new-"
 """How the names of files begin that are being written."""
 _HOUR: Final = 3600.0
@@ -84,7 +85,8 @@ class CacheFiles:
             if len(content) > self._limits.file_bytes:
                 (directory / name).unlink(missing_ok=True)
                 return
-            _replace(directory / name, content)
+            # Not synced: what a crash of the machine leaves half written is told by its checksum.
+            replace_file(directory / name, content, _NEW)
             self._make_room(directory)
         except OSError as exc:
             self._complain(directory, str(exc.strerror))
@@ -93,7 +95,7 @@ class CacheFiles:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             raise UnfitEntryError("it is no file of its own")
-        if not _is_ours(found):
+        if not is_ours(found):
             raise UnfitEntryError("other users may write it")
         if found.st_size > self._limits.file_bytes:
             raise UnfitEntryError("it is too large")
@@ -110,7 +112,7 @@ class CacheFiles:
             found = directory.lstat()
         except OSError:
             return False
-        if stat.S_ISDIR(found.st_mode) and _is_ours(found):
+        if stat.S_ISDIR(found.st_mode) and is_ours(found):
             return True
         self._complain(directory, "it is a link, or other users may write it")
         return False
@@ -150,25 +152,5 @@ def _made_private(directory: Path) -> None:
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "it is a link")
-    if not _is_ours(found):
+    if not is_ours(found):
         directory.chmod(_PRIVATE)  # fails if it is another user's
-
-
-def _is_ours(found: os.stat_result) -> bool:
-    """Return whether only this process's user may write it."""
-    if not hasattr(os, "geteuid"):
-        return True
-    return found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & _OTHERS_MAY_WRITE
-
-
-def _replace(path: Path, content: bytes) -> None:
-    # Not synced: what a crash of the machine leaves half written is told by its checksum.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_NEW)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -17,7 +17,6 @@ import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from hub.legible import on_one_line, shortened
-from hub.system.colour_terminal import shows_colours
 
 BACKLOG = 10_000
 """How many lines may wait to be written to stderr. Further lines are counted and dropped."""
@@ -239,3 +238,12 @@ def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
         if isinstance(value, str):
             event[name] = on_one_line(value)
     return event
+
+
+def shows_colours(stream: TextIO) -> bool:
+    """Return whether colours are wanted there (https://no-color.org: NO_COLOR, unless empty)."""
+    return (
+        stream.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "") not in {"", "dumb", "unknown"}
+    )

@@ -6,12 +6,10 @@ import errno
 import os
 import secrets
 import stat
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from hub.system.atomic_file import alone_in
+from hub.system.atomic_file import alone_in, replace_file
 
 _FILE, _DIRECTORY = 0o600, 0o700
 _OTHERS: Final = 0o077
@@ -19,6 +17,13 @@ _OTHERS_MAY_WRITE: Final = 0o022
 _NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _SECRET_BYTES: Final = 32
+
+
+def is_ours(found: os.stat_result) -> bool:
+    """Return whether only this process's user may write a file or a directory."""
+    if not hasattr(os, "geteuid"):
+        return True
+    return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_MAY_WRITE
 
 
 def private_directory(path: Path) -> None:
@@ -53,22 +58,6 @@ def append_private(path: Path) -> int:
     return _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
-def replace_private(path: Path, content: bytes) -> None:
-    """Replace a file; a reader sees the old content or the new one. `mkstemp` gives mode 0600.
-
-    Raises: OSError if it cannot be written.
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
 def secret_in(path: Path) -> bytes:
     """Return the secret in a private file; the first process that asks makes it.
 
@@ -80,7 +69,7 @@ def secret_in(path: Path) -> bytes:
             text = read_private(path, 4096).decode("ascii", "replace").strip()
         except FileNotFoundError:
             text = secrets.token_hex(_SECRET_BYTES)
-            replace_private(path, f"{text}\n".encode())
+            replace_file(path, f"{text}\n".encode())
     if len(text) != 2 * _SECRET_BYTES:
         raise OSError(errno.EINVAL, "it holds no secret of the hub's", str(path))
     return text.encode()

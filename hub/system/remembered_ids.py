@@ -14,7 +14,8 @@ from typing import Final
 
 import structlog
 
-from hub.system.private_file import append_private, private_directory, read_private, replace_private
+from hub.system.atomic_file import replace_file
+from hub.system.private_file import append_private, private_directory, read_private
 
 MAX_IDS: Final = 65_536
 """How many ids are remembered. Beyond, those that expire first go, and all that expire as early
@@ -131,7 +132,7 @@ class RememberedIds:
         """Replace the file by what is still remembered; the next line opens it again."""
         self.close()
         lines = [f"{self._floor} -\n", *(f"{end} {one}\n" for one, end in self._until.items())]
-        replace_private(path, "".join(lines).encode())
+        replace_file(path, "".join(lines).encode())
         self._lines = len(lines)
 
     def _give_up(self, why: OSError) -> None:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import stat
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
 import structlog
 
-from hub.system.atomic_file import alone_in
+from hub.system.atomic_file import alone_in, replace_file
+from hub.system.private_file import is_ours
 from hub.values import Json
 
 _PRIVATE: Final = 0o700
-_OTHERS_MAY_WRITE: Final = 0o022
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -39,7 +35,7 @@ class StateFile:
             return {}
         try:
             text = self.path.read_text(encoding="utf-8")
-            if not (_is_ours(self.path) and _is_ours(self.path.parent)):
+            if not (is_ours(self.path.stat()) and is_ours(self.path.parent.stat())):
                 log.warning("ignored, as other users may write it", file=str(self.path))
                 return {}
             found: object = json.loads(text)
@@ -56,30 +52,9 @@ class StateFile:
             raise OSError(errno.ENOENT, "there is no directory for it")
         directory = self.path.parent
         directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        if not _is_ours(directory):
+        if not is_ours(directory.stat()):
             directory.chmod(_PRIVATE)
         with alone_in(directory):
             entries = {**self.read(), key: value}
             kept = {name: entry for name, entry in entries.items() if entry is not None}
-            _replace(self.path, json.dumps(kept, indent=2) + "\n")
-
-
-def _is_ours(path: Path) -> bool:
-    """Return whether only this process's user may write `path`."""
-    if not hasattr(os, "geteuid"):
-        return True
-    found = path.stat()
-    return found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & _OTHERS_MAY_WRITE
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace a file; a reader sees the old text or the new one. `mkstemp` gives mode 0600."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
+            replace_file(self.path, f"{json.dumps(kept, indent=2)}\n".encode())

@@ -28,11 +28,11 @@ class LeakyBucket:
         """Return what is in it, if it empties by `rate` in a second."""
         return max(0.0, self._level - (now - self._at) * rate)
 
-    def wait(self, now: float, rate: float, most: float, amount: float = 1) -> float:
-        """Return the seconds until `amount` fits below `most`; 0 if it does now."""
+    def wait(self, now: float, rate: float, most: float) -> float:
+        """Return the seconds until one more fits below `most`; 0 if it does now."""
         level = self._level - (now - self._at) * rate
         # Less than a billionth too much is an error of rounding.
-        over = (level if level > 0 else 0.0) + amount - most - 1e-9
+        over = (level if level > 0 else 0.0) + 1 - most - 1e-9
         return over / rate if over > 0 else 0.0
 
     def add(self, now: float, rate: float, amount: float = 1) -> None:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.app.hub import INFO
 from hub.app.running import running_hub
 from hub.app.setting import Setting
@@ -165,7 +165,7 @@ async def test_a_ceiling_of_the_command_line_bounds_clients(tmp_path: Path) -> N
 
 async def test_each_client_gets_a_conversation_of_its_own() -> None:
     async with scripted(FakeChild(ECHO)) as hub, anyio.create_task_group() as tasks:
-        open_connection = connection_builder(hub.services)
+        open_connection = ConnectionBuilder(hub.services)
         made = [open_connection(RecordingOutlet(), tasks, name) for name in ("one", "two")]
         assert [front.session.principal for front in made] == ["one", "two"]
         assert made[0].session.key != made[1].session.key

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli import roots_edit
 from hub.cli.main import main
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
@@ -257,6 +256,6 @@ def test_a_list_that_cannot_be_edited_safely_is_refused(
 def test_a_list_that_another_program_changes_meanwhile_is_not_edited(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(roots_edit, "entries", str.splitlines)
+    monkeypatch.setattr("hub.cli.roots.entries", str.splitlines)
     assert roots("add", "docs") == 1
     assert read(top) == "roots: {}\n"

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from hub.cli import token as module
-from hub.config.listening.tokens import NamedToken
+from hub.config.listening.listen import NamedToken
 from hub.errors import UsageError
 from hub.protocol.bearer import token_hash
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hub.catalog.names import NamesMode
-from hub.cli.tool_names import named_tool
+from hub.cli.options import named_tool
 
 SERVERS = ("files", "git", "a.b", "a")
 CASES: list[tuple[str, tuple[str, ...], NamesMode, tuple[str, str] | None]] = [

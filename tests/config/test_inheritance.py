@@ -6,7 +6,7 @@ from typing import Any
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import usable_servers
 from hub.paths.resolve import Flavour
 from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
@@ -20,7 +20,7 @@ def spec_in(variables: dict[str, str], *, is_shared: bool = False, **keys: Any) 
     context = LoadContext(Path("/"), None, variables)
     config = HubConfig.model_validate(raw, context=context)
     place = PathContext(OsDisk(), Flavour.POSIX, None, "/", variables, is_shared=is_shared)
-    (spec,) = server_specs(config, place).values()
+    (spec,) = usable_servers(config, place).specs.values()
     return spec
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hub.config.own_inodes import EVERY, MOST, OwnInodes
+from hub.config.own_files import EVERY, MOST, OwnInodes
 
 
 def inode(path: Path) -> tuple[int, int]:

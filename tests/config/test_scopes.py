@@ -10,7 +10,7 @@ from hub.app.machine import place_of, this_machine
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError
 from hub.specs import NeededScopes
 from hub.values import CallMethod
@@ -35,7 +35,9 @@ SERVERS = """servers:
 
 def needed(config: HubConfig) -> list[NeededScopes]:
     place = this_machine({})
-    return [spec.scopes for spec in server_specs(config, place_of(place, config, None)).values()]
+    return [
+        spec.scopes for spec in usable_servers(config, place_of(place, config, None)).specs.values()
+    ]
 
 
 def load(folder: Path, text: str) -> HubConfig:

@@ -6,7 +6,7 @@ import pytest
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode
@@ -27,7 +27,7 @@ def specs(
     config = HubConfig.model_validate({"version": 1, "servers": servers, **keys})
     avoided = UnsafePaths(None, Flavour.POSIX) if unsafe else None
     place = PathContext(OsDisk(), Flavour.POSIX, avoided, str(directory), {})
-    return server_specs(config, place)
+    return usable_servers(config, place).specs
 
 
 def spec(server: dict[str, Any], directory: Path = Path("/"), **keys: Any) -> ServerSpec:
@@ -132,7 +132,7 @@ def test_a_pattern_that_gitignore_does_not_have_is_an_error() -> None:
     roots = config.roots.model_copy(update={"deny": ("!",)})
     place = PathContext(OsDisk(), Flavour.POSIX, None, "/", {})
     with pytest.raises(ConfigError) as caught:
-        server_specs(config.model_copy(update={"roots": roots}), place)
+        usable_servers(config.model_copy(update={"roots": roots}), place)
     assert caught.value.where.startswith("roots.deny: ")
 
 
@@ -168,7 +168,7 @@ def test_directories_can_be_named_by_the_environment(tmp_path: Path) -> None:
         context=LoadContext(top, environment=environment),
     )
     place = PathContext(OsDisk(), Flavour.POSIX, None, str(top), environment)
-    assert server_specs(config, place)[ServerName("f")].directories == (f"{top}/docs",)
+    assert usable_servers(config, place).specs[ServerName("f")].directories == (f"{top}/docs",)
 
 
 def test_a_server_that_is_no_filesystem_server_has_no_ceiling(tmp_path: Path) -> None:

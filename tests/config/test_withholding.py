@@ -6,7 +6,7 @@ from typing import Any
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import usable_servers
 from hub.config.withholding import missed
 from hub.paths.resolve import Flavour
 from hub.system.disk import OsDisk
@@ -18,7 +18,7 @@ PLACE = PathContext(OsDisk(), Flavour.POSIX, None, "/", ENVIRONMENT)
 def told(server: dict[str, Any]) -> list[str]:
     raw = {"version": 1, "servers": {"s": server}}
     context = LoadContext(Path("/"), None, ENVIRONMENT)
-    (spec,) = server_specs(HubConfig.model_validate(raw, context=context), PLACE).values()
+    (spec,) = usable_servers(HubConfig.model_validate(raw, context=context), PLACE).specs.values()
     return missed(spec, ENVIRONMENT)
 
 

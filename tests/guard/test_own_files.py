@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hub.config.own_inodes import OwnInodes
+from hub.config.own_files import OwnInodes
 from hub.guard.consent import wanted
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, compile_tool, decide, explain, judge_inline

@@ -19,7 +19,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from hub.app import machine
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
 from hub.app.running import running_hub
 from hub.app.setting import Setting
@@ -449,6 +449,6 @@ async def flow_hub(  # noqa: PLR0913 - what a test may want of a hub
             open_child=hub.open_child,
         ) as running:
             hub.running, hub.services = running, running.services
-            hub.open_connection = connection_builder(running.services)
+            hub.open_connection = ConnectionBuilder(running.services)
             yield hub
         tasks.cancel_scope.cancel()

@@ -9,7 +9,7 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.children.link import ChildConnection
@@ -34,7 +34,7 @@ class ScriptedHub:
         self.services = services
         self.children = children
         self._tasks = tasks
-        self.open_connection = connection_builder(services)
+        self.open_connection = ConnectionBuilder(services)
 
     def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
         """Return a client that has said nothing yet."""

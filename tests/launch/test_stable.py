@@ -2,8 +2,7 @@
 
 import pytest
 
-from hub.launch.environments import stable
-from hub.launch.stable_variables import STABLE
+from hub.launch.environments import STABLE, stable
 from hub.paths.resolve import Flavour
 
 TERMINAL = {

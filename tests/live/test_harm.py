@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import anyio
 import pytest
 
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.config.models import HubConfig
@@ -82,7 +82,7 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
         own = dict.fromkeys(names, "/proc/nobody")
         environment = {**os.environ, "HOME": "/nobody/home", **own}
         async with running_hub(made, Setting(), environment=environment) as hub:
-            client = FakeClient(connection_builder(hub.services), tasks)
+            client = FakeClient(ConnectionBuilder(hub.services), tasks)
             await client.initialize({})
             await client.initialized()
             for id_, row in rows.items():

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from hub.logins.issuer_requests import LoginEndedError, renewed
 from hub.logins.login_files import LoginFiles
-from hub.logins.renewal import LoginEndedError, renewed
 from tests.kit.keyrings import FileKeyring
 from tests.kit.trees import plant
 from tests.live.programs import (

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from hub.errors import ChildError
 from hub.logins.access_tokens import LOOK_EVERY, PAUSE, AccessTokens
+from hub.logins.issuer_requests import LoginEndedError, RenewalFailedError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.logins.renewal import LoginEndedError, RenewalFailedError
 from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN, URL
 

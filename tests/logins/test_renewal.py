@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from hub.logins.renewal import LoginEndedError, RenewalFailedError, renewed
+from hub.logins.issuer_requests import LoginEndedError, RenewalFailedError, renewed
 from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from hub.logins.issuer_requests import NotRevokedError, revoke
 from hub.logins.login import Login
-from hub.logins.revocation import NotRevokedError, revoke
 from tests.logins.test_login_files import LOGIN
 from tests.logins.test_renewal import Issuer
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from hub.errors import ChildError
 from hub.launch.secret_references import CommandSecret, FileSecret, SecretText
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 
 
 def text(*parts: str | FileSecret | CommandSecret) -> SecretText:

@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages
@@ -95,7 +95,7 @@ async def served(
     terminal = Terminal(os.fdopen(keyboard, "wb"), os.fdopen(screen, "rb"))
 
     async def serve() -> None:
-        await serve_stdio(connection_builder(hub.services), stdin=stdin, stdout=stdout, **patience)
+        await serve_stdio(ConnectionBuilder(hub.services), stdin=stdin, stdout=stdout, **patience)
         terminal.ended.set()
 
     with stdin, stdout, capture_logs():
@@ -324,7 +324,7 @@ async def test_streams_can_be_files(tmp_path: Path) -> None:
     with asked.open("rb") as stdin, answered.open("wb") as stdout, capture_logs():
         async with scripted(FakeChild(ECHO)) as hub:
             with anyio.fail_after(5):
-                factory = connection_builder(hub.services)
+                factory = ConnectionBuilder(hub.services)
                 await serve_stdio(factory, stdin=stdin, stdout=stdout)
     answers = [json.loads(line) for line in answered.read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [1, 2]

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from hub.system.memory import keep_for_large_messages
+from hub.system.this_process import keep_for_large_messages
 
 FAULTS = """
 import resource, sys
-from hub.system.memory import keep_for_large_messages
+from hub.system.this_process import keep_for_large_messages
 
 if sys.argv[1] == "kept":
     assert keep_for_large_messages()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hub.system.atomic_file import replace_file
 from hub.system.private_file import (
     append_private,
     private_directory,
     read_private,
-    replace_private,
     secret_in,
 )
 
@@ -51,7 +51,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 5000])
 def test_a_damaged_secret_is_told_and_not_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key"
-    replace_private(path, content)
+    replace_file(path, content)
     with pytest.raises(OSError, match="no secret"):
         secret_in(path)
     assert path.read_bytes() == content
@@ -76,5 +76,5 @@ def test_a_directory_that_others_may_write_is_narrowed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_replaced_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(OSError, match="directory"):
-        replace_private(tmp_path / "there", b"x")
+        replace_file(tmp_path / "there", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]

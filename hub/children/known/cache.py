@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import anyio
 from anyio import to_thread
 
-from hub.catalog.known import KnownCatalog
+from hub.catalog.merge import KnownCatalog
 from hub.children.known.entries import decoded_entry, encoded_entry
 from hub.children.slot import ChildKey
 from hub.specs import ServerSpec

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from hub.catalog.known import KnownCatalog
-from hub.catalog.merge import Listing
+from hub.catalog.merge import KnownCatalog, Listing
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import WireError
 from hub.system.cache_files import UnfitEntryError

@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from hub.catalog.instructions import is_for_all
-from hub.catalog.known import KnownCatalog
-from hub.catalog.merge import Listing
+from hub.catalog.merge import KnownCatalog, Listing, is_for_all
 from hub.children.child import Ready
 from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ChildKey, ChildSlot

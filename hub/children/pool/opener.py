@@ -11,7 +11,7 @@ from hub.children.link import ChildConnection
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import ServerName

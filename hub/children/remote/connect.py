@@ -26,7 +26,7 @@ from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget
 
 CLOSE_GRACE = 2.0

@@ -5,6 +5,5 @@
 Read in this order:
 - `command` (`check`): what is found, as text and as JSON, with `problems` (what is wrong with a
   config that loads), `kernel_trial` (`--confine`), `connecting` and `issuers` (`--connect`);
-- `plans` (`plan`, `schema`);
-- `configured_servers`: a config's servers with the roots of a client that has none.
+- `plans` (`plan`, `schema`): how a config's servers are launched for a client without roots.
 """

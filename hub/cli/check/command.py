@@ -18,15 +18,15 @@ from hub.app.machine import this_machine
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
-from hub.cli.check.configured_servers import servers_of, usable_of
 from hub.cli.check.connecting import LOCAL, ServerAnswer, answers_of
 from hub.cli.check.kernel_trial import confinement_report
+from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
     audit_problem,
     folder_problems,
     program_problem,
+    secret_findings,
 )
-from hub.cli.check.secret_references import secret_findings
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -36,16 +36,14 @@ from hub.cli.options import (
     required_config,
     run_loop,
 )
-from hub.cli.terminal.colours import BAD, GOOD, HINT, NAME, WARNING, painted
-from hub.cli.terminal.progress import NoSteps, steps
-from hub.cli.terminal.questions import ask_for_inputs
+from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
+from hub.cli.questions import ask_for_inputs
 from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
-from hub.config.withholding import missed
+from hub.config.withholding import missed, settle_confinement
 from hub.confinement.confined_launch import this_kernel
-from hub.confinement.startup_check import settle_confinement
 from hub.legible import legible
 from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
@@ -193,9 +191,8 @@ def _issuers(config: HubConfig, options: Namespace) -> list[IssuerCheck]:
 
 
 def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Found:
-    servers = servers_of(config, options)
+    servers, left_out = servers_of(config, options)
     specs = [spec for spec, _ in servers]
-    left_out = usable_of(config, options).left_out
     named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
     moved_names = _moved_names(config, named, config_path(options))
     settle_confinement(specs, this_kernel())

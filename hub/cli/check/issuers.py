@@ -11,8 +11,7 @@ import anyio
 from msgspec import Struct
 
 from hub.app.issuers import introspection_endpoint, key_source, login_provider
-from hub.cli.terminal.colours import BAD, GOOD, painted
-from hub.cli.terminal.progress import Steps
+from hub.cli.output import BAD, GOOD, Steps, painted
 from hub.config.listening.auth import Auth, TrustedIssuer
 from hub.legible import legible
 from hub.server.http.auth.issuer_metadata import IssuerUnavailableError

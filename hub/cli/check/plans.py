@@ -11,18 +11,28 @@ from typing import TypeAlias, TypedDict, final
 
 import structlog
 
-from hub.cli.check.configured_servers import servers_of, usable_of
-from hub.cli.options import Subparsers, add_config_option, add_root_option, required_config
-from hub.cli.profiles import add_profile_option, chosen_profile
-from hub.cli.terminal.colours import NAME, painted
-from hub.config.models import json_schema
+from hub.app.machine import place_of, this_machine
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_profile_option,
+    add_root_option,
+    chosen_profile,
+    config_path,
+    required_config,
+)
+from hub.cli.output import NAME, painted
+from hub.config.models import HubConfig, json_schema
+from hub.config.narrowing import narrowed_roots, narrowed_servers
+from hub.config.operator_roots import operator_roots
+from hub.config.to_specs import usable_servers
 from hub.config.withholding import warn_of_left_out
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
 from hub.errors import ChildError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, passes_roots, plan
-from hub.roots.effective import EffectiveRoots
-from hub.specs import RemoteTarget, ServerSpec
+from hub.roots.effective import EffectiveRoots, for_rootless, for_server
+from hub.specs import LeftOut, RemoteTarget, ServerSpec
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -86,8 +96,8 @@ def _plan(options: Namespace) -> int:
     config, warnings = required_config(options)
     for warning in warnings:
         log.warning(warning)
-    servers = servers_of(config, options, chosen_profile(config, options.profile))
-    warn_of_left_out(usable_of(config, options).left_out)
+    servers, left_out = servers_of(config, options, chosen_profile(config, options.profile))
+    warn_of_left_out(left_out)
     plans = [(_planned(spec, effective), _why_none(spec, effective)) for spec, effective in servers]
     if options.json:
         print(json.dumps([entry for entry, _ in plans], indent=2))
@@ -175,3 +185,21 @@ def _why_none(spec: ServerSpec, effective: EffectiveRoots) -> str:
     if effective.source == "none":
         return "clients without roots may name no path"
     return "no root is inside the ceilings"
+
+
+def servers_of(
+    config: HubConfig, options: Namespace, profile: str | None = None
+) -> tuple[list[tuple[ServerSpec, EffectiveRoots]], tuple[LeftOut, ...]]:
+    """Return the servers for a client without roots: those that can be used, and the others.
+
+    Each that can be used is with its roots. `profile`: as they are for the clients of that one.
+    """
+    machine = this_machine(os.environ)
+    place = place_of(machine, config, config_path(options))
+    roots, usable = operator_roots(config.roots, options.root, place), usable_servers(config, place)
+    specs = usable.specs
+    if profile is not None:
+        roots = narrowed_roots(roots, config, profile, place)
+        specs = narrowed_servers(specs, config, profile, place)
+    effective = for_rootless(roots)
+    return [(spec, for_server(effective, spec.ceiling)) for spec in specs.values()], usable.left_out

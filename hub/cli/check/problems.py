@@ -1,4 +1,7 @@
-"""What `check` finds wrong with a config that loads: offline, and with what the servers offer."""
+"""What `check` finds wrong with a config that loads: programs, folders, secrets, names of tools.
+
+Nothing is run.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from msgspec import Struct
+
 from hub.audit.open_file import unfit
 from hub.config.models import HubConfig
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
 from hub.roots.effective import EffectiveRoots
-from hub.specs import ServerSpec
+from hub.secrets.commands import program_path
+from hub.secrets.keyrings import is_installed, not_installed
+from hub.secrets.reading import file_value, open_to_others
+from hub.secrets.values import SecretError
+from hub.specs import RemoteTarget, ServerSpec
 
 _WILD = "*?["
 
@@ -116,3 +126,71 @@ def _likely(name: str, known: Iterable[str]) -> str:
 def _listed(tools: Sequence[str], most: int = 20) -> str:
     shown = ", ".join(map(on_one_line, tools[:most])) or "none"
     return shown if len(tools) <= most else f"{shown} and {len(tools) - most} more"
+
+
+class SecretFindings(Struct, frozen=True):
+    """What of secrets stops servers from starting, and what the operator should know."""
+
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def secret_findings(specs: Sequence[ServerSpec]) -> SecretFindings:
+    """Return what is wrong with the secrets of servers, as far as it shows offline."""
+    named = [found for spec in specs for found in _references(spec)]
+    problems = [
+        f"{where}: {error.what}. {error.fix}"
+        for where, reference in named
+        if (error := _secret_problem(reference)) is not None
+    ]
+    problems += [_unkept(spec) for spec in specs if _wants_keyring(spec) and not is_installed()]
+    open_files = {
+        sentence: where
+        for where, reference in reversed(named)
+        if isinstance(reference, FileSecret)
+        and (sentence := open_to_others(reference.path)) is not None
+    }
+    warnings = [f"{where}: {sentence}" for sentence, where in reversed(open_files.items())]
+    for spec in specs:
+        warnings += _missing_programs(spec)
+    return SecretFindings(tuple(problems), tuple(warnings))
+
+
+def _references(spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
+    """Yield each reference to a secret with its place in the config."""
+    if isinstance(spec.target, LaunchTemplate):
+        found = [(f"env.{name}", text.references) for name, text in spec.target.env]
+    else:
+        found = [(f"headers.{key}", text.references) for key, text in spec.target.secrets.items()]
+    for key, references in found:
+        for reference in references:
+            yield f"servers.{spec.name}.{key}", reference
+
+
+def _secret_problem(reference: SecretReference) -> SecretError | None:
+    if isinstance(reference, KeyringSecret) and not is_installed():
+        return not_installed()
+    if isinstance(reference, FileSecret):
+        try:
+            file_value(reference.path)
+        except SecretError as error:
+            return error
+    return None
+
+
+def _wants_keyring(spec: ServerSpec) -> bool:
+    login = spec.target.login if isinstance(spec.target, RemoteTarget) else None
+    return login is not None and login.in_keyring
+
+
+def _unkept(spec: ServerSpec) -> str:
+    error = not_installed()
+    return f"servers.{spec.name}.auth.keep: {error.what}. {error.fix}"
+
+
+def _missing_programs(spec: ServerSpec) -> Iterator[str]:
+    for where, reference in _references(spec):
+        if isinstance(reference, CommandSecret):
+            program = program_path(reference.argv[0], reference.directory)
+            if shutil.which(program, path=spec.for_commands.get("PATH")) is None:
+                yield f"{where}: there is no program {program!r}: install it, or write its path"

@@ -10,8 +10,8 @@ Read in this order:
 - `findings`, `scene`: the two types; `command`: the subcommand, its checks in their order;
 - `surroundings` (versions, limits, locale, proxies, confinement), `places` (directories, caches,
   disk), `running_hubs`;
-- `programs` (PATH, Node) with `installing`: how to get what is missing;
+- `programs`: what is not on the PATH or too old, and how to get it;
 - `clients`: their configs; `config_files`: whether configs load, and their modes;
 - `settings` (folders, audit file, port) and `tokens`: what is wrong with a config that loads;
-- `starting`: `--connect`; `show`: the table.
+- `starting`: `--connect`.
 """

@@ -20,7 +20,6 @@ from hub.cli.doctor.findings import (
 )
 from hub.cli.doctor.scene import HubEntry, Scene
 from hub.cli.setup.client_changes import read_client, to_uninstall
-from hub.cli.setup.hub_command import hub_command
 from hub.config.clients.entries import read_entry
 from hub.config.clients.locations import (
     CLIENTS,
@@ -31,7 +30,7 @@ from hub.config.clients.locations import (
     is_installed,
 )
 from hub.config.installing.changes import parsed, section_of
-from hub.config.installing.own_entry import argv_of, hub_arguments
+from hub.config.installing.own_entry import argv_of, hub_arguments, hub_command
 from hub.config.installing.record import InstallRecord, install_record
 from hub.config.source.mistakes import SyntaxMistakesError
 from hub.errors import ConfigError, HubError, StartError

@@ -1,15 +1,18 @@
-"""The subcommand `doctor`: runs all checks, and prints what they found."""
+"""The subcommand `doctor`: runs all checks, and prints what they found: a table, or JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
+import textwrap
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from hub.cli.doctor import (
@@ -21,15 +24,15 @@ from hub.cli.doctor import (
     surroundings,
     tokens,
 )
-from hub.cli.doctor.findings import Finding, is_plain_file
+from hub.cli.doctor.findings import LEVELS, Finding, is_plain_file
 from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
-from hub.cli.doctor.show import as_json, as_table
 from hub.cli.doctor.starting import LastWords, started
 from hub.cli.options import Subparsers, add_config_option, run_loop
-from hub.cli.terminal.progress import NoSteps, Steps, steps
+from hub.cli.output import BAD, GOOD, HINT, WARNING, NoSteps, Steps, painted, steps
 from hub.config.load import config_source
 from hub.config.trust import FOUND
 from hub.errors import HubError, UsageError
+from hub.legible import on_one_line
 
 _Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
 _CHECKS: Final[tuple[_Check, ...]] = (
@@ -60,6 +63,8 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     tokens.expired,
     clients.clients,
 )
+_STYLES: Final = {"ok": GOOD, "note": HINT, "warning": WARNING, "problem": BAD}
+_INDENT: Final = 9
 
 
 def register(subparsers: Subparsers) -> None:
@@ -153,3 +158,35 @@ def _of(check: _Check, scene: Scene) -> Iterator[Finding]:
     except (OSError, ValueError, RuntimeError) as exc:
         what = f"could not be looked at: {getattr(exc, 'strerror', None) or type(exc).__name__}"
         yield Finding("warning", "doctor", check.__name__, what)
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Return the findings and how many there are of each level, as JSON."""
+    counts = {level: sum(one.level == level for one in findings) for level in LEVELS}
+    return json.dumps({"findings": msgspec.to_builtins(findings), "counts": counts}, indent=2)
+
+
+def as_table(findings: Sequence[Finding], *, width: int | None) -> Iterator[str]:
+    """Yield lines for people, the worst last, where the eye is; None as `width` wraps nothing."""
+    for one in sorted(findings, key=lambda one: LEVELS.index(one.level)):
+        mark = painted(f"{one.level:<{_INDENT}}", _STYLES[one.level])
+        said = f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"
+        first, *rest = _wrapped(said, width)
+        yield mark + first
+        yield from (" " * _INDENT + line for line in rest)
+        if one.fix:
+            # Not wrapped: a command is copied as one line.
+            yield f"{'':{_INDENT}}-> {on_one_line(one.fix)}"
+    yield _verdict(findings)
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [text]
+    return textwrap.wrap(text, max(width - _INDENT, 30), break_on_hyphens=False) or [""]
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    bad = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
+    said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in bad.items() if count]
+    return f"{' and '.join(said)}." if said else "Nothing is wrong here."

@@ -1,4 +1,7 @@
-"""Programs that servers are started with: on the PATH or not, on that of GUI programs, how old."""
+"""Programs that servers are started with: on the PATH or not, on that of GUI programs, how old.
+
+For one that is missing: how to get it on this machine.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from hub.cli.doctor.findings import (
     status,
     without_secrets,
 )
-from hub.cli.doctor.installing import NODE_PROGRAMS, how_to_install, how_to_renew_node
 from hub.cli.doctor.scene import LookedAtConfig, Scene
 from hub.config.clients.locations import is_installed
 from hub.errors import HubError
@@ -27,8 +29,22 @@ from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import for_server
 from hub.specs import ServerSpec
 
-_LEAST_NODE, _USUAL_NODE = 18, 20
-"""The MCP SDK for TypeScript needs Node 18 in its version 1, and 20 in its version 2."""
+_NODE_PROGRAMS: Final = frozenset({"npx", "npm", "node", "pnpx", "pnpm"})
+_UV: Final = frozenset({"uvx", "uv"})
+_NVM: Final = "https://raw.githubusercontent.com/nvm-sh/nvm/v0.40.3/install.sh"
+_SCRIPTS: Final = {
+    "bun": "curl -fsSL https://bun.sh/install | bash",
+    "bunx": "curl -fsSL https://bun.sh/install | bash",
+    "deno": "curl -fsSL https://deno.land/install.sh | sh",
+    "docker": "curl -fsSL https://get.docker.com | sh",
+}
+_USUAL: Final = (
+    *(".local/bin", "bin", ".cargo/bin", ".bun/bin", ".deno/bin", ".volta/bin", "n/bin"),
+    *(".asdf/shims", ".local/share/mise/shims", ".npm-global/bin", ".local/share/pnpm"),
+    *("/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/snap/bin"),
+    *("/usr/bin", "/bin"),
+)
+"""Where installers put programs; relative ones are below the home directory."""
 _GUI_PATHS: Final = {
     "darwin": "/usr/bin:/bin:/usr/sbin:/sbin",
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -56,7 +72,7 @@ def programs(scene: Scene) -> Iterator[Finding]:
     for name in ("npx", "uvx"):
         if scene.which(name) is None:
             what = "is not on the PATH; many servers are started with it"
-            yield Finding("note", "programs", name, what, how_to_install(name, scene))
+            yield Finding("note", "programs", name, what, _how_to_install(name, scene))
 
 
 def _launch(
@@ -82,7 +98,7 @@ def _program(
         return
     if Path(name).name == "npx" and scene.which("node", path) is None:
         what = "is not on the PATH, and npx needs it"
-        yield Finding("problem", "programs", "node", what, how_to_install("node", scene))
+        yield Finding("problem", "programs", "node", what, _how_to_install("node", scene))
     else:
         yield from _interpreter(at, path, scene)
 
@@ -105,7 +121,7 @@ def _not_there(
         suggested = _SUGGESTED.match(fix)
         if suggested is None:
             what = f"is not on the PATH, and {spec.name} is started with it"
-            fix = how_to_install(shown, scene, config, key)
+            fix = _how_to_install(shown, scene, config, key)
             yield Finding("problem", "programs", shown, what, fix)
             return
         fix = config.set_fix(key, suggested[1])
@@ -119,7 +135,7 @@ def _not_there(
 def _found_again(lost: Path, scene: Scene, config: LookedAtConfig, key: str) -> str:
     """Return what to do about a path with no program: its name may be on the PATH."""
     here = scene.which(lost.name)
-    return config.set_fix(key, here) if here else how_to_install(lost.name, scene, config, key)
+    return config.set_fix(key, here) if here else _how_to_install(lost.name, scene, config, key)
 
 
 def _not_runnable(program: Path) -> tuple[str, str] | None:
@@ -145,12 +161,12 @@ def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
         wanted = named[1].decode()
         if scene.which(wanted, path) is None:
             what = f"is not on the PATH, and {name} needs it"
-            yield Finding("problem", "programs", wanted, what, how_to_install(wanted, scene))
+            yield Finding("problem", "programs", wanted, what, _how_to_install(wanted, scene))
     elif (named := _INTERPRETER.match(head)) and sys.platform != "win32":
         wanted = named[1].decode(errors="replace")
         if status(Path(wanted)) is None:
             what = f"does not start: its first line names {wanted}, which is not there"
-            fix = f"rm {quoted(program)} && {how_to_install(name, scene)}"
+            fix = f"rm {quoted(program)} && {_how_to_install(name, scene)}"
             yield Finding("problem", "programs", program, what, fix)
 
 
@@ -158,7 +174,7 @@ def node_version(scene: Scene) -> Iterator[Finding]:
     """Yield whether Node is too old for the servers that `npx` starts today."""
     used = any(
         isinstance(spec.target, LaunchTemplate)
-        and Path(spec.target.command.fill(lambda _: "", ())).name in NODE_PROGRAMS
+        and Path(spec.target.command.fill(lambda _: "", ())).name in _NODE_PROGRAMS
         for _, spec in scene.specs()
     )
     node = scene.which("node")
@@ -166,7 +182,7 @@ def node_version(scene: Scene) -> Iterator[Finding]:
         return
     said = scene.answer(node, ["--version"])
     found = re.match(r"v(\d+)\.[\w.-]{1,20}$", said or "")
-    fix = how_to_renew_node(scene)
+    fix = _how_to_renew_node(scene)
     if found is None:
         what = "does not tell its version: `node --version` fails, or takes over a second"
         yield Finding("problem" if used else "warning", "node", node, what, fix)
@@ -196,7 +212,7 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
             continue
         path = dict(launch.env).get("PATH", known)
         wanted = [launch.argv[0]]
-        wanted += ["node"] if Path(wanted[0]).name in NODE_PROGRAMS else []
+        wanted += ["node"] if Path(wanted[0]).name in _NODE_PROGRAMS else []
         lost = [at for name in wanted if not scene.which(name, path) and (at := scene.which(name))]
         if lost:
             level = "warning" if _has_gui_client(scene) else "note"
@@ -234,3 +250,64 @@ def _path_of_gui(scene: Scene) -> str | None:
         return usual
     # The profile of most systems adds these two, and graphical sessions read it.
     return f"{usual}:{scene.home}/.local/bin:{scene.home}/bin:/snap/bin"
+
+
+def _how_to_install(
+    name: str, scene: Scene, config: LookedAtConfig | None = None, key: str = "command"
+) -> str:
+    """Return what makes a program found: a command, or the edit of `key` in the config."""
+    there = next(_elsewhere(name, scene), None)
+    if there is not None:
+        return f'export PATH={quoted(there)}:"$PATH"'
+    if name in _NODE_PROGRAMS:
+        return _how_to_renew_node(scene)
+    if name in _UV:
+        return _uv(scene)
+    if name in _SCRIPTS:
+        return _SCRIPTS[name]
+    if config is None:
+        return f"Install {name}, and run doctor again."
+    return f"Install {name}; or in {config.name}, set `{key}` to its whole path."
+
+
+def _how_to_renew_node(scene: Scene) -> str:
+    """Return the command that gets a Node of today, by what this machine has for that."""
+    nvm = Path(scene.environment.get("NVM_DIR") or (scene.home or Path("/")) / ".nvm", "nvm.sh")
+    get = "nvm install --lts && nvm alias default 'lts/*'"
+    if is_plain_file(nvm):
+        return f". {quoted(nvm)} && {get}"
+    for program, command in (
+        ("fnm", "fnm install --lts && fnm default lts-latest"),
+        ("volta", "volta install node@lts"),
+        ("mise", "mise use --global node@lts"),
+        ("brew", "brew install node"),
+    ):
+        if scene.which(program):
+            return command
+    return f'curl -fsSL {_NVM} | bash && . "${{NVM_DIR:-$HOME/.nvm}}/nvm.sh" && {get}'
+
+
+def _uv(scene: Scene) -> str:
+    if scene.which("brew"):
+        return "brew install uv"
+    get = "pipx install uv" if scene.which("pipx") else ""
+    get = get or "curl -LsSf https://astral.sh/uv/install.sh | sh"
+    is_known = scene.home is not None and f"{scene.home}/.local/bin" in scene.path.split(":")
+    return get if is_known else f'{get} && export PATH="$HOME/.local/bin:$PATH"'
+
+
+def _elsewhere(name: str, scene: Scene) -> Iterator[Path]:
+    """Yield the directories beside the PATH that have a program."""
+    home = scene.home or Path("/")
+    places = [home / one for one in _USUAL]
+    try:
+        versions = sorted((home / ".nvm/versions/node").iterdir(), reverse=True)
+    except OSError:
+        versions = []
+    for place in (*places, *(one / "bin" for one in versions)):
+        if scene.which(name, str(place)):
+            yield place
+
+
+_LEAST_NODE, _USUAL_NODE = 18, 20
+"""The MCP SDK for TypeScript needs Node 18 in its version 1, and 20 in its version 2."""

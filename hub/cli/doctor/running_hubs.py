@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from hub import __version__
+from hub.attach.frames import peer_of
 from hub.attach.inquiry import ask
 from hub.attach.lifeline import NotAttachedError, connected
-from hub.attach.peers import peer_of
 from hub.attach.runtime_directory import (
     HubPlace,
     RuntimeDirectory,

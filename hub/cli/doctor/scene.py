@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.cli.doctor.findings import Finding, is_directory, is_plain_file, quoted, status
-from hub.cli.setup.hub_command import hub_command
 from hub.config.clients.locations import UserPlace
 from hub.config.fields import LoadContext
+from hub.config.installing.own_entry import hub_command
 from hub.config.load import load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import operator_roots

@@ -17,12 +17,12 @@ from structlog.typing import EventDict, WrappedLogger
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.doctor.findings import Finding, without_secrets
-from hub.cli.terminal.progress import Steps
+from hub.cli.output import Steps
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.launch.secret_references import FileSecret
 from hub.launch.templates import Template
-from hub.secrets.files import file_value
+from hub.secrets.reading import file_value
 from hub.secrets.values import SecretError
 from hub.sessions.services import Services
 from hub.sessions.session import Session

@@ -17,15 +17,15 @@ from hub.app.setting import Setting
 from hub.calls.refusals.permission import Circumstances
 from hub.cli.explain.allowing import Setup
 from hub.cli.options import (
+    chosen_profile,
     config_path,
     configured,
+    named_tool,
     run_loop,
 )
-from hub.cli.profiles import chosen_profile
-from hub.cli.tool_names import named_tool
 from hub.config.models import HubConfig
+from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.profiles.narrowing import narrowed_roots, narrowed_servers
 from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError, RouteError, StartError
 from hub.guard.containment import CallContext

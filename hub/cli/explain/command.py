@@ -14,9 +14,9 @@ from hub.cli.explain.showing import Explanation, as_json, as_text
 from hub.cli.options import (
     Subparsers,
     add_config_option,
+    add_profile_option,
     add_root_option,
 )
-from hub.cli.profiles import add_profile_option
 from hub.config.models import HubConfig
 from hub.errors import ConfigError, StartError
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain

@@ -9,7 +9,7 @@ from msgspec import Struct, to_builtins
 from hub.audit.record import refusal_of
 from hub.calls.refusals.permission import Change
 from hub.cli.explain.case import ExplainedCall
-from hub.cli.terminal.colours import BAD, GOOD, NAME, WARNING, painted
+from hub.cli.output import BAD, GOOD, NAME, WARNING, painted
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Admitted, Judged, Refused
 

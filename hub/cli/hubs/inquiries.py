@@ -17,8 +17,8 @@ from hub.app.setting import Setting
 from hub.config.reload.report import ReloadReport
 from hub.errors import StartError
 from hub.server.connection import ConnectionFactory
-from hub.system.memory import resident
 from hub.system.shutdown import Shutdown
+from hub.system.this_process import resident
 from hub.values import Json, JsonObject
 
 log = structlog.stdlib.get_logger(__name__)

@@ -37,7 +37,7 @@ with lean():
     from msgspec.structs import replace
 
     from hub import __version__
-    from hub.app.connections import connection_builder
+    from hub.app.connections import ConnectionBuilder
     from hub.app.hub import Hub, View
     from hub.app.machine import this_machine
     from hub.app.running import open_hub
@@ -59,8 +59,8 @@ with lean():
     from hub.server.connection import ConnectionFactory
     from hub.system.log import ThreadedLog, configure_logs
     from hub.system.machine import Machine
-    from hub.system.memory import resident
     from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+    from hub.system.this_process import resident
     from hub.values import JsonObject
 
 log = structlog.stdlib.get_logger(__name__)
@@ -101,7 +101,7 @@ class ViewOfEach:
         watch = self._views[view] = self._hub.watch(view)
         try:
             async with watching(watch, anyio.sleep_forever):
-                yield connection_builder(view.services)
+                yield ConnectionBuilder(view.services)
         finally:
             self.linger()
             del self._views[view]

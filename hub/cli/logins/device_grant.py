@@ -1,19 +1,23 @@
-"""Logging in on another device with a code that is shown here (RFC 8628), without the SDK."""
+"""Logging in on another device with a code that is shown here (RFC 8628).
+
+`DeviceGrant` is that grant; `DeviceLogin` is the SDK's client with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 import httpx2
 import msgspec
 from msgspec import Struct
 
-from hub.cli.logins.flow import LoginFailedError
+from hub.cli.logins.flow import LoginFailedError, LoginWish, ServerLogin, must_be_protected
 from hub.legible import on_one_line
 from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
 from hub.logins.login import RegisteredClient
 from hub.protocol.host_names import is_private
+from hub.values import JsonObject
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 SHORTEST: Final = 1.0
@@ -23,6 +27,7 @@ LONGEST: Final = 3600.0
 SLOWER: Final = 5.0
 """Seconds that `slow_down` adds, for good (RFC 8628, section 3.5)."""
 _SLOWEST: Final = 60.0
+_ABOUT: Final[JsonObject] = {"grant_types": [GRANT, "refresh_token"], "response_types": []}
 _FOR_NOW: Final = frozenset({"temporarily_unavailable", "server_error"})
 _TOO_MANY, _SERVER_ERROR = 429, 500
 _MOST_IN_CODE, _MOST_IN_ADDRESS, _MOST_SAID = 64, 2048, 200
@@ -54,6 +59,9 @@ class DeviceCode(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "DeviceCode()"  # it has a secret
+
+
+Show = Callable[[DeviceCode], None]
 
 
 class _Description(Struct, frozen=True):
@@ -163,3 +171,83 @@ def _description(answer: IssuerAnswer) -> str:
     except msgspec.MsgspecError:
         return ""
     return f": {on_one_line(said[:_MOST_SAID])}" if said else ""
+
+
+class _Endpoint(Struct, frozen=True):
+    """What the SDK does not read of an authorization server's metadata."""
+
+    device_authorization_endpoint: str | None = None
+
+
+class DeviceLogin(ServerLogin):
+    """A login whose browser is on another device. It has no redirect, and so no PKCE."""
+
+    def __init__(
+        self,
+        wish: LoginWish,
+        show: Show,
+        *,
+        clock: Clock,
+        sleep: Sleep,
+        http: httpx2.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(wish, _ABOUT)
+        self._show = show
+        self._clock = clock
+        self._sleep = sleep
+        self._http = http
+        self._document = b""
+        self._granted: httpx2.Response | None = None
+
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Run the SDK's flow, and give it the tokens that were asked for with requests of its own.
+
+        The last document before there is metadata is what the SDK's client has made that from.
+        """
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                if self._granted is not None and outgoing is self._granted.request:
+                    response = self._granted
+                else:
+                    response = yield outgoing
+                    if outgoing is not request and self.context.oauth_metadata is None:
+                        self._document = await response.aread()
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        found = self._prepared()
+        endpoint = _endpoint_in(self._document)
+        if endpoint is None:
+            what = "its authorization server gives no codes for other devices (RFC 8628)"
+            fix = "Use `--paste` in place of `--device`: a browser on any machine will do."
+            raise LoginFailedError(what, fix)
+        must_be_protected(endpoint)
+        grant = DeviceGrant(
+            self.client,
+            self.context.get_resource_url(),
+            clock=self._clock,
+            sleep=self._sleep,
+            http=self._http,
+        )
+        code = await grant.code(endpoint, self.context.client_metadata.scope)
+        self._show(code)
+        place = str(found.token_endpoint)
+        tokens = await grant.tokens(place, code)
+        asked = httpx2.Request("POST", place)
+        self._granted = httpx2.Response(OK, content=tokens, request=asked)
+        return asked
+
+
+def _endpoint_in(document: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(document, type=_Endpoint).device_authorization_endpoint
+    except msgspec.MsgspecError:
+        return None

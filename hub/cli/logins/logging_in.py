@@ -16,8 +16,7 @@ from mcp.client.auth import AuthorizationCodeResult
 from msgspec.structs import replace
 
 from hub.app.machine import place_of
-from hub.cli.logins.device_flow import DeviceLogin
-from hub.cli.logins.device_grant import DeviceCode
+from hub.cli.logins.device_grant import DeviceCode, DeviceLogin
 from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening
@@ -27,7 +26,7 @@ from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.secrets.reader import SecretReader
+from hub.secrets.reading import SecretReader
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 

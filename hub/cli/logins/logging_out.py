@@ -11,8 +11,8 @@ from msgspec import Struct
 from hub.cli.logins.kept import unkept
 from hub.cli.options import run_loop
 from hub.legible import on_one_line
+from hub.logins.issuer_requests import NotRevokedError, revoke
 from hub.logins.login_files import LoginFiles
-from hub.logins.revocation import NotRevokedError, revoke
 from hub.secrets.values import SecretError
 
 PATIENCE: Final = 25.0

@@ -16,7 +16,6 @@ from msgspec import Struct
 from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
 from hub.cli.setup.client_changes import FileChange, perform, to_install, to_uninstall
-from hub.cli.setup.hub_command import hub_command
 from hub.cli.setup.importing import (
     add_writing_options,
     known_clients,
@@ -34,7 +33,7 @@ from hub.config.clients.locations import (
 )
 from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery
-from hub.config.installing.own_entry import NAME, own_entry
+from hub.config.installing.own_entry import NAME, hub_command, own_entry
 from hub.config.installing.record import InstallRecord, install_record
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.trust import FOUND, found_in

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hub.cli.terminal.colours import painted
+from hub.cli.output import painted
 from hub.config.importing.secrets import looks_secret
 from hub.config.source.excerpts import MASK
 from hub.errors import UsageError

@@ -60,11 +60,11 @@ def hub_yaml(
 
 def _server(one: CarriedServer, confine: str | None) -> Iterator[str]:
     if one.about:
-        yield _comment(f"  # {one.about}")
+        yield on_one_line(f"  # {one.about}")
     for source in one.sources:
-        yield _comment(f"  # from {source.client}, {source.where}")
+        yield on_one_line(f"  # from {source.client}, {source.where}")
     for note in one.notes:
-        yield _comment(f"  # not carried over: {note}")
+        yield on_one_line(f"  # not carried over: {note}")
     yield f"  {scalar(one.name)}:"
     for key, value in one.server.items():
         yield from _member(key, value)
@@ -87,12 +87,7 @@ def _member(key: str, value: object) -> Iterator[str]:
 def _left_out(left: Iterable[LeftServer]) -> Iterator[str]:
     for one in left:
         if one.why != "the hub itself":
-            yield _comment(f"#   {one.source.client} {one.source.name}: {one.why}")
-
-
-def _comment(text: str) -> str:
-    """Return a comment on one line, without what YAML does not allow."""
-    return on_one_line(text)
+            yield on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}")
 
 
 def servers_in(raw: ParsedConfig) -> dict[str, ParsedConfig]:

@@ -9,6 +9,6 @@ Main types: `Installation` (what was done to one file, so that it can be undone)
 Read in this order:
 - `json_text`, `toml_text`, `yaml_text`: a member of a section, put into a text and taken out;
 - `changes`: what installing and uninstalling make of a text;
-- `own_entry`: what the entry says, in the words of each client;
+- `own_entry`: the command that starts the hub, in the words of each client;
 - `record`: what was installed where, kept in the hub's state directory.
 """

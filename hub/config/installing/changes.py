@@ -12,9 +12,8 @@ import yaml
 from msgspec import Struct, field
 
 from hub.config.installing import json_text, toml_text, yaml_text
-from hub.config.installing.unsafe import awkward
 from hub.config.source.documents import Form
-from hub.config.source.mistakes import SyntaxMistakesError
+from hub.config.source.mistakes import SyntaxMistakesError, awkward
 from hub.config.source.strict_json import read_json
 from hub.config.source.toml import read_toml
 
@@ -110,8 +109,8 @@ def installed(  # noqa: PLR0913, PLR0917 - a text, a place in it, and what comes
     taken = {one: servers[one] for one in moved}
     new = text
     for one in taken:
-        new = _without(new, form, section, one)
-    new = _with(new, form, section, name, entry)
+        new = without_entry(new, form, section, one)
+    new = with_entry(new, form, section, name, entry)
     start, old, added = _difference(text, new)
     record = Installation(
         section=tuple(section),
@@ -147,22 +146,6 @@ def uninstalled(text: str, form: Form, record: Installation) -> str:
     return _taken_out(text, form, record)
 
 
-def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
-    """Return the text with one more entry, of which nothing is recorded.
-
-    Raises: ConfigError if the text cannot be changed safely.
-    """
-    return _with(text, form, section, name, value)
-
-
-def without_entry(text: str, form: Form, section: Sequence[str], name: str) -> str:
-    """Return the text without an entry of which nothing is recorded.
-
-    Raises: ConfigError if the text cannot be changed safely.
-    """
-    return _without(text, form, section, name)
-
-
 def digest(text: str) -> str:
     """Return the SHA-256 hash of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -176,14 +159,14 @@ def _taken_out(text: str, form: Form, record: Installation) -> str:
     servers = section_of(parsed(text, form), record.section)
     new = text
     if record.name in servers:
-        new = _without(new, form, record.section, record.name)
+        new = without_entry(new, form, record.section, record.name)
     for name, value in record.moved.items():
         if name not in servers:
-            new = _with(new, form, record.section, name, cast("ClientEntry", value))
+            new = with_entry(new, form, record.section, name, cast("ClientEntry", value))
     if record.has_made_section and form != "toml":
         raw = parsed(new, form)
         if _is_there(raw, record.section) and not section_of(raw, record.section):
-            new = _without(new, form, record.section[:-1], record.section[-1])
+            new = without_entry(new, form, record.section[:-1], record.section[-1])
     return new
 
 
@@ -199,7 +182,11 @@ def _expected(text: str, form: Form, record: Installation) -> dict[str, Any]:
     return raw
 
 
-def _with(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
+def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
+    """Return the text with one more entry.
+
+    Raises: ConfigError if the text cannot be changed safely.
+    """
     expected = copy.deepcopy(parsed(text, form))
     around: dict[str, Any] = expected
     for key in section:
@@ -210,7 +197,8 @@ def _with(text: str, form: Form, section: Sequence[str], name: str, value: Clien
     return found if _is(found, form, expected) else awkward(".".join(section))
 
 
-def _without(text: str, form: Form, section: Sequence[str], name: str) -> str:
+def without_entry(text: str, form: Form, section: Sequence[str], name: str) -> str:
+    """Return the text without an entry; raises as `with_entry` does."""
     expected = copy.deepcopy(parsed(text, form))
     around = section_of(expected, section) if section else expected
     del around[name]

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from hub.config.installing.unsafe import awkward
+from hub.config.source.mistakes import awkward
 from hub.config.source.strict_json import without_extras
 
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|(?P<comment>//[^\n]*|/\*.*?\*/)', re.DOTALL)

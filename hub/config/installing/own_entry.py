@@ -1,8 +1,10 @@
-"""The hub's entry in a client's config, and how to recognise one."""
+"""The hub's entry in a client's config: what starts the hub, and how to recognise it."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -12,6 +14,7 @@ from hub.values import Json
 
 NAME: Final = "roots-hub"
 """What the entry is called, unless the user says another name."""
+_PROGRAMS: Final = frozenset({"roots-hub", "roots-hub.exe"})
 
 
 def arguments(config: Path) -> list[str]:
@@ -71,3 +74,22 @@ def is_hub(raw: object) -> bool:
     """Return whether an entry of a client's config starts the hub with a config of its own."""
     found = hub_arguments(argv_of(read_entry(raw).server))
     return found is not None and found[:1] in (["run"], ["attach"], [])
+
+
+def hub_command(
+    argv0: str | None = None, prefix: str | None = None, python: str = sys.executable
+) -> list[str]:
+    """Return the command of the hub that runs now, for a client that has another PATH.
+
+    That is the absolute path of `roots-hub`; for one that uvx has made for this run alone, uvx;
+    else this Python with `-m hub`.
+    """
+    program = sys.argv[0] if argv0 is None else argv0
+    place = Path(sys.prefix if prefix is None else prefix)
+    if {"uv", "archive-v0"} <= set(place.parts) or "environments-v2" in place.parts:
+        return [shutil.which("uvx") or "uvx", "roots-hub"]
+    beside = Path(python).parent / "roots-hub"
+    for found in (program, str(beside), shutil.which("roots-hub")):
+        if found and Path(found).name in _PROGRAMS and Path(found).is_file():
+            return [str(Path(found).absolute())]
+    return [python, "-m", "hub"]

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 import msgspec
 
 from hub.config.installing.changes import Installation
-from hub.config.own_files import own_directories
+from hub.config.own_files import record_path
 from hub.errors import StartError
 from hub.system.machine import Machine
 from hub.system.state_file import StateFile
 from hub.values import Json
 
-_FILE: Final = "installed.json"
-
 
 def install_record(machine: Machine) -> InstallRecord:
-    """Return the user's record: no call and no server reaches it."""
-    directories = own_directories(machine)
-    return InstallRecord(Path(directories[0]) / _FILE if directories else None)
+    """Return the user's record."""
+    return InstallRecord(record_path(machine, "installed.json"))
 
 
 class InstallRecord:

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 import yaml
 
-from hub.config.installing.unsafe import awkward
+from hub.config.source.mistakes import awkward
 from hub.config.source.yaml_flow import flow, scalar
 
 _COMMA_AFTER: Final = re.compile(r"\s*,[ \t]*")

@@ -7,5 +7,5 @@ Main types: `Listen`, `NamedToken` (a token of the config), `Auth` and `TrustedI
 others have signed), `PrincipalLimits` (how much each of them may use), `Profile` (what some clients
 get of the config).
 
-Read in this order: `listen`, `tokens`, `auth`, `limits`, `profile`.
+Read in this order: `listen`, `auth`, `profile`.
 """

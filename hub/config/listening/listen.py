@@ -1,30 +1,170 @@
-"""The keys of `listen`; some have files of their own. What others may reach needs a token."""
+"""The keys of `listen`: address, tokens, limits. What others may reach needs a token.
+
+`auth` has a file of its own; `limits` may also be in a profile.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, SecretStr, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    model_validator,
+)
 
 from hub.config.fields import (
+    Count,
+    FieldError,
     HostName,
     Network,
     Origin,
     Part,
     Port,
+    PrincipalName,
     ReplicaName,
     ResultBytes,
     SealingKey,
     SecondsOrZero,
     Secret,
+    Sha256,
     is_unread,
 )
 from hub.config.listening.auth import Auth
-from hub.config.listening.limits import PrincipalLimits
-from hub.config.listening.tokens import NamedToken, distinct
 from hub.errors import ConfigError
+from hub.protocol.bearer import token_hash
 from hub.protocol.host_names import is_loopback
+from hub.usage.limits import UsageLimits
+
+SOON: Final = timedelta(days=7)
+"""How long before its end a token is worth a warning."""
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?", re.ASCII
+)
+_EXAMPLES: Final = "Write a date (2027-01-31: the end of that day in UTC), or 2027-01-31T18:00:00Z."
+
+
+def _end(value: object) -> datetime:
+    """Return when a token ends. YAML and TOML make dates and times of texts without quotes."""
+    found = _parsed(value) if isinstance(value, str) else value
+    try:
+        if isinstance(found, datetime):  # is a date, too
+            return _with_zone(found).astimezone(UTC)
+        if isinstance(found, date):
+            return datetime.combine(found, time(), UTC) + timedelta(days=1)
+    except OverflowError:
+        fix = "Write another year; a token without this key never ends."
+        raise FieldError("is too far away", fix) from None
+    if value is None:
+        fix = "Write a date, or take the key out: then the token never ends."
+        raise FieldError("has no value", fix)
+    raise FieldError("must be a date, or a time with its zone", _EXAMPLES)
+
+
+def _parsed(text: str) -> object:
+    try:
+        if _DATE.fullmatch(text):
+            return date.fromisoformat(text)
+        if _MOMENT.fullmatch(text):
+            return datetime.fromisoformat(text)
+    except ValueError:
+        raise FieldError("has a date or a time that does not exist", "Correct it.") from None
+    return text
+
+
+def _with_zone(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        fix = "Write the zone after it, as in 2027-01-31T18:00:00Z or 2027-01-31T18:00:00+01:00."
+        raise FieldError("has a time without a zone", fix)
+    return moment
+
+
+# The check is around `None`, too: a key that was left empty must not mean "never".
+TokenEnd: TypeAlias = Annotated[datetime | None, BeforeValidator(_end, json_schema_input_type=str)]
+"""When a token ends, in UTC."""
+
+
+class NamedToken(Part):
+    """A bearer token of one user or program: itself, or its hash. `expires` None: it never ends."""
+
+    name: PrincipalName
+    token: Secret | None = None
+    sha256: Sha256 | None = None
+    expires: TokenEnd = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.token is None) == (self.sha256 is None):
+            what = "needs exactly one of token and sha256"
+            raise FieldError(what, "Write what `roots-hub token new NAME` prints.")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """The token's SHA-256, in hex."""
+        return self.sha256 or token_hash(
+            "" if self.token is None else self.token.get_secret_value()
+        )
+
+    def near_end(self, now: datetime) -> str | None:
+        """Return that it has ended or does so soon, as a part of a sentence; else None."""
+        if self.expires is None or self.expires - now > SOON:
+            return None
+        at = f"{self.expires:%Y-%m-%d %H:%M} UTC"
+        if now < self.expires:
+            return f"the token of {self.name} ends within {SOON.days} days ({at})"
+        return f"the token of {self.name} has ended ({at}): it lets nobody in"
+
+
+def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
+    """Return tokens of which no two have the same name or are the same.
+
+    Raises: FieldError if two do.
+    """
+    names: dict[str, str] = {}
+    for one in tokens:
+        if one.name in names.values():
+            raise FieldError(f"the name {one.name} stands twice", "Take one of the two out.")
+        same = names.setdefault(one.hash, one.name)
+        if same != one.name:
+            fix = f"Make another one for {one.name}: roots-hub token new {one.name}"
+            raise FieldError(f"{same} and {one.name} have the same token", fix)
+    return tokens
+
+
+Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+
+
+class PrincipalLimits(Part):
+    """Limits that hold for each principal on its own, however many sessions it has."""
+
+    calls_per_second: Rate | None = None
+    calls_per_minute: Count | None = None
+    burst: Count | None = None
+    in_flight: Count | None = None
+    sessions: Count | None = None
+    children: Count | None = None
+    bytes_per_minute: Count | None = None
+
+    @model_validator(mode="after")
+    def _has_a_rate(self) -> Self:
+        if self.burst is not None and self.calls_per_second is None:
+            what = "burst counts with calls_per_second alone"
+            raise FieldError(what, "Set calls_per_second, or take burst out.")
+        return self
+
+    def values(self, profile: str | None = None) -> UsageLimits | None:
+        """Return them as they are used, those of a profile or of `listen`; None if none is set."""
+        said = self.model_dump(exclude_none=True)
+        key = "listen.limits" if profile is None else f"profiles.{profile}.limits"
+        return UsageLimits(key=key, profile=profile, **said) if said else None
 
 
 class Listen(Part):
@@ -34,7 +174,7 @@ class Listen(Part):
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Secret | None = None
-    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(distinct)] = ()
+    tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
     keys: tuple[SealingKey, ...] = ()
     replica: ReplicaName | None = None
     adopt: tuple[ReplicaName, ...] = ()

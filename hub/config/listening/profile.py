@@ -18,7 +18,7 @@ from hub.config.fields import (
     mode_alone,
 )
 from hub.config.listening.auth import ClaimValues, SafeAddress
-from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.listen import PrincipalLimits
 from hub.guard.policy import DenyPatterns
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, cast
 
 from hub.config.fields import Part
-from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.listen import PrincipalLimits
 from hub.config.listening.profile import Profile
 from hub.config.models import Guard, HubConfig, Roots, ToolOverride
 from hub.config.source.excerpts import shown_key

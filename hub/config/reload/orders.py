@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from hub.config.fields import AccessAt, Part
 from hub.config.listening.auth import TrustedIssuer
-from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.listen import NamedToken, PrincipalLimits
 from hub.config.listening.profile import Profile
-from hub.config.listening.tokens import NamedToken
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits

@@ -8,7 +8,7 @@ Windows.
 Main types: `SharedHub` (what is served), `AttachServer` (the socket, until the hub is not needed).
 
 Read in this order:
-- `admission`: who connects, and what a hello must say; `descent`: processes of the hub's own;
+- `admission`: who connects, that it is no process of the hub's own, and what a hello must say;
 - `client_streams`, `shared_sockets`: a client's descriptors;
 - `lifeline_end`: log and exit code for the client's process;
 - `server`: accept, serve, answer inquiries, end.

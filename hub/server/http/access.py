@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from starlette.types import Receive, Scope, Send
 
 from hub.errors import ConfigError
-from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, name_in
-from hub.protocol.origins import is_own, origin_in
+from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, is_own, name_in, origin_in
 from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials

@@ -66,7 +66,6 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
     path: str,
     poll_after: float = 0,
     proxies: Proxies | None = None,
-    limits: Limits | None = None,
     ids: SessionIds | None = None,
     usage: UsageByPrincipal | None = None,
     drain: float = 0,
@@ -91,7 +90,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         ids=ids,
         usage=usage,
     )
-    config = _config(app, limits or Limits.of_files(most_files()))
+    config = _config(app, Limits.of_files(most_files()))
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)

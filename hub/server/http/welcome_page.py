@@ -1,6 +1,7 @@
 """The page for people who open the endpoint in a browser: what it is, and how a client connects.
 
-Shown without a token, which a browser's address bar cannot send: it has nothing that is secret.
+It is shown without a token, which a browser's address bar cannot send: it has nothing that is
+secret. Its frame is that of all pages.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
 }
-_PAGE: Final = """<!doctype html>
+_FRAME: Final = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>roots-hub</title>
 <h1>roots-hub</h1>
+{content}</html>
+"""
+_WELCOME: Final = """\
 <p>This is an endpoint of the Model Context Protocol (MCP): for MCP clients, not for browsers.</p>
 <p>To use it, add this to your client's config:</p>
 <pre>{config}</pre>
-{token}</html>
 """
 _ON_TOKENS: Final = """<p>Clients need a token. Ask whoever runs this hub for it.
 Put it into the environment variable HUB_TOKEN.</p>
@@ -56,4 +59,9 @@ def page(headers: RequestHeaders, proxied: ProxiedTo, path: str, *, needs_token:
     """Return the page, with the URL that the browser came to."""
     url = f"{proxied.scheme or 'http'}://{proxied.host or headers.get('host') or 'localhost'}{path}"
     config = escape(client_config(url, needs_token=needs_token))
-    return _PAGE.format(config=config, token=_ON_TOKENS if needs_token else "").encode()
+    return framed(_WELCOME.format(config=config) + (_ON_TOKENS if needs_token else ""))
+
+
+def framed(content: str) -> bytes:
+    """Return the page of the hub with this HTML."""
+    return _FRAME.format(content=content).encode()

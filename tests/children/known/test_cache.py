@@ -8,8 +8,7 @@ import anyio
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from hub.catalog.known import KnownCatalog
-from hub.catalog.merge import Listing
+from hub.catalog.merge import KnownCatalog, Listing
 from hub.children.known import cache as cache_module
 from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ClientOfKey, key_of

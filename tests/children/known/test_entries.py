@@ -3,8 +3,7 @@ import json
 
 import pytest
 
-from hub.catalog.known import KnownCatalog
-from hub.catalog.merge import Listing
+from hub.catalog.merge import KnownCatalog, Listing
 from hub.children.known.entries import decoded_entry, encoded_entry
 from hub.jsonrpc.exact_json import decode_strict, encode
 from hub.system.cache_files import UnfitEntryError

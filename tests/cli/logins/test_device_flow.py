@@ -7,8 +7,7 @@ from urllib.parse import parse_qs
 import httpx2
 import pytest
 
-from hub.cli.logins.device_flow import DeviceLogin
-from hub.cli.logins.device_grant import GRANT, DeviceCode
+from hub.cli.logins.device_grant import GRANT, DeviceCode, DeviceLogin
 from hub.cli.logins.flow import LoginFailedError, LoginWish, log_in
 from hub.logins.login import Login
 

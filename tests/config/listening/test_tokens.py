@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hub.config.fields import LoadContext
-from hub.config.listening.tokens import NamedToken
+from hub.config.listening.listen import NamedToken
 from hub.config.load import load_config
 from hub.errors import ConfigError
 

@@ -18,7 +18,7 @@ from hub.config.operator_roots import PathContext, operator_roots
 from hub.config.reload.changed_keys import changed_keys
 from hub.config.reload.orders import ORDERS
 from hub.config.reload.tightening import config_change
-from hub.config.to_specs import server_specs
+from hub.config.to_specs import usable_servers
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import inherited
@@ -238,7 +238,7 @@ def passing(config: HubConfig, top: Path) -> Iterator[tuple[object, ...]]:
     operator = operator_roots(config.roots, (), at)
     for number, state in enumerate(clients(top)):
         here = effective_roots(state, operator)
-        for spec in server_specs(config, at).values():
+        for spec in usable_servers(config, at).specs.values():
             for tool in filter(spec.offer.includes, ("read_file", "write_file")):
                 for call, how in judged(spec, tool, here, top):
                     yield number, spec.name, tool, call, how

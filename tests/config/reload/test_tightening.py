@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from hub.config.fields import LoadContext, Part
-from hub.config.listening.limits import PrincipalLimits
+from hub.config.listening.listen import PrincipalLimits
 from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART, ORDERS
 from hub.config.reload.tightening import ConfigChange, config_change

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.server.attached.descent import is_descendant
+from hub.server.attached.admission import is_descendant
 
 GRANDCHILD = """
 import subprocess, sys

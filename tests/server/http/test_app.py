@@ -11,10 +11,9 @@ import pytest
 from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
+from hub.app.client_access import limit_principals, profile_rules
 from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.limits import limit_principals
-from hub.app.profiles import profile_rules
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.calls.dispatch import CallDispatcher, RequestRegistry

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hub.app.limits import limits_of
+from hub.app.client_access import limits_of
 from hub.config.models import HubConfig
 from hub.protocol.bearer import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens

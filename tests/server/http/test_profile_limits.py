@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from hub.app.limits import limits_of
+from hub.app.client_access import limits_of
 from hub.config.models import HubConfig
 from hub.usage.principals import UsageByPrincipal
 from hub.values import JsonObject, object_or_empty

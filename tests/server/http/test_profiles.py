@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import anyio
 
-from hub.app.profiles import profile_rules
+from hub.app.client_access import profile_rules
 from hub.config.models import HubConfig
 from hub.protocol.bearer import token_hash
 from hub.protocol.listen_filter import LISTEN

@@ -12,7 +12,7 @@ import anyio
 import httpx2
 import pytest
 
-from hub.app.connections import connection_builder
+from hub.app.connections import ConnectionBuilder
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
@@ -64,7 +64,7 @@ async def served(
     async def serve() -> None:
         keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
         async with ended_by_signals() as shutdown:
-            connection = connection_builder(hub.services)
+            connection = ConnectionBuilder(hub.services)
             await serve_http(
                 connection,
                 keeper,

@@ -10,5 +10,5 @@ Main types: `Credentials` (both kinds), `BearerTokens`, `TokenVerifier`, `Signed
 clients are told).
 
 Read in this order: `admission`, `bearer_tokens`, `protected_resource`, `claims`, `signed_tokens`,
-`issuer_metadata`, `key_set`, `key_source`, `introspection`, `token_verifier`, `credentials`.
+`issuer_metadata`, `key_set`, `introspection`, `token_verifier`, `credentials`.
 """

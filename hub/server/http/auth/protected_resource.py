@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from hub.protocol.origins import origin_in
+from hub.protocol.host_names import origin_in
 from hub.server.http.auth.admission import TokenRejection
 from hub.values import Json, JsonObject
 

@@ -16,8 +16,7 @@ from hub.server.http.auth.claims import (
     check_times,
     check_wanted,
 )
-from hub.server.http.auth.key_set import KeySet
-from hub.server.http.auth.key_source import JsonWebKey
+from hub.server.http.auth.key_set import JsonWebKey, KeySet
 
 _COMPACT: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """Header, claims and signature in base64url without padding (RFC 7515, 7.1)."""

@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from hub.system.memory import give_back
+from hub.system.this_process import give_back
 
 MOST: Final = 256 * 1024 * 1024
 """Bytes that the bodies of all requests under way may have together."""
@@ -58,12 +58,11 @@ class BodyLimit:
     def __init__(
         self,
         most: int = MOST,
-        make_room: Callable[[], bool] | None = None,
         give_back: Callable[[], object] = give_back,
     ) -> None:
         self._most = most
         self._give_back = give_back
-        self.make_room = make_room or _none
+        self.make_room: Callable[[], bool] = lambda: False
         self._peak = 0
         self._is_timed = False
         self._given_back = 0.0
@@ -101,7 +100,3 @@ class BodyLimit:
             gc.collect()
             self._give_back()
             self._given_back = loop.time()
-
-
-def _none() -> bool:
-    return False

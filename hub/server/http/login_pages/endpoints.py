@@ -1,9 +1,10 @@
-"""The pages over HTTP, and whose a request is of those for logins that go through the hub."""
+"""The pages over HTTP, as HTML, and whose a request is of those for logins through the hub."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -14,13 +15,13 @@ from hub.server.http.access import LoginEndpoints, RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.login_pages.known_people import IssuerLogin
-from hub.server.http.login_pages.pages import shown_page, who_page
 from hub.server.http.login_pages.steps import (
     BAD_REQUEST,
     UNAVAILABLE,
     LoginSteps,
     RefusedStepError,
     ShownPerson,
+    WhoQuestion,
     WrongTokenError,
 )
 from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
@@ -28,10 +29,35 @@ from hub.server.http.oauth_proxy.consent_page import HEADERS, text_page
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.proxy import GoTo
 from hub.server.http.responses import respond
+from hub.server.http.welcome_page import framed
 
 _PAGE: Final = "GET, POST"
 _LAST: Final = {**HEADERS, "referrer-policy": "no-referrer"}
 """Of pages without a form."""
+_WHO: Final = """<p>A server behind this hub wants you to log in there. First show who you are.</p>
+"""
+_WITH_FORM: Final = """<form method="post">
+<input type="hidden" name="ticket" value="{ticket}">
+<p><label>Your token for this hub:
+<input type="password" name="token" autocomplete="off" required></label>
+<button>Show who I am</button></p>
+</form>
+<p>Enter no token but your own: whoever it is of would use the server as you.</p>
+"""
+_ISSUER: Final = """<form method="post">
+<input type="hidden" name="ticket" value="{ticket}">
+<p><button name="issuer" value="{issuer}">Log in at {issuer}</button></p>
+</form>
+"""
+_SHOWN: Final = """<p>For this hub you are <strong>{principal}</strong>. Go on only if that is so.
+</p>
+<p>You log in at the server <strong>{server}</strong> now. From then on the hub makes the calls of
+{principal} there with the account that you choose.</p>
+<form method="post" action="{action}">
+<input type="hidden" name="shown" value="{ticket}">
+<button>Go on and log in</button>
+</form>
+"""
 
 
 class LoginPageEndpoints:
@@ -117,7 +143,7 @@ class LoginPageEndpoints:
         """Ask who it is, in a browser that is known again by a cookie."""
         browser, more = self._cookie.of_or_new(headers)
         question = self._steps.visited(server, query.get("ticket"), browser)
-        await respond(send, 200, who_page(question), {**HEADERS, **more})
+        await respond(send, 200, _who_page(question), {**HEADERS, **more})
 
     async def _answered(
         self, form: Mapping[str, str], headers: RequestHeaders, address: str, send: Send
@@ -148,7 +174,7 @@ class LoginPageEndpoints:
 
     async def _show(self, person: ShownPerson, send: Send) -> None:
         action = f"{self._paths[0]}/logins/{quote(person.server, safe='')}"  # as browsers see it
-        await respond(send, 200, shown_page(person, action), HEADERS)
+        await respond(send, 200, _shown_page(person, action), HEADERS)
 
     async def _came_back(
         self, server: str, scope: Scope, headers: RequestHeaders, address: str, send: Send
@@ -170,3 +196,22 @@ async def _tell(send: Send, status: int, text: str, more: Mapping[str, str] | No
 async def _go(send: Send, place: GoTo) -> None:
     # After a form's POST the browser goes on with GET (RFC 9110, 15.4.4).
     await respond(send, 303, b"", {**HEADERS, "location": place.url})
+
+
+def _who_page(question: WhoQuestion) -> bytes:
+    """Return the page that asks a person who it is."""
+    ticket = escape(question.ticket)
+    token = _WITH_FORM.format(ticket=ticket) if question.takes_tokens else ""
+    issuers = (_ISSUER.format(ticket=ticket, issuer=escape(one)) for one in question.issuers)
+    return framed(_WHO + token + "".join(issuers))
+
+
+def _shown_page(person: ShownPerson, action: str) -> bytes:
+    """Return the page that asks a person who has shown who it is to go on; `action`: where."""
+    filled = _SHOWN.format(
+        principal=escape(person.principal),
+        server=escape(person.server),
+        ticket=escape(person.ticket),
+        action=escape(action),
+    )
+    return framed(filled)

@@ -9,8 +9,7 @@ from msgspec import Struct
 from hub.server.http.auth.admission import Admission
 from hub.server.http.auth.credentials import LOCAL, Credentials
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.id_tokens import IdTokens
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider
+from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens
 
 
 class IssuerLogin(Struct, frozen=True):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from hub.protocol.host_names import is_loopback
 from hub.server.http.oauth_proxy.proxy import ConsentQuestion
-from hub.server.http.welcome_page import PAGE_HEADERS
+from hub.server.http.welcome_page import PAGE_HEADERS, framed
 
 HEADERS: Final = {
     **PAGE_HEADERS,
@@ -16,14 +16,6 @@ HEADERS: Final = {
     "referrer-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>roots-hub</title>
-<h1>roots-hub</h1>
-{content}</html>
-"""
 _QUESTION: Final = """<p><strong>{name}</strong> wants to use this hub as you: {resource}</p>
 {scopes}<p>You would be sent back to <strong>{place}</strong>. The name is what the program says of
 itself; go on only if you have just begun this login there.</p>
@@ -53,11 +45,6 @@ def consent_page(question: ConsentQuestion, resource: str) -> bytes:
 def text_page(text: str) -> bytes:
     """Return a page with a text, such as why a login cannot go on."""
     return framed(f"<p>{escape(text)}</p>\n")
-
-
-def framed(content: str) -> bytes:
-    """Return the page with this HTML."""
-    return _PAGE.format(content=content).encode()
 
 
 def _place(uri: str) -> str:

@@ -16,9 +16,7 @@ from msgspec import Struct, structs
 
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.hub_tokens import new_token
-from hub.server.http.oauth_proxy.id_tokens import IdTokens
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderTokens
+from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderTokens
 from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
     LoginCode,
@@ -27,6 +25,7 @@ from hub.server.http.oauth_proxy.tickets import (
     RefreshTicket,
     Tickets,
     hash_of,
+    new_token,
 )
 
 PATIENCE: Final = 600.0

@@ -17,7 +17,7 @@ from hub.server.http.auth.issuer_metadata import (
     IssuerUnavailableError,
     metadata_urls,
 )
-from hub.server.http.auth.key_source import FileSource, WebSource
+from hub.server.http.auth.key_set import FileSource, WebSource
 from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import Site, public, site
 

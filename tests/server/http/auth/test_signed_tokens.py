@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from hub.server.http.auth.admission import Admission, TokenRejection
 from hub.server.http.auth.claims import SKEW
 from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
-from hub.server.http.auth.key_set import APART, KeySet
-from hub.server.http.auth.key_source import JsonWebKey
+from hub.server.http.auth.key_set import APART, JsonWebKey, KeySet
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, RECHECK, TokenVerifier

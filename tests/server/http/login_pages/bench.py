@@ -16,8 +16,7 @@ from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.login_pages.known_people import IssuerLogin, KnownPeople
 from hub.server.http.login_pages.steps import LoginSteps
 from hub.server.http.login_pages.tickets import LoginTickets
-from hub.server.http.oauth_proxy.id_tokens import IdTokens
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, ProviderClient
+from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderClient
 from hub.sessions.logins import ServerLogins
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import ServerName

@@ -14,7 +14,6 @@ from hub.server.http.auth.claims import InvalidTokenError, scopes_in
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.consent_page import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.hub_tokens import HubTokens
 from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE
 from hub.server.http.oauth_proxy.proxy import (
     ACCESS_LASTS,
@@ -24,7 +23,7 @@ from hub.server.http.oauth_proxy.proxy import (
     challenge_of,
 )
 from hub.server.http.oauth_proxy.registration import ProxiedClient
-from hub.server.http.oauth_proxy.tickets import Tickets
+from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
 from hub.system.sealing import SealingSecrets
 from tests.server.http.auth.issuer import NAME, NOW, RESOURCE, token
 from tests.server.http.oauth_proxy.provider import (

@@ -1,4 +1,4 @@
-"""Recognise commands of filesystem servers that take their directories as arguments."""
+"""Recognise commands of servers: those that take directories as arguments or keep nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_KNOWN: Final = frozenset(
+_FILESYSTEM: Final = frozenset(
     {
         "@modelcontextprotocol/server-filesystem",
         "mcp-server-filesystem",
@@ -59,7 +59,10 @@ def program_index(argv: Sequence[str]) -> int:
 
 def is_known(program: str) -> bool:
     """Return whether an argv element is a known filesystem server: bare, with version or path."""
-    return package_name(program) in _KNOWN or command_name(program).replace("_", "-") in _KNOWN
+    return (
+        package_name(program) in _FILESYSTEM
+        or command_name(program).replace("_", "-") in _FILESYSTEM
+    )
 
 
 def package_name(program: str) -> str:
@@ -97,3 +100,49 @@ def _is_runners(word: str, *, first: bool) -> bool:
 
 def _command(word: str) -> str:
     return _SUFFIX.sub("", re.split(r"[\\/]", word)[-1].lower())
+
+
+_STATELESS_PACKAGES: Final = frozenset(
+    {
+        "hub.file_server.server",
+        "@modelcontextprotocol/server-brave-search",
+        "@modelcontextprotocol/server-github",
+        "@modelcontextprotocol/server-gitlab",
+        "@modelcontextprotocol/server-google-maps",
+        "@modelcontextprotocol/server-slack",
+        "@upstash/context7-mcp",
+    }
+)
+"""Packages and modules whose answers depend on arguments, disk and network alone: clients may
+share them."""
+
+_STATELESS_COMMANDS: Final = frozenset(
+    {
+        "context7-mcp",
+        "markitdown-mcp",
+        "mcp-server-fetch",
+        "mcp-server-git",
+        "mcp-server-time",
+        "mcp_server_fetch",
+        "mcp_server_git",
+        "mcp_server_time",
+    }
+)
+"""The same, by the names of commands and modules, wherever they are installed."""
+
+_STATELESS_IMAGES: Final = frozenset({"mcp/fetch", "mcp/filesystem", "mcp/git", "mcp/time"})
+"""Container images of such servers."""
+
+
+def keeps_nothing(argv: Sequence[str]) -> bool:
+    """Return whether a command is a server known to keep nothing between calls.
+
+    `argv` is the command as configured. A name that a user gave to the server is no evidence.
+    """
+    if runs_elsewhere(argv):
+        return any(word.partition(":")[0] in _STATELESS_IMAGES for word in argv)
+    program = argv[program_index(argv)]
+    package = package_name(program)
+    if is_known(program) or package in _STATELESS_PACKAGES:
+        return True
+    return not package.startswith("@") and command_name(program) in _STATELESS_COMMANDS

@@ -13,7 +13,7 @@ from hub.app.configured import configured
 from hub.app.machine import this_machine
 from hub.app.setting import Setting
 from hub.config.models import HubConfig
-from hub.config.profiles.narrowing import globs_for, stricter
+from hub.config.narrowing import globs_for, stricter
 from hub.errors import ConfigError
 from hub.guard.policy import Access, AccessRule, Mode, Policy
 from hub.sessions.services import Configured

@@ -1,16 +1,39 @@
-"""What is under way: moving lines on a terminal, plain lines in a pipe."""
+"""Output for people: colours and moving lines on a terminal, plain text in a pipe.
+
+Commands that serve clients (`run`, `wrap`, `attach`) print nothing of it: they do not load rich.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Protocol
 
-from hub.system.colour_terminal import shows_colours
+from hub.system.log import shows_colours
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+
+GOOD: Final = "bold green"
+BAD: Final = "bold red"
+WARNING: Final = "yellow"
+HINT: Final = "cyan"
+NAME: Final = "bold"
+
+
+def painted(text: str, style: str) -> str:
+    """Return a text in a style such as `bold red`, or as it is where there are no colours."""
+    return _rendered(text, style) if text and style and shows_colours(sys.stdout) else text
+
+
+@lru_cache(256)
+def _rendered(text: str, style: str) -> str:
+    from rich.style import Style  # noqa: PLC0415 - slow to load, and not needed in a pipe
+
+    return Style.parse(style).render(text)
 
 
 class Steps(Protocol):
