@@ -14,7 +14,7 @@ from hub.catalog.search import Expose, SearchError, tool_of
 from hub.catalog.search_tools import CALL, Inner, SearchQuery, read
 from hub.errors import RouteError
 from hub.guard.text.uris import uri_parts
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,

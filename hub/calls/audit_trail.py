@@ -14,7 +14,7 @@ from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import ServerName, SessionKey

@@ -17,10 +17,14 @@ from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.failures import failed
 from hub.guard.decide import Refused
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import Failure, Request, Response
-from hub.jsonrpc.outgoing import UNSAID, Cancellable, token_in
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.messages import (
+    Failure,
+    Request,
+    Response,
+)
+from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
 from hub.sessions.session import Session
 from hub.usage.limits import OverLimit
 from hub.usage.principals import ClientUsage

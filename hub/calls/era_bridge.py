@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from hub.children.clients import InputNeededError
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import (
     ELICITATION,

@@ -20,9 +20,16 @@ from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
-from hub.jsonrpc.messages import Payload, Request
-from hub.jsonrpc.outgoing import token_in
-from hub.jsonrpc.peer import Asked, GoneError, RpcError
+from hub.jsonrpc.errors import (
+    GoneError,
+    RpcError,
+)
+from hub.jsonrpc.messages import (
+    Payload,
+    Request,
+)
+from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ASKABLE, ROOTS
 from hub.protocol.request_state import NO_RETRY, RetryInput, identity

@@ -34,8 +34,8 @@ from hub.children.failures import failed, tool_error
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.outgoing import token_in
 from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import CALLS
 from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.services import Services

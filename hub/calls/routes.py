@@ -17,9 +17,12 @@ from hub.children.slot import ChildKey, ChildSlot
 from hub.guard.containment import CallContext, RootIndex
 from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
-from hub.jsonrpc.messages import Payload, Request
-from hub.jsonrpc.outgoing import UNSAID
+from hub.jsonrpc.messages import (
+    Payload,
+    Request,
+)
 from hub.jsonrpc.peer import Peer
+from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader
 from hub.roots.effective import EffectiveRoots
 from hub.roots.state import SessionClosed, State

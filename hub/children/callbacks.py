@@ -13,11 +13,19 @@ from hub.children.clients import Caller, ChildUser, RootsNeededError
 from hub.children.concurrency import FairLimiter, Preemption
 from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
-from hub.jsonrpc.encoding import size_of
+from hub.jsonrpc.errors import (
+    GoneError,
+    RpcError,
+)
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Notification, Payload, as_object
-from hub.jsonrpc.outgoing import Progress, RequestOwner, RequestWithin, token_in
-from hub.jsonrpc.peer import Asked, GoneError, RpcError
+from hub.jsonrpc.messages import (
+    Notification,
+    Payload,
+    as_object,
+    size_of,
+)
+from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import Progress, RequestOwner, RequestWithin, token_in
 from hub.jsonrpc.send_queue import SendQueue
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import Flavour

@@ -34,11 +34,25 @@ from hub.children.listing import SendRequest, read_again, read_listing
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.encoding import size_of
+from hub.jsonrpc.errors import (
+    GoneError,
+    LostError,
+    RpcError,
+    SilentError,
+)
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.loop_share import PASSED_ON
-from hub.jsonrpc.messages import Message, Notification, Payload
-from hub.jsonrpc.peer import Asked, GoneError, LostError, Outlet, Peer, RpcError, SilentError
+from hub.jsonrpc.messages import (
+    Message,
+    Notification,
+    Payload,
+    size_of,
+)
+from hub.jsonrpc.peer import (
+    Asked,
+    Outlet,
+    Peer,
+)
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.legible import shortened
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 
 PAUSE = 1.0
 """Seconds from the first failed start to the next start; each further failure doubles them."""

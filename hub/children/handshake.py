@@ -8,8 +8,9 @@ from msgspec import Raw, Struct
 
 from hub.errors import ChildError
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import Peer, RpcError
+from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.raw_objects import parted, with_fields
 from hub.legible import shortened
 from hub.protocol.constants import (

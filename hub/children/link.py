@@ -9,9 +9,17 @@ from typing import Final, Protocol, runtime_checkable
 from hub.children.process.process import Process, launch
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.jsonrpc import messages as wire
+from hub.jsonrpc import parsing
 from hub.jsonrpc.exact_json import UnreadableAnswerError, WireError
 from hub.jsonrpc.lines import TruncatedLine
-from hub.jsonrpc.messages import Failure, Lost, Message, Response, answered_by, lost
+from hub.jsonrpc.messages import (
+    Failure,
+    Lost,
+    Message,
+    Response,
+    lost,
+)
+from hub.jsonrpc.parsing import answered_by
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
@@ -25,7 +33,7 @@ SHOWN: Final = 200
 def parsed(text: bytes) -> Message | WireError:
     """Return the message of a child in `text`, or why there is none."""
     try:
-        return wire.parse_child(text)
+        return parsing.parse_child(text)
     except WireError as exc:
         return exc
 

@@ -9,8 +9,11 @@ from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
+from hub.jsonrpc.errors import (
+    RpcError,
+    SilentError,
+)
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.peer import RpcError, SilentError
 from hub.jsonrpc.rated_log import ChildLog
 from hub.protocol.constants import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject

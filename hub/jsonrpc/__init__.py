@@ -10,8 +10,8 @@ side of a connection), `Outlet` (where messages are sent), `Lines` (reads a pipe
 `PeerConduct` (limits on a misbehaving child).
 
 Reading order:
-- `exact_json`, `messages`, `encoding`, `raw_objects`: from bytes to messages and back.
-- `outgoing`, `incoming`, `peer`: pending requests of both directions, and the peer.
+- `exact_json`, `messages`, `parsing`, `raw_objects`: from bytes to messages and back.
+- `errors`, `requests`, `peer`: what a connection answers, the requests under way, and the peer.
 - `lines`, `write_batches`, `pipes`, `send_queue`: transport over pipes.
 - `loop_share`, `rated_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
 """

@@ -10,8 +10,8 @@ from typing import cast
 import anyio
 
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import READ
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.write_batches import arrival
 

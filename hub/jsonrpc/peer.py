@@ -10,7 +10,7 @@ import itertools
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import anyio
 import anyio.lowlevel
@@ -19,9 +19,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.encoding import size_of, size_of_answer
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import RequestId, WireError
-from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import (
     Failure,
     Message,
@@ -30,22 +29,21 @@ from hub.jsonrpc.messages import (
     Request,
     Response,
     failure_of,
+    size_of,
+    size_of_answer,
 )
-from hub.jsonrpc.outgoing import (
+from hub.jsonrpc.requests import (
     UNSAID,
     Answer,
     AwaitedRequest,
+    InboundRequests,
     PendingRequest,
     PendingRequests,
     RequestOwner,
     with_token,
 )
-from hub.legible import shortened
-from hub.protocol.constants import INTERNAL_ERROR
-from hub.values import Json, JsonObject, object_or_empty
+from hub.values import JsonObject
 
-SHOWN_OF_ERROR: Final = 1000
-"""Characters of a received error's message that the exception's text has."""
 CANCEL_GRACE = 2.0
 """Seconds that sending `notifications/cancelled` may take."""
 LAST_GRACE: Final = 0.3
@@ -95,61 +93,6 @@ class PeerWatch(Protocol):
         Raises: GoneError if the connection must end.
         """
         ...
-
-
-class GoneError(Exception):
-    """The other side is gone: nothing can be sent, and no response will come."""
-
-
-class SilentError(Exception):
-    """No response arrived within the timeout."""
-
-
-class RpcError(Exception):
-    """A JSON-RPC error, received or to be sent; `error` is the whole error object."""
-
-    def __init__(
-        self, code: int, message: str, data: Json = None, *, error: Payload | None = None
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        plain: JsonObject = {"code": code, "message": message}
-        self.error: Payload = (
-            error if error is not None else plain if data is None else {**plain, "data": data}
-        )
-
-    @classmethod
-    def received(cls, error: Payload) -> Self:
-        """Return a received error unchanged, so that it can be passed on.
-
-        A malformed error, which a client might not accept as a response, becomes the `data` of a
-        well-formed one. One that cannot be read is replaced by an internal error. The text of this
-        exception, which goes into logs, has the beginning of a long message only.
-        """
-        try:
-            head = wire.head_of(error)
-            code, message = head.code, head.message
-            if type(code) is int and isinstance(message, str):
-                return cls(code, shortened(message, SHOWN_OF_ERROR), error=error)
-            read = wire.as_object(error)
-        except WireError as exc:
-            return cls(INTERNAL_ERROR, f"the error that was answered cannot be read: {exc}")
-        return cls(
-            code if type(code) is int else INTERNAL_ERROR,
-            shortened(message, SHOWN_OF_ERROR) if isinstance(message, str) else "error",
-            read,
-        )
-
-    @property
-    def data(self) -> JsonObject:
-        """The error's data; empty if there is none, or none that can be read."""
-        with suppress(WireError):
-            return object_or_empty(wire.as_object(self.error).get("data"))
-        return {}
-
-
-class LostError(RpcError):
-    """The response was lost (`Lost`), for example because it was too large."""
 
 
 class Asked(Struct, eq=False):

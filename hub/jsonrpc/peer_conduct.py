@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.rated_log import ChildLog
 
 WINDOW: Final = 30.0

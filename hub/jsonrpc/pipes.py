@@ -14,10 +14,9 @@ from typing import BinaryIO
 import anyio
 import anyio.to_thread
 
-from hub.jsonrpc.encoding import to_line
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines
-from hub.jsonrpc.messages import Message
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.messages import Message, to_line
 from hub.jsonrpc.write_batches import BatchedWriter
 
 WRITE_HIGH_WATER = 1024 * 1024

@@ -21,8 +21,12 @@ from hub.calls.rounds.modern_routes import ModernRoute
 from hub.calls.routes import KnownAnswer
 from hub.calls.subscriptions import ListenStream
 from hub.children.clients import InputNeededError, RootsNeededError
-from hub.jsonrpc.messages import Payload, Request
-from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import (
+    Payload,
+    Request,
+)
+from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import (
     CALLS,
     CLIENT_CAPABILITIES_META,

@@ -8,14 +8,20 @@ from typing import BinaryIO
 
 import anyio
 
-from hub.jsonrpc import messages
+from hub.jsonrpc import messages, parsing
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.incoming import LIGHT
 from hub.jsonrpc.lines import Lines, TruncatedLine
-from hub.jsonrpc.messages import Failure, Message, Request, Response, asked_by
-from hub.jsonrpc.outgoing import Answer
-from hub.jsonrpc.peer import GoneError, Outlet
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Request,
+    Response,
+)
+from hub.jsonrpc.parsing import asked_by
+from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
+from hub.jsonrpc.requests import LIGHT, Answer
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection, ConnectionFactory
 
@@ -91,7 +97,7 @@ class _Calls:
         Returns whether it was taken.
         """
         try:
-            request = messages.parse_client(line)
+            request = parsing.parse_client(line)
         except WireError:
             return False
         if isinstance(request, Response | Failure):
@@ -152,7 +158,7 @@ def _parsed(line: bytes) -> Message:
     if isinstance(line, TruncatedLine):
         said = f"Message larger than {messages.MAX_MESSAGE_BYTES} bytes"
         raise WireError(INVALID_REQUEST, said, asked_by(line))
-    return messages.parse_client(line)
+    return parsing.parse_client(line)
 
 
 async def _until_answered(connection: ClientConnection, outlet: PipeOutlet | FileOutlet) -> None:

@@ -14,9 +14,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import (
+    GoneError,
+    RpcError,
+    SilentError,
+)
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import GoneError, Outlet, RpcError, SilentError
+from hub.jsonrpc.peer import Outlet
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.presence import RootPresence
 from hub.roots.roots import Announcement, Rejected

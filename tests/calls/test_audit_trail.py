@@ -9,7 +9,7 @@ from hub.calls.audit_trail import CallAudit, looking_up
 from hub.children.clients import InputNeededError, StaleError
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import Mode, Policy
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.request_state import NO_STATE
 from hub.values import Call, ServerName
 from tests.kit.fakes import READ, SILENT, FakeChild, failure

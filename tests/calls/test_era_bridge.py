@@ -6,8 +6,8 @@ import pytest
 
 from hub.calls.era_bridge import ask_by_result, ask_within, send_to_urls
 from hub.children.clients import InputNeededError
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import ELICITATION, ELICITED, ROOTS_KEY, SAMPLING, URL_NEEDED
 from hub.protocol.request_state import CallState

@@ -23,7 +23,7 @@ from hub.jsonrpc.messages import (
     as_object,
     lost,
 )
-from hub.jsonrpc.outgoing import Answer
+from hub.jsonrpc.requests import Answer
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
 from tests.kit.rigs import Rig, RigClient, remote, rig

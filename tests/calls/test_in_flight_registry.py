@@ -7,9 +7,9 @@ from pathlib import Path
 from hub.calls.dispatch import RequestRegistry
 from hub.calls.routes import CallRoute
 from hub.guard.decide import Admitted
-from hub.jsonrpc.incoming import InboundRequests
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import InboundRequests
 from hub.values import JsonObject
 from tests.calls.rounds.test_modern_routes import called, params
 from tests.kit.fakes import READ, FakeChild, RecordingOutlet

@@ -14,8 +14,9 @@ from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, compile_tool
 from hub.guard.policy import AccessRule, Mode, Policy
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Message
-from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.peer import Asked
 from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS

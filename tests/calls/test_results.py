@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from hub.calls.results import completed, renumbered
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import SERVER_INFO_META
 from hub.values import JsonObject
 

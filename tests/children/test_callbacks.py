@@ -7,9 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from hub.children.callbacks import ChildCallbacks, as_child_request
-from hub.jsonrpc.messages import Notification, Payload
-from hub.jsonrpc.outgoing import AwaitedRequest, PendingRequests, RequestWithin
-from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import (
+    Notification,
+    Payload,
+)
+from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import AwaitedRequest, PendingRequests, RequestWithin
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.roots.roots import EMPTY, Root, RootSet

@@ -18,8 +18,14 @@ from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.messages import Payload, Request
-from hub.jsonrpc.peer import GoneError, RpcError
+from hub.jsonrpc.errors import (
+    GoneError,
+    RpcError,
+)
+from hub.jsonrpc.messages import (
+    Payload,
+    Request,
+)
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.roots.roots import EMPTY

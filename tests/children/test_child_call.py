@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child_call import MAX_INPUT_ROUNDS, MAX_INPUTS, MAX_STATE, in_rounds
 from hub.errors import ChildError
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.outgoing import RequestOwner
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.requests import RequestOwner
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ELICITATION, ROOTS_KEY, SAMPLING

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.request_state import NO_STATE
 from tests.kit.fakes import FakeClock
 

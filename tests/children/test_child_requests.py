@@ -10,9 +10,13 @@ from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.children.callbacks import ChildRequest, as_child_request
-from hub.jsonrpc.messages import Notification, Request
-from hub.jsonrpc.outgoing import UNSAID, Answer, AwaitedRequest, PendingRequests, RequestWithin
-from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import (
+    Notification,
+    Request,
+)
+from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import UNSAID, Answer, AwaitedRequest, PendingRequests, RequestWithin
 from hub.jsonrpc.send_queue import MAX_WEIGHT
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet

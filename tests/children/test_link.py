@@ -15,9 +15,14 @@ from hub.children.link import ProcessLink, open_process
 from hub.children.process.process import Process
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
-from hub.jsonrpc import messages
-from hub.jsonrpc.messages import Failure, Notification, Request, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc import messages, parsing
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Notification,
+    Request,
+    Response,
+)
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
 from hub.system.shutdown import Shutdown
@@ -154,7 +159,7 @@ async def read_all(made: ProcessLink) -> None:
 @pytest.mark.parametrize("line", [PING, b'{"method":"n"}', b'{"id":9,"result":{}}', b"noise"])
 async def test_a_line_is_parsed_once(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    parse = messages.parse_child
+    parse = parsing.parse_child
 
     def counted(text: bytes) -> messages.Message:
         read.append(text)

@@ -10,8 +10,8 @@ import pytest
 
 from hub.children import listen_streams
 from hub.children.child import Child
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Request
-from hub.jsonrpc.peer import RpcError
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.values import Json, JsonObject

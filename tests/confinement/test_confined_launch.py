@@ -21,8 +21,8 @@ from hub.errors import ChildError
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import AccessRule, Policy
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.peer import GoneError
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY, RootSet

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hub.jsonrpc.outgoing import MAX_REASON, UNSAID
+from hub.jsonrpc.requests import MAX_REASON, UNSAID
 from hub.values import Json, JsonObject
 from tests.kit.callers import ScriptedCaller, answered, asked, silent
 from tests.kit.fakes import ECHO, SILENT, FakeChild

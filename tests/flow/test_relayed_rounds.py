@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from hub.jsonrpc.messages import Failure, Request
+from hub.jsonrpc.messages import (
+    Failure,
+    Request,
+)
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     INTERNAL_ERROR,

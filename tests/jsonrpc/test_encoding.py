@@ -4,9 +4,16 @@ import json
 
 import pytest
 
-from hub.jsonrpc.encoding import to_bytes, to_line
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Failure, Notification, Request, Response, parse_child
+from hub.jsonrpc.messages import (
+    Failure,
+    Notification,
+    Request,
+    Response,
+    to_bytes,
+    to_line,
+)
+from hub.jsonrpc.parsing import parse_child
 from hub.values import Json
 
 ODD = "/caf\udce9"

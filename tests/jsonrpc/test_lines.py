@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import PORTION, PORTIONS, SMALL, Lines, LineSplitter, TruncatedLine
 from hub.jsonrpc.loop_share import BURST, BYTE, READ, LoopShare, TimeBudget
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
 from hub.jsonrpc.write_batches import BatchedWriter
 from tests.kit.fakes import FakeClock, taken_into

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jsonrpc.messages import answer_first, answered_by, asked_by, id_first
+from hub.jsonrpc.parsing import (
+    answer_first,
+    answered_by,
+    asked_by,
+    id_first,
+)
 
 
 @pytest.mark.parametrize(

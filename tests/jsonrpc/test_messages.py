@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.jsonrpc.encoding import to_bytes
 from hub.jsonrpc.exact_json import (
     MAX_DEPTH,
     MAX_HALVES,
@@ -23,6 +22,9 @@ from hub.jsonrpc.messages import (
     Response,
     as_object,
     failure_of,
+    to_bytes,
+)
+from hub.jsonrpc.parsing import (
     message_of,
     parse_child,
     parse_client,

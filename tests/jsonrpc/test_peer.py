@@ -11,20 +11,28 @@ import pytest
 from msgspec import Raw
 
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import (
+    GoneError,
+    LostError,
+    RpcError,
+    SilentError,
+)
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.incoming import MAX_ASKED, MAX_UNSENT
-from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, lost
-from hub.jsonrpc.outgoing import UNSAID, Progress
+from hub.jsonrpc.messages import (
+    Failure,
+    Notification,
+    Payload,
+    Request,
+    Response,
+    lost,
+)
 from hub.jsonrpc.peer import (
     CANCEL_GRACE,
     Asked,
-    GoneError,
-    LostError,
     Peer,
-    RpcError,
     Serve,
-    SilentError,
 )
+from hub.jsonrpc.requests import MAX_ASKED, MAX_UNSENT, UNSAID, Progress
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals

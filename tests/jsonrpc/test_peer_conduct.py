@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.peer_conduct import FORGIVEN, MAX_STRAYS, MAX_WASTE, WINDOW, PeerConduct
 from tests.kit.fakes import FakeClock
 

@@ -11,9 +11,12 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.messages import Notification, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Notification,
+    Response,
+    to_bytes,
+)
 from hub.jsonrpc.pipes import (
     WRITE_HIGH_WATER,
     FileOutlet,

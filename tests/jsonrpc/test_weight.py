@@ -3,8 +3,13 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from hub.jsonrpc.encoding import size_of, size_of_answer
-from hub.jsonrpc.messages import Failure, Payload, Response
+from hub.jsonrpc.messages import (
+    Failure,
+    Payload,
+    Response,
+    size_of,
+    size_of_answer,
+)
 from hub.values import Json
 
 

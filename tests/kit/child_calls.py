@@ -14,8 +14,8 @@ from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import Caller
 from hub.errors import ChildError
 from hub.guard.decide import Admitted
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import RpcError
 from hub.values import Call
 from tests.kit.fakes import RecordingAsker, Signals
 

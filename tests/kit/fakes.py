@@ -14,12 +14,18 @@ import anyio
 from msgspec.structs import replace
 
 from hub.audit.record import AuditRecord, Recordable
-from hub.jsonrpc import messages
-from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.exact_json import RequestId, encode
-from hub.jsonrpc.messages import Message, Notification, Payload, Request
-from hub.jsonrpc.outgoing import UNSAID, RequestOwner
-from hub.jsonrpc.peer import GoneError, Outlet
+from hub.jsonrpc import messages, parsing
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.exact_json import RequestId, UnreadableAnswerError, encode
+from hub.jsonrpc.messages import (
+    Message,
+    Notification,
+    Payload,
+    Request,
+    to_bytes,
+)
+from hub.jsonrpc.peer import Outlet
+from hub.jsonrpc.requests import UNSAID, RequestOwner
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.protocol.constants import (
@@ -324,8 +330,8 @@ class FakeLink:
     async def next(self) -> Message:
         try:
             said = await self._received()
-            return messages.parse_child(said) if isinstance(said, bytes) else said
-        except messages.UnreadableAnswerError as exc:
+            return parsing.parse_child(said) if isinstance(said, bytes) else said
+        except UnreadableAnswerError as exc:
             return messages.Failure(exc.id, {"code": INTERNAL_ERROR, "message": str(exc)})
         except anyio.EndOfStream:
             raise GoneError(self._end) from None

@@ -26,10 +26,16 @@ from hub.app.setting import Setting
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
-from hub.jsonrpc import messages, outgoing
-from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc import parsing
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Request,
+    Response,
+    to_bytes,
+)
+from hub.jsonrpc.requests import Answer
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry
 from hub.server.connection import ClientConnection, ConnectionFactory
@@ -167,7 +173,7 @@ class _Reply:
         self._client = client
         self.outlet = client
 
-    def give(self, answer: outgoing.Answer) -> bool:
+    def give(self, answer: Answer) -> bool:
         if answer is not None:
             self._client.take(answer)
         return True
@@ -248,7 +254,7 @@ class FakeClient:
         await self._say({"jsonrpc": "2.0", "id": request["id"], "error": error})
 
     async def _say(self, message: JsonObject) -> None:
-        await self.connection.peer.receive(messages.parse_client(json.dumps(message).encode()))
+        await self.connection.peer.receive(parsing.parse_client(json.dumps(message).encode()))
 
     @property
     def asked(self) -> list[JsonObject]:

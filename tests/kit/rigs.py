@@ -20,6 +20,7 @@ from hub.children.pool.pool import ChildPool
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import Mode, Policy, ToolPolicy
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import (
     Failure,
     Message,
@@ -29,7 +30,10 @@ from hub.jsonrpc.messages import (
     Response,
     as_object,
 )
-from hub.jsonrpc.peer import Asked, Peer, RpcError
+from hub.jsonrpc.peer import (
+    Asked,
+    Peer,
+)
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.paths.resolve import Flavour

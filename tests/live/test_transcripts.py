@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.jsonrpc.outgoing import UNSAID
+from hub.jsonrpc.requests import UNSAID
 from tests.conftest import PROJECT
 from tests.live import conversations
 from tests.live.conversations import (

@@ -13,9 +13,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.app.connections import ConnectionBuilder
-from hub.jsonrpc import incoming as backlog_module
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages
+from hub.jsonrpc import requests as requests_module
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import open_lines
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
@@ -233,7 +233,7 @@ async def test_nobody_waits_for_answers_that_nobody_reads() -> None:
 async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog_module, "MAX_UNREAD", 3_000_000)
+    monkeypatch.setattr(requests_module, "MAX_UNREAD", 3_000_000)
     monkeypatch.setattr(lines_module, "MAX_UNREAD", 1_000_000)  # the client reads one answer ahead
     child = FakeChild(ECHO, answers={"tools/call": {"content": [], "x": "x" * 2_000_000}})
     one_at_a_time: JsonObject = {"servers": {"files": {"command": "x", "concurrency": 1}}}
@@ -259,7 +259,7 @@ async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
 async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog_module, "MAX_WEIGHT", 300_000)
+    monkeypatch.setattr(requests_module, "MAX_WEIGHT", 300_000)
     child = FakeChild(ECHO)
     async with served(child) as terminal:
         await terminal.shake_hands()

@@ -12,8 +12,13 @@ import anyio.abc
 import pytest
 from structlog.testing import capture_logs
 
+from hub.jsonrpc.errors import (
+    GoneError,
+    RpcError,
+    SilentError,
+)
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import GoneError, Outlet, RpcError, SilentError
+from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.rated_log import RatedLog
 from hub.paths.resolve import Flavour
 from hub.roots.roots import Announcement, parse_announcement

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.peer import Peer, RpcError
+from hub.jsonrpc.peer import Peer
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.sessions.client import Client
 from hub.sessions.notifications import ClientNotifier

@@ -22,8 +22,12 @@ from hub.guard.consent import (
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import (
+    GoneError,
+    RpcError,
+    SilentError,
+)
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.peer import GoneError, RpcError, SilentError
 from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
 from hub.protocol.request_state import CallState, digest
 from hub.values import Json, JsonObject

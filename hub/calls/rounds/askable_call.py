@@ -25,9 +25,16 @@ from hub.calls.rounds.kept_reply import KeptReply
 from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
 from hub.children.concurrency import PATIENCE
-from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response
-from hub.jsonrpc.outgoing import UNSAID, Progress, RequestOwner
-from hub.jsonrpc.peer import Asked, RpcError
+from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import (
+    Failure,
+    Notification,
+    Payload,
+    Request,
+    Response,
+)
+from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.requests import UNSAID, Progress, RequestOwner
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import in_modern_words, inward
 from hub.protocol.request_state import CallState, RetryInput

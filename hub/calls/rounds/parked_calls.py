@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from hub.calls.rounds.askable_call import AskableCall
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import INTERNAL_ERROR
 
 MAX_PARKED: Final = 256

@@ -27,7 +27,7 @@ from hub.guard.decide import (
     compile_tool,
     decide_within_inline_budget,
 )
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import ASKABLE

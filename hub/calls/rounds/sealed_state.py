@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from msgspec import Struct
 
 from hub.jsonrpc import exact_json
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.request_state import CallState, state_in
 from hub.system.remembered_ids import RememberedIds

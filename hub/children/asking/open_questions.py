@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from hub.children.asking.asking_line import ToolHabits, tool_of
 from hub.children.clients import Caller
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.specs import ServerSpec
 from hub.values import Call, SessionKey

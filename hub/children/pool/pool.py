@@ -29,8 +29,8 @@ from hub.children.pool.opener import Opener
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.peer import RpcError
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED

@@ -20,9 +20,9 @@ from hub.children.process.process_tree import ProcessSupervisor, ProcessTree
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.supervised import when_ended
 from hub.errors import ChildError
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines, LineSplitter, TruncatedLine
 from hub.jsonrpc.loop_share import READ, LoopShare
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog

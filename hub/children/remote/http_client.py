@@ -17,8 +17,8 @@ import httpx2
 
 from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, CookieStore
 from hub.errors import ChildError
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
 from hub.specs import RemoteTarget, shown_url

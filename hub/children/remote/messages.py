@@ -15,12 +15,20 @@ from msgspec import Raw
 from hub.children.link import SHOWN, lost_in, message_in, parsed
 from hub.children.remote.http_client import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc import parsing
+from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
 from hub.jsonrpc.lines import MANY_LINES, PORTION
 from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Notification,
+    Request,
+    Response,
+    lost,
+    to_bytes,
+)
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
@@ -310,10 +318,10 @@ async def refusal_in(exchange: Exchange) -> Failure | None:
     """
     try:
         text = await exchange.body(LONGEST_REFUSAL)
-        found = wire.parse_child(text)
+        found = parsing.parse_child(text)
         if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
             return None
-        code = wire.head_of(found.error).code
+        code = head_of(found.error).code
     except (ExchangeError, WireError):
         return None
     return found if isinstance(code, int) and not isinstance(code, bool) else None
@@ -325,7 +333,7 @@ def is_session_unknown(status: int, error: Failure | None) -> bool:
     The protocol's status for that is 404. Servers made after the TypeScript SDK's example send 400
     and a text; after a restart they have forgotten every session.
     """
-    said = wire.ErrorHead() if error is None else wire.head_of(error.error)
+    said = ErrorHead() if error is None else head_of(error.error)
     if status == _NOT_FOUND:
         return bool(said.code != METHOD_NOT_FOUND)
     text = str(said.message).lower()

@@ -36,13 +36,20 @@ from hub.children.remote.messages import (
 from hub.children.remote.resumption import Pauses, SessionEndedError, resumed
 from hub.children.remote.sse import SseLink, Ways
 from hub.errors import ChildError
-from hub.jsonrpc import messages
+from hub.jsonrpc import messages, parsing
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Failure, Message, Notification, Payload, Request, Response
-from hub.jsonrpc.outgoing import RequestWithin
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Notification,
+    Payload,
+    Request,
+    Response,
+)
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
+from hub.jsonrpc.requests import RequestWithin
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.http_headers import Marked, modern_version, offered, request_headers
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
@@ -288,7 +295,7 @@ class HttpLink:
         """Queue the response that is the whole body."""
         text = await exchange.body(messages.MAX_MESSAGE_BYTES)
         try:
-            message = messages.parse_child(text)
+            message = parsing.parse_child(text)
         except WireError as exc:
             raise ExchangeError(f"its answer cannot be read: {exc}") from exc
         if not isinstance(message, Response | Failure):

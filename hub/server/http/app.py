@@ -17,10 +17,14 @@ from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Failure, Message, Request
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Request,
+    to_bytes,
+)
 from hub.protocol.constants import (
     CALLS,
     HANDSHAKE_VERSIONS,

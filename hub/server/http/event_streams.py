@@ -13,8 +13,12 @@ from collections.abc import Callable
 import anyio
 from starlette.types import Receive, Send
 
-from hub.jsonrpc.messages import Message, Notification, Request
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Message,
+    Notification,
+    Request,
+)
 from hub.server.http.event_store import STANDING, EventId, Journal
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
 

@@ -13,13 +13,18 @@ import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.calls.in_flight import ReplySink
-from hub.jsonrpc import messages
+from hub.jsonrpc import parsing
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.jsonrpc.outgoing import Answer, Cancellable
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Request,
+    Response,
+    to_bytes,
+)
+from hub.jsonrpc.requests import Answer, Cancellable
 from hub.protocol.constants import CALLS
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.bounds.large_messages import LARGE_MESSAGE
@@ -311,7 +316,7 @@ class FastCallAcceptor:
         if len(body) > LARGE_MESSAGE or not self._header_checks.still_counts(head):
             return None
         try:
-            request = messages.parse_client(body)
+            request = parsing.parse_client(body)
         except WireError:
             return None
         if not isinstance(request, Request) or request.method not in CALLS:

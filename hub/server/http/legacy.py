@@ -10,9 +10,12 @@ from msgspec import Struct
 from starlette.types import Receive, Send
 
 from hub.calls.in_flight import ReplySink
-from hub.jsonrpc.encoding import to_bytes
-from hub.jsonrpc.messages import Failure, Request
-from hub.jsonrpc.outgoing import Cancellable
+from hub.jsonrpc.messages import (
+    Failure,
+    Request,
+    to_bytes,
+)
+from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection
 from hub.server.http.auth.admission import GrantedScopes

@@ -14,10 +14,13 @@ from msgspec import Struct
 from starlette.types import Receive, Send
 
 from hub.calls.in_flight import ReplySink
-from hub.jsonrpc import messages
+from hub.jsonrpc.errors import head_of
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import Failure, Request
-from hub.jsonrpc.outgoing import Cancellable
+from hub.jsonrpc.messages import (
+    Failure,
+    Request,
+)
+from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     HANDSHAKE_VERSIONS,
@@ -98,7 +101,7 @@ def rejection(request: Request, told: RoutingHeaders) -> Failure | None:
 
 def status_of(failure: Failure) -> int:
     """Return the HTTP status that an error of the modern era is sent with."""
-    code = messages.head_of(failure.error).code
+    code = head_of(failure.error).code
     return _STATUS.get(code, 200) if isinstance(code, int) else 200
 
 

@@ -15,7 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import Scope
 
-from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
+from hub.jsonrpc.messages import (
+    MAX_MESSAGE_BYTES,
+    Message,
+    Request,
+)
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.http.access import (
     BLANKS,

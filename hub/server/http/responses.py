@@ -12,10 +12,15 @@ from starlette.types import Receive, Send
 
 from hub.jsonrpc import exact_json
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Request,
+    Response,
+    to_bytes,
+)
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders

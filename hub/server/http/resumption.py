@@ -13,8 +13,13 @@ import anyio
 from msgspec import Struct, field
 from starlette.types import Receive, Send
 
-from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Request,
+    Response,
+)
 from hub.server.http.event_store import EventId, Journal
 from hub.server.http.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from hub.guard.policy import DenyPatterns, Policy
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import RootSet
 from hub.sessions.services import RootsSettings

@@ -12,8 +12,13 @@ from msgspec.structs import force_setattr
 
 from hub.calls.rounds.askable_call import AskableCall
 from hub.jsonrpc import messages
-from hub.jsonrpc.messages import Failure, Request, Response, as_object
-from hub.jsonrpc.outgoing import Answer
+from hub.jsonrpc.messages import (
+    Failure,
+    Request,
+    Response,
+    as_object,
+)
+from hub.jsonrpc.requests import Answer
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
 from hub.values import JsonObject, object_or_empty

@@ -9,8 +9,11 @@ from hub.calls.rounds.modern_routes import MAX_KEY, ModernRoute, key_of
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted, Refused
-from hub.jsonrpc.messages import Request, as_object
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import (
+    Request,
+    as_object,
+)
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,

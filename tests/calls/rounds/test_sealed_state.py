@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.calls.rounds.sealed_state import StateSealer
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.request_state import CallState
 from hub.values import Json

@@ -9,7 +9,7 @@ import anyio
 from hub.children.asking.asking_line import ToolHabits
 from hub.children.asking.open_questions import LINGER, OpenQuestions
 from hub.children.clients import Caller
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.values import Call
 from tests.kit.fakes import RecordingAsker
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time

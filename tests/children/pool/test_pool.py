@@ -16,7 +16,7 @@ from hub.children.circuit_breaker import PAUSE
 from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY, RootSet

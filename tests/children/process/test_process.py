@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.errors import ChildError
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.rated_log import LINES
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY

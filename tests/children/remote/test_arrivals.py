@@ -5,8 +5,14 @@ import pytest
 from msgspec import Raw
 
 from hub.children.remote.messages import QUEUE, InboundQueue
-from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Notification,
+    Request,
+    Response,
+)
 from hub.jsonrpc.peer_conduct import PeerConduct
 from tests.kit.loops import all_tasks_blocked
 

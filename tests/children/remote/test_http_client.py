@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint, Exchange, ExchangeError
 from hub.errors import ChildError
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.peer import GoneError
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles

@@ -14,7 +14,7 @@ from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.encoding import to_bytes
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import (
     MAX_MESSAGE_BYTES,
     Failure,
@@ -24,8 +24,8 @@ from hub.jsonrpc.messages import (
     Request,
     Response,
     lost,
+    to_bytes,
 )
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
 from hub.jsonrpc.rated_log import LINES
 from hub.launch.secret_references import FileSecret, SecretText

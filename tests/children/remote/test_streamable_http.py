@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.streamable_http import HttpLink
-from hub.jsonrpc import messages
+from hub.jsonrpc import messages, parsing
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import (
     MAX_MESSAGE_BYTES,
     Failure,
@@ -22,9 +23,8 @@ from hub.jsonrpc.messages import (
     Response,
     lost,
 )
-from hub.jsonrpc.outgoing import RequestWithin
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
+from hub.jsonrpc.requests import RequestWithin
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.protocol.constants import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.specs import RemoteTarget
@@ -148,7 +148,7 @@ async def test_every_kind_of_message_goes_out() -> None:
     async with scripted_remote(TAKEN) as child:
         for message in (TOLD, Response("a", {"x": 1}), Failure("a", {"code": -1, "message": "no"})):
             await child.link.outlet.send(message)
-        assert [messages.parse_child(sent.body) for sent in child.http.sent] == [
+        assert [parsing.parse_child(sent.body) for sent in child.http.sent] == [
             Notification(TOLD.method, {}),
             Response("a", Raw(b'{"x":1}')),
             Failure("a", Raw(b'{"code":-1,"message":"no"}')),
@@ -480,7 +480,7 @@ async def test_after_its_answer_a_stream_is_read_on_and_not_for_long() -> None:
 
 async def test_many_requests_are_under_way_at_once_and_none_waits_for_another() -> None:
     async def script(sent: Sent) -> Answer:
-        id_ = messages.parse_child(sent.body)
+        id_ = parsing.parse_child(sent.body)
         assert isinstance(id_, Request)
         if id_.id == 0:
             return await never()

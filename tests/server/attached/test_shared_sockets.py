@@ -9,9 +9,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.peer import GoneError
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.server.attached.shared_sockets import (
     SharedSocket,

@@ -7,8 +7,12 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from hub.jsonrpc.messages import Failure, Notification, Response
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Failure,
+    Notification,
+    Response,
+)
 from hub.server.http.event_store import EventId, EventStore
 from hub.server.http.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection

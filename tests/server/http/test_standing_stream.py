@@ -7,8 +7,11 @@ import anyio
 import pytest
 from starlette.types import Message
 
-from hub.jsonrpc.messages import Notification, Request
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.messages import (
+    Notification,
+    Request,
+)
 from hub.server.http.event_store import EventId, EventStore
 from hub.server.http.event_streams import WAITING_NOTIFICATIONS, NotificationStream
 from tests.kit.asgi import Connection

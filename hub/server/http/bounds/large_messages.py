@@ -11,7 +11,8 @@ import anyio
 
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, TimeBudget
-from hub.jsonrpc.messages import Message, parse_client
+from hub.jsonrpc.messages import Message
+from hub.jsonrpc.parsing import parse_client
 
 LARGE_MESSAGE: Final = 128 * 1024
 """Bytes above which a message waits for its turn: shorter ones are read within milliseconds."""

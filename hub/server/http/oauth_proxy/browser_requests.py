@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope
 
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
 from hub.server.http.access import RequestHeaders
 from hub.server.http.oauth_proxy.errors import OAuthError
 

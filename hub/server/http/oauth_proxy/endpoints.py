@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Receive, Scope, Send
 
-from hub.jsonrpc.peer import GoneError
+from hub.jsonrpc.errors import GoneError
 from hub.server.http.access import RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins

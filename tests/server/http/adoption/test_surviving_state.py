@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.app.machine import this_machine
-from hub.jsonrpc.peer import RpcError
+from hub.jsonrpc.errors import RpcError
 from hub.protocol.request_state import CallState
 from hub.server.http.adoption.session_ids import LASTS, SessionIds
 from hub.server.http.adoption.surviving_state import SurvivingState, surviving_state

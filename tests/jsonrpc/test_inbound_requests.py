@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from hub.jsonrpc.incoming import LIGHT, MAX_UNREAD, MAX_UNSENT, MAX_WEIGHT, InboundRequests
-from hub.jsonrpc.outgoing import UNSAID
+from hub.jsonrpc.requests import LIGHT, MAX_UNREAD, MAX_UNSENT, MAX_WEIGHT, UNSAID, InboundRequests
 from hub.values import Json
 from tests.kit.loops import all_tasks_blocked
 
