@@ -165,7 +165,7 @@ async def test_a_line_is_parsed_once(line: bytes, monkeypatch: pytest.MonkeyPatc
         read.append(text)
         return parse(text)
 
-    monkeypatch.setattr(messages, "parse_child", counted)
+    monkeypatch.setattr(parsing, "parse_child", counted)
     process = Unlaunched()
     made = ProcessLink(process)
     made.hand_answers_to(lambda _: False)
