@@ -6,6 +6,7 @@ lines on stderr: what and where, then what to do.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -54,6 +55,7 @@ def hidden(name: str) -> Generator[None]:
 
 
 _NO_THREAD: Final = "can't start new thread"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
 """The exit codes of errors; that of any other is 1."""
 _COMMANDS: Final = {
@@ -194,6 +196,11 @@ def _known(error: BaseException) -> HubError | None:
         return StartError(
             "no process or thread can be started: the user has as many as the system allows",
             "Raise the limit (`ulimit -u`, or pids.max of the container), or end some of them.",
+        )
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StartError(
+            "what it writes to has no space left",
+            "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.",
         )
     return error if isinstance(error, HubError) else None
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import gc
 import json
 import os
@@ -190,6 +191,28 @@ def test_an_interrupt_ends_as_shells_expect(
 ) -> None:
     assert performing(KeyboardInterrupt()) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_while_the_program_loads_ends_as_shells_expect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_parsed", interrupted)
+    assert main(["schema"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_below_the_output_is_told_in_two_lines(
+    performing: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert performing(ExceptionGroup("tasks", [full])) == 1
+    assert capsys.readouterr().err == (
+        "roots-hub: what it writes to has no space left\n"
+        "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.\n"
+    )
 
 
 @pytest.mark.parametrize(
