@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hub.app.machine import place_of, this_machine
 from hub.cli import roots_edit
-from hub.cli.options import Subparsers, add_config_option, add_root_option, configured
+from hub.cli.options import Subparsers, add_config_option, add_root_option, config_and_folders
 from hub.config.models import Roots
 from hub.config.operator_roots import operator_roots, projects_below
 from hub.errors import StartError
@@ -65,10 +65,9 @@ def _detect(options: Namespace) -> int:
 
 
 def _effective_roots(options: Namespace) -> EffectiveRoots:
-    found = configured(options)
-    roots = found[0].roots if found is not None else Roots()
-    place = place_of(this_machine(os.environ), None if found is None else found[0])
-    return for_rootless(operator_roots(roots, options.root, place))
+    config, folders = config_and_folders(options)
+    place = place_of(this_machine(os.environ), config)
+    return for_rootless(operator_roots(Roots() if config is None else config.roots, folders, place))
 
 
 def _list(options: Namespace) -> int:
