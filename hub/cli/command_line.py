@@ -164,6 +164,8 @@ def _advice(options: Namespace, left: str) -> str:
 
 def _perform(options: Namespace) -> int:
     try:
+        if not getattr(options, "any_home", False):
+            _ensure_home(os.environ.get("HOME"))
         code: int = options.perform(options)
     except HubError as exc:
         return _fail(exc)
@@ -176,6 +178,18 @@ def _perform(options: Namespace) -> int:
     except (RuntimeError, OSError, BaseExceptionGroup) as exc:
         return _fail_for(cast("BaseException", exc))
     return code
+
+
+def _ensure_home(home: str | None) -> None:
+    """Raise StartError for a HOME such as `~`: what is below it would be elsewhere for each server.
+
+    Without HOME, or with an empty one, the system tells the user's home.
+    """
+    if sys.platform != "win32" and home and not home.startswith("/"):
+        raise StartError(
+            f"HOME: {home!r} is no absolute path",
+            "Write it in full (no `~`), or unset it: the system knows yours then.",
+        )
 
 
 def _fail_for(error: BaseException) -> int:

@@ -337,6 +337,32 @@ def test_an_audit_file_that_cannot_be_written_is_one(
     )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="HOME is not asked there")
+@pytest.mark.parametrize("command", ["run", "call", "check", "roots"])
+def test_a_home_that_is_no_absolute_path_is_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("HOME", "~")
+    arguments = {"call": ("files.read_file",), "roots": ("list",)}.get(command, ())
+    assert failing(capsys, command, *arguments) == (
+        1,
+        "roots-hub: HOME: '~' is no absolute path\n"
+        "Write it in full (no `~`), or unset it: the system knows yours then.\n",
+    )
+
+
+def test_doctor_runs_with_any_home(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "~")
+    assert main(["doctor"]) == 1
+    assert "HOME: is not set, or no absolute path" in capsys.readouterr().out
+    monkeypatch.setenv("HOME", os.devnull)
+    main(["doctor"])
+    assert "cannot read it" not in capsys.readouterr().out
+
+
 # The real command
 
 
