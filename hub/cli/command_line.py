@@ -147,6 +147,9 @@ def _file_log(path: str | None) -> Handler | None:
 
 def _parsed(given: Sequence[str]) -> Namespace:
     top = parser(given[0] if given else None)
+    if not given:  # whoever wants to know what there is
+        top.print_help(sys.stderr)
+        raise SystemExit(2)
     options, left = top.parse_known_args(given)
     if left:
         top.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, left[0])}")

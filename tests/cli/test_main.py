@@ -228,6 +228,14 @@ def test_our_own_mistakes_are_not_hidden(
 # What commands end with, and all they say
 
 
+def test_the_program_alone_names_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "    doctor              find what is wrong here, and say what mends it\n" in err
+
+
 def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     code = main(arguments)
     out, err = capsys.readouterr()
