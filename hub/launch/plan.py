@@ -106,7 +106,7 @@ def plan(
     return LaunchPlan(
         argv=_argv(template, roots, environment, environment.get, directories),
         env=env,
-        cwd=_cwd(template, roots, environment.get),
+        cwd=_cwd(template, roots, environment.get, directories),
         roots=roots,
         shown=_argv(template, roots, environment, _as_written, directories),
         secrets=secrets,
@@ -236,12 +236,17 @@ def _env(
     return tuple(sorted(env.items())), tuple(sorted(secrets.items(), key=itemgetter(0)))
 
 
-def _cwd(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> str | None:
+def _cwd(
+    template: LaunchTemplate, roots: RootSet, lookup: Lookup, directories: Collection[str]
+) -> str | None:
     if not roots.roots and any(text.mentions_first_root for text in _texts(template)):
         return None
     paths = tuple(root.path for root in roots.roots)
     if template.cwd is not None:
         return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, paths)
+    own = next(iter(directories), "")
+    if _is_absolute(own) and not _gives_way(template, roots) and not _adds_roots(template):
+        return own  # it reads relative paths from there, and the guard from where it runs
     if not roots.roots:
         return None
     first = roots.roots[0]
@@ -288,6 +293,10 @@ def _located(template: LaunchTemplate, text: str, environment: Mapping[str, str]
 
 def _parent(path: str) -> str:
     return posixpath.dirname(path) if path.startswith("/") else ntpath.dirname(path)
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or bool(ntpath.splitdrive(path)[0])
 
 
 def _trimmed(path: str) -> str:

@@ -159,6 +159,19 @@ def test_directories_stay_where_there_is_no_root_to_take_their_place() -> None:
     assert plan(made, EMPTY, ENVIRONMENT, directories=CODE).argv == (*OFFICIAL, "/home/user")
 
 
+@pytest.mark.parametrize("roots", [TWO, EMPTY], ids=["roots", "no roots"])
+def test_a_filesystem_server_runs_in_the_directory_that_it_keeps(roots: RootSet) -> None:
+    """It reads relative paths from there, and the guard judges them from where it runs."""
+    made = template(*OFFICIAL, "/home/user", mode="none")
+    assert plan(made, roots, ENVIRONMENT, directories=CODE).cwd == "/home/user"
+    placed = template(*OFFICIAL, "/home/user", env={"DIRS": "${roots:,}"})
+    assert plan(placed, TWO, ENVIRONMENT, directories=CODE).cwd == "/home/user"
+    elsewhere = template(*OFFICIAL, "/home/user", mode="none", cwd="/srv")
+    assert plan(elsewhere, roots, ENVIRONMENT, directories=CODE).cwd == "/srv"
+    beside_it = template(*OFFICIAL, "sub", mode="none")
+    assert plan(beside_it, TWO, ENVIRONMENT, directories=("sub",)).cwd == PROJECT.path
+
+
 def test_folders_of_single_files_take_the_place_of_directories() -> None:
     notes = RootSet((root("/home/user/a/notes.txt", is_file=True),))
     made = template(*OFFICIAL, "/home/user")
