@@ -6,6 +6,7 @@ lines on stderr: what and where, then what to do.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -54,6 +55,7 @@ def hidden(name: str) -> Generator[None]:
 
 
 _NO_THREAD: Final = "can't start new thread"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
 """The exit codes of errors; that of any other is 1."""
 _COMMANDS: Final = {
@@ -145,6 +147,9 @@ def _file_log(path: str | None) -> Handler | None:
 
 def _parsed(given: Sequence[str]) -> Namespace:
     top = parser(given[0] if given else None)
+    if not given:  # whoever wants to know what there is
+        top.print_help(sys.stderr)
+        raise SystemExit(2)
     options, left = top.parse_known_args(given)
     if left:
         top.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, left[0])}")
@@ -162,6 +167,8 @@ def _advice(options: Namespace, left: str) -> str:
 
 def _perform(options: Namespace) -> int:
     try:
+        if not getattr(options, "any_home", False):
+            _ensure_home(os.environ.get("HOME"))
         code: int = options.perform(options)
     except HubError as exc:
         return _fail(exc)
@@ -174,6 +181,18 @@ def _perform(options: Namespace) -> int:
     except (RuntimeError, OSError, BaseExceptionGroup) as exc:
         return _fail_for(cast("BaseException", exc))
     return code
+
+
+def _ensure_home(home: str | None) -> None:
+    """Raise StartError for a HOME such as `~`: what is below it would be elsewhere for each server.
+
+    Without HOME, or with an empty one, the system tells the user's home.
+    """
+    if sys.platform != "win32" and home and not home.startswith("/"):
+        raise StartError(
+            f"HOME: {home!r} is no absolute path",
+            "Write it in full (no `~`), or unset it: the system knows yours then.",
+        )
 
 
 def _fail_for(error: BaseException) -> int:
@@ -194,6 +213,11 @@ def _known(error: BaseException) -> HubError | None:
         return StartError(
             "no process or thread can be started: the user has as many as the system allows",
             "Raise the limit (`ulimit -u`, or pids.max of the container), or end some of them.",
+        )
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StartError(
+            "what it writes to has no space left",
+            "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.",
         )
     return error if isinstance(error, HubError) else None
 

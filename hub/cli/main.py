@@ -6,6 +6,7 @@ tried first, and what is slow to load is imported later, or not at all.
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -15,7 +16,25 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    open_closed_streams()
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # loading takes long enough for it
+        return 130
+
+
+def open_closed_streams() -> None:
+    """Open the null device for those of stdin, stdout and stderr that are closed.
+
+    Else the next files and sockets get their numbers, and are taken for them.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+
+
+def _run(given: list[str]) -> int:
     why_alone = None
     if given[:1] in (["attach"], ["wrap"]):
         from hub.cli.hubs.attach import attached  # noqa: PLC0415 - seldom needed

@@ -100,9 +100,29 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     """
     found = configured(options)
     if found is None:
-        here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
-        raise ConfigError("no config", here or "Name one by --config or HUB_CONFIG.")
+        raise _no_config()
     return found
+
+
+def _no_config() -> ConfigError:
+    here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
+    return ConfigError("no config", here or "Name one by --config or HUB_CONFIG.")
+
+
+def config_and_folders(options: Namespace) -> tuple[HubConfig | None, tuple[str, ...]]:
+    """Return the config, and the folders that `--root` gives to clients that have no roots.
+
+    Without a config they are what `run` and `call` serve then: without `--root` this directory.
+
+    Raises: ConfigError if the config is wrong, or if none is named and there is one here, whose
+    roots and patterns would count.
+    """
+    found = configured(options)
+    if found is not None:
+        return found[0], tuple(options.root)
+    if found_in(Path.cwd()):
+        raise _no_config()
+    return None, tuple(file_server_setting(options).given)
 
 
 def log_to_file(path: Path) -> ThreadedLog:

@@ -15,7 +15,13 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from hub.app.machine import place_of, this_machine
-from hub.cli.options import Subparsers, add_config_option, add_root_option, configured, load_context
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    add_root_option,
+    config_and_folders,
+    load_context,
+)
 from hub.config.edit import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.models import FallbackRoot, Roots
@@ -96,10 +102,9 @@ def _detect(options: Namespace) -> int:
 
 
 def _effective_roots(options: Namespace) -> EffectiveRoots:
-    found = configured(options)
-    roots = found[0].roots if found is not None else Roots()
-    place = place_of(this_machine(os.environ), None if found is None else found[0])
-    return for_rootless(operator_roots(roots, options.root, place))
+    config, folders = config_and_folders(options)
+    place = place_of(this_machine(os.environ), config)
+    return for_rootless(operator_roots(Roots() if config is None else config.roots, folders, place))
 
 
 def _list(options: Namespace) -> int:

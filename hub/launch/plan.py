@@ -95,9 +95,9 @@ def plan(
     """Return how to launch `template` for a client whose effective roots are `roots`.
 
     Planning the argv of a plan again adds nothing. A root or a variable stays one argv element
-    whatever characters it has. `directories` is the result of `argv_directories`; only `replace`
-    needs it. Without roots, `${root}` is `.`, so a template with `${root}` is then launched in the
-    private empty directory even if it has a `cwd`.
+    whatever characters it has. `directories` is the result of `argv_directories`. Without roots,
+    `${root}` is `.`, so a template with `${root}` is then launched in the private empty directory
+    even if it has a `cwd`.
 
     Raises:
         ConfigError: a variable without a default is not set; names the place.
@@ -106,7 +106,7 @@ def plan(
     return LaunchPlan(
         argv=_argv(template, roots, environment, environment.get, directories),
         env=env,
-        cwd=_cwd(template, roots, environment.get),
+        cwd=_cwd(template, roots, environment.get, directories),
         roots=roots,
         shown=_argv(template, roots, environment, _as_written, directories),
         secrets=secrets,
@@ -149,9 +149,9 @@ def argv_directories(
     """Return the directories that a filesystem server's argv already names, as paths.
 
     They are the server's own ceiling: the caller intersects the client's roots with them, and gives
-    them to a client without roots. The modes `auto` and `append` keep the argv as written and
-    append the missing effective roots. With `replace`, the client's roots replace the directories:
-    they are not a ceiling (the caller skips the intersection), and `plan` drops them.
+    them to a client without roots. With `replace` they are not: the caller skips the intersection.
+    Where the server gets the effective roots as arguments, `plan` puts them in the directories'
+    place: such a server reads a relative path from the first directory that it has.
 
     Only the server's own arguments count: not those of its runner, nor the script's path, options
     or placeholders for roots. A leading `~`, and a relative path if the config has a `cwd`, are
@@ -186,18 +186,32 @@ def _argv(
     start = program_index(_written(template))
     head = [_fill(f"servers.{template.name}.command", template.command, lookup, paths)]
     own: list[str] = []
+    gone = set(directories) if _gives_way(template, roots) else set[str]()
     for index, argument in enumerate(template.args):
         at = f"servers.{template.name}.args[{index}]"
         elements = paths if argument.spreads else (_fill(at, argument, lookup, paths),)
-        (head if index < start else own).extend(elements)
-    if template.args_mode == "replace":
-        gone = set(directories)
-        own = [text for text in own if _located(template, text, environment) not in gone]
+        if index < start:
+            head.extend(elements)
+        elif argument.mentions_roots or _located(template, elements[0], environment) not in gone:
+            own.extend(elements)
     if _adds_roots(template):
         present = {_trimmed(text) for text in own}
-        folders = (root.path for root in roots.roots if not root.is_file)
-        own += (path for path in folders if _trimmed(path) not in present)
+        own += (path for path in _folders(roots, gone) if _trimmed(path) not in present)
     return (*head, *own)
+
+
+def _gives_way(template: LaunchTemplate, roots: RootSet) -> bool:
+    """Return whether the directories in the arguments give way to roots there."""
+    if template.args_mode == "replace":
+        return True
+    placed = any(argument.mentions_roots for argument in template.args)
+    return bool(roots.roots) and (placed or _adds_roots(template))
+
+
+def _folders(roots: RootSet, gone: Collection[str]) -> Collection[str]:
+    """Return the roots that are folders; those around the files, in the place of directories."""
+    folders = dict.fromkeys(root.path for root in roots.roots if not root.is_file)
+    return folders or (dict.fromkeys(_parent(root.path) for root in roots.roots) if gone else ())
 
 
 def _env(
@@ -222,12 +236,17 @@ def _env(
     return tuple(sorted(env.items())), tuple(sorted(secrets.items(), key=itemgetter(0)))
 
 
-def _cwd(template: LaunchTemplate, roots: RootSet, lookup: Lookup) -> str | None:
+def _cwd(
+    template: LaunchTemplate, roots: RootSet, lookup: Lookup, directories: Collection[str]
+) -> str | None:
     if not roots.roots and any(text.mentions_first_root for text in _texts(template)):
         return None
     paths = tuple(root.path for root in roots.roots)
     if template.cwd is not None:
         return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, paths)
+    own = next(iter(directories), "")
+    if _is_absolute(own) and not _gives_way(template, roots) and not _adds_roots(template):
+        return own  # it reads relative paths from there, and the guard from where it runs
     if not roots.roots:
         return None
     first = roots.roots[0]
@@ -274,6 +293,10 @@ def _located(template: LaunchTemplate, text: str, environment: Mapping[str, str]
 
 def _parent(path: str) -> str:
     return posixpath.dirname(path) if path.startswith("/") else ntpath.dirname(path)
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or bool(ntpath.splitdrive(path)[0])
 
 
 def _trimmed(path: str) -> str:

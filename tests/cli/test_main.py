@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import gc
 import json
 import os
@@ -192,6 +193,28 @@ def test_an_interrupt_ends_as_shells_expect(
     assert capsys.readouterr().err == ""
 
 
+def test_an_interrupt_while_the_program_loads_ends_as_shells_expect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_parsed", interrupted)
+    assert main(["schema"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_below_the_output_is_told_in_two_lines(
+    performing: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert performing(ExceptionGroup("tasks", [full])) == 1
+    assert capsys.readouterr().err == (
+        "roots-hub: what it writes to has no space left\n"
+        "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.\n"
+    )
+
+
 @pytest.mark.parametrize(
     "error", [LookupError("ours"), ExceptionGroup("tasks", [LookupError("ours")])]
 )
@@ -203,6 +226,14 @@ def test_our_own_mistakes_are_not_hidden(
 
 
 # What commands end with, and all they say
+
+
+def test_the_program_alone_names_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "    doctor              find what is wrong here, and say what mends it\n" in err
 
 
 def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -312,6 +343,32 @@ def test_an_audit_file_that_cannot_be_written_is_one(
         "roots-hub: audit.file /nowhere/x: No such file or directory\n"
         "Name a file that the hub may write.\n",
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="HOME is not asked there")
+@pytest.mark.parametrize("command", ["run", "call", "check", "roots"])
+def test_a_home_that_is_no_absolute_path_is_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("HOME", "~")
+    arguments = {"call": ("files.read_file",), "roots": ("list",)}.get(command, ())
+    assert failing(capsys, command, *arguments) == (
+        1,
+        "roots-hub: HOME: '~' is no absolute path\n"
+        "Write it in full (no `~`), or unset it: the system knows yours then.\n",
+    )
+
+
+def test_doctor_runs_with_any_home(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "~")
+    assert main(["doctor"]) == 1
+    assert "HOME: is not set, or no absolute path" in capsys.readouterr().out
+    monkeypatch.setenv("HOME", os.devnull)
+    main(["doctor"])
+    assert "cannot read it" not in capsys.readouterr().out
 
 
 # The real command

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hub.cli import roots
-from hub.errors import StartError
+from hub.errors import ConfigError, StartError
 from tests.kit.trees import plant
 
 
@@ -65,7 +65,10 @@ def test_the_list_says_if_no_root_is_usable(top: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "No roots: a client without roots of its own reaches none.\n"
 
 
-def test_without_roots_the_list_says_what_that_means(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_roots_the_list_says_what_that_means(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_CONFIG", '{"version": 1, "servers": {"a": {"command": "x"}}}')
     assert run("list") == 0
     assert capsys.readouterr().out == (
         "No roots: a client without roots of its own is not restricted by the hub "
@@ -74,6 +77,18 @@ def test_without_roots_the_list_says_what_that_means(capsys: pytest.CaptureFixtu
     assert run("list", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown == {"source": "none", "enforcing": False, "roots": []}
+
+
+def test_without_a_config_the_roots_are_what_run_would_serve(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("list") == 0
+    assert capsys.readouterr().out == f"{top}/team  (team, --root)\n"
+    assert run("contains", "app") == 0
+    assert run("contains", "../home") == 1
+    (top / "team" / "hub.yaml").write_text("version: 1\nservers: {a: {command: x}}\n")
+    with pytest.raises(ConfigError, match=r"no config\nThere is one here: --config hub\.yaml"):
+        run("list")
 
 
 def test_the_roots_in_force_are_listed_with_their_source(

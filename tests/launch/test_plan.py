@@ -132,6 +132,58 @@ def test_replace_puts_the_roots_in_the_place_of_directories() -> None:
     )
 
 
+CODE = ("/home/user",)
+
+
+@pytest.mark.parametrize(
+    ("own", "mode", "given"),
+    [
+        (("/home/user",), "auto", TWO.paths),
+        (("/home/user",), "append", TWO.paths),
+        (("/home/user", "--flag", "x"), "auto", ("--flag", "x", *TWO.paths)),
+        (("/home/user", "${roots}"), "auto", TWO.paths),
+        (("${root}", "/home/user"), "auto", (PROJECT.path,)),
+        (("/home/user",), "none", ("/home/user",)),
+    ],
+)
+def test_a_filesystem_servers_directories_give_way_to_the_roots(
+    own: tuple[str, ...], mode: ArgsMode, given: tuple[str, ...]
+) -> None:
+    """It reads a relative path from the first directory that it has, the guard from the roots."""
+    made = template(*OFFICIAL, *own, mode=mode)
+    assert plan(made, TWO, ENVIRONMENT, directories=CODE).argv == (*OFFICIAL, *given)
+
+
+def test_directories_stay_where_there_is_no_root_to_take_their_place() -> None:
+    made = template(*OFFICIAL, "/home/user")
+    assert plan(made, EMPTY, ENVIRONMENT, directories=CODE).argv == (*OFFICIAL, "/home/user")
+
+
+@pytest.mark.parametrize("roots", [TWO, EMPTY], ids=["roots", "no roots"])
+def test_a_filesystem_server_runs_in_the_directory_that_it_keeps(roots: RootSet) -> None:
+    """It reads relative paths from there, and the guard judges them from where it runs."""
+    made = template(*OFFICIAL, "/home/user", mode="none")
+    assert plan(made, roots, ENVIRONMENT, directories=CODE).cwd == "/home/user"
+    placed = template(*OFFICIAL, "/home/user", env={"DIRS": "${roots:,}"})
+    assert plan(placed, TWO, ENVIRONMENT, directories=CODE).cwd == "/home/user"
+    elsewhere = template(*OFFICIAL, "/home/user", mode="none", cwd="/srv")
+    assert plan(elsewhere, roots, ENVIRONMENT, directories=CODE).cwd == "/srv"
+    beside_it = template(*OFFICIAL, "sub", mode="none")
+    assert plan(beside_it, TWO, ENVIRONMENT, directories=("sub",)).cwd == PROJECT.path
+
+
+def test_folders_of_single_files_take_the_place_of_directories() -> None:
+    notes = RootSet((root("/home/user/a/notes.txt", is_file=True),))
+    made = template(*OFFICIAL, "/home/user")
+    assert plan(made, notes, ENVIRONMENT, directories=CODE).argv == (*OFFICIAL, "/home/user/a")
+
+
+def test_a_root_that_is_a_servers_directory_stays() -> None:
+    user = RootSet((root("/home/user"),))
+    made = template(*OFFICIAL, "/home/user", "${roots}")
+    assert plan(made, user, ENVIRONMENT, directories=CODE).argv == (*OFFICIAL, "/home/user")
+
+
 @pytest.mark.parametrize(
     ("argv", "rest", "directories"),
     [

@@ -262,3 +262,40 @@ async def test_what_the_child_is_launched_with(target: Target, tree: Path) -> No
         servers = {server["name"]: server for server in (await report(client))["servers"]}
         assert servers["recorder"]["state"] == "ready"
         assert servers["filesystem"]["args"][1:] == [str(project), str(docs)]
+
+
+@pytest.mark.parametrize("is_whole_disk", [False, True])
+async def test_a_relative_path_is_not_read_from_a_directory_around_the_roots(
+    tree: Path, npm_program: Callable[[str], str], tmp_path: Path, is_whole_disk: bool
+) -> None:
+    """The guard reads it from the roots: so has the server to do, from its first call on."""
+    named = Path("/") if is_whole_disk else tree
+    files = {
+        "command": npm_program("mcp-server-filesystem"),
+        "args": [str(named)],
+        "roots": {"answer": False},
+    }
+    run = [ROOTS_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
+    secret = (tree / "private/secret.txt").relative_to(named)
+    async with connected(run, [tree / "project"]) as client:
+        assert "ENOENT" in await call(client, "read_text_file", path=str(secret))
+        assert await call(client, "read_text_file", path="a.txt") == "project/a.txt"
+        assert str(tree / "project") in await call(client, "list_allowed_directories")
+
+
+@pytest.mark.parametrize("share", ["roots", "all"])
+async def test_a_relative_path_is_judged_from_the_directories_that_a_server_keeps(
+    tree: Path, npm_program: Callable[[str], str], tmp_path: Path, share: str
+) -> None:
+    files = {
+        "command": npm_program("mcp-server-filesystem"),
+        "args": [str(tree)],
+        "roots": {"args": "none", "answer": False},
+        "share": share,
+    }
+    run = [ROOTS_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
+    project = tree / "project"
+    async with connected(run, [project]) as client:
+        path = "private/secret.txt"
+        assert await call(client, "read_text_file", path=path) == outside(path, project)
+        assert await call(client, "read_text_file", path="project/a.txt") == "project/a.txt"

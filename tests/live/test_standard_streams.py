@@ -101,6 +101,23 @@ def test_nothing_at_all(env: dict[str, str]) -> None:
     assert run(env, stdin=nothing, stdout=nothing)[0] == 0
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_count_as_empty(env: dict[str, str], closed: str) -> None:
+    """Some starters close them; the next files that a program opens would be taken for them."""
+    ended = subprocess.run(  # noqa: S603 - the hub
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *WRAP],
+        env=environment(**env),
+        input=script(INITIALIZE, CALL),
+        capture_output=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert ids(ended.stdout) == ([1, 2] if closed == "2>&-" else [])
+    assert b"Traceback" not in ended.stderr
+    assert b"Assertion" not in ended.stderr
+
+
 @pytest.fixture
 def terminal() -> Generator[tuple[int, int]]:
     ours, theirs = pty.openpty()

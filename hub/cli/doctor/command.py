@@ -81,7 +81,7 @@ def register(subparsers: Subparsers) -> None:
         "--connect", action="store_true", help="start each server, too, for at most 30 s"
     )
     doctor.add_argument("--json", action="store_true", help="print JSON")
-    doctor.set_defaults(perform=_doctor, usual_log_level="error")
+    doctor.set_defaults(perform=_doctor, usual_log_level="error", any_home=True)
 
 
 def _doctor(options: Namespace) -> int:

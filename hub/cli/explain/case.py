@@ -18,8 +18,8 @@ from hub.calls.refusals.permission import Circumstances
 from hub.cli.explain.allowing import Setup
 from hub.cli.options import (
     chosen_profile,
+    config_and_folders,
     config_path,
-    configured,
     named_tool,
     run_loop,
 )
@@ -40,13 +40,17 @@ from hub.values import Call, Json, JsonObject, ServerName
 
 
 class CallInQuestion(Struct, frozen=True):
-    """The call that is asked about, and the config, if there is one, and its file."""
+    """The call that is asked about, and the config, if there is one, and its file.
+
+    `folders` are those of `--root`, or what stands for them without a config.
+    """
 
     server: str
     tool: str
     arguments: JsonObject
     definition: JsonObject
     config: HubConfig | None
+    folders: tuple[str, ...]
     source: Path | None
     profile: str | None
 
@@ -73,8 +77,7 @@ def question_of(options: Namespace) -> CallInQuestion:
 
     Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
     """
-    found = configured(options)
-    config = None if found is None else found[0]
+    config, folders = config_and_folders(options)
     server, tool = _named(options, config or HubConfig(version=1))
     arguments = _parsed(options.arguments, "--arguments", options)
     if not isinstance(arguments, dict):
@@ -82,7 +85,8 @@ def question_of(options: Namespace) -> CallInQuestion:
     definition = _definition(options, config, server, tool)
     given = cast("JsonObject", arguments)
     profile = chosen_profile(config or HubConfig(version=1), options.profile)
-    return CallInQuestion(server, tool, given, definition, config, config_path(options), profile)
+    source = config_path(options)
+    return CallInQuestion(server, tool, given, definition, config, folders, source, profile)
 
 
 def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:

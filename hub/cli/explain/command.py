@@ -28,7 +28,9 @@ def register(subparsers: Subparsers) -> None:
     parser: ArgumentParser = subparsers.add_parser(
         "explain",
         help="show whether a call would pass the guard, and why",
-        description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.",
+        description="Judge one call, or with --batch a row of JSON per line. Exit code 1: refused. "
+        "Without a config: by the folders that `run` and `call` serve then, the current directory "
+        "(or the --root folders).",
     )
     parser.add_argument(
         "call", metavar="SERVER.TOOL", nargs="?", help="what would be called; or its public name"
@@ -55,7 +57,7 @@ def perform(options: Namespace) -> int:
     if options.batch is not None:
         return _batch(options.batch)
     question = question_of(options)
-    setup = Setup(question.config or HubConfig(version=1), tuple(options.root))
+    setup = Setup(question.config or HubConfig(version=1), question.folders)
     case = case_of(question, setup)
     verdict, judged = _judged_in(case)
     refused = refusal_of(verdict)

@@ -95,6 +95,8 @@ def _attach(wanted: AttachOptions) -> int | str:
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, hub_name
     from hub.attach.start import reached
 
+    if not (os.environ.get("HOME") or "/").startswith("/"):
+        return "HOME is no absolute path"
     directory = os.getcwd()
     served = _served(wanted, directory)
     if isinstance(served, str):

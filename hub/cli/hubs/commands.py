@@ -182,11 +182,15 @@ def _number(found: Json) -> str:
     return f"{found:.15g}" if isinstance(found, int | float) else "-"
 
 
+def _most(of: JsonObject) -> str:
+    limit, burst = of.get("limit"), of.get("burst")
+    is_more = isinstance(limit, int | float) and isinstance(burst, int | float) and burst > limit
+    return f"{_number(burst)} at once" if is_more else _number(limit)
+
+
 def _principal(one: JsonObject) -> tuple[str, ...]:
     uses = {key: object_or_empty(of) for key, of in object_or_empty(one.get("limits")).items()}
-    shown = (
-        f"{key} {_number(of.get('used'))} of {_number(of.get('limit'))}" for key, of in uses.items()
-    )
+    shown = (f"{key} {_number(of.get('used'))} of {_most(of)}" for key, of in uses.items())
     within = f" in {one['profile']}" if one.get("profile") else ""
     return f"{one.get('principal')}{within}", ", ".join(shown)
 

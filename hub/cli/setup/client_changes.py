@@ -57,7 +57,7 @@ def read_client(file: ClientFile) -> str | None:
     """
     try:
         text = file.path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # such as below a HOME of /dev/null
         return None
     except UnicodeDecodeError:
         raise StartError(f"{file.path}: is not UTF-8", "Save the file in that encoding.") from None

@@ -64,8 +64,9 @@ def test_equal_results_of_a_value_are_shown_once(
 
 
 def test_without_roots_the_output_says_that_paths_are_not_compared(
-    tree: Path, capsys: pytest.CaptureFixture[str]
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HUB_CONFIG", '{"version": 1, "servers": {"a": {"command": "x"}}}')
     arguments = ("a.b", "--arguments", '{"path": "/etc/passwd"}')
     assert run(*arguments) == 0
     told = "No roots are set, so paths are not compared with any; set one with --root DIR.\n"
@@ -74,6 +75,30 @@ def test_without_roots_the_output_says_that_paths_are_not_compared(
     assert json.loads(capsys.readouterr().out)["enforcing"] is False
     assert run(*arguments, "--root", str(tree)) == 1
     assert told not in capsys.readouterr().out
+
+
+def test_without_a_config_a_call_is_judged_as_it_would_be_made(
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `call`: in this directory, unless folders are named."""
+    monkeypatch.chdir(tree / "project")
+    outside = ("files.read_file", "--arguments", json.dumps({"path": f"{tree}/other"}))
+    assert run(*outside) == 1
+    assert f'Current roots: ["file://{tree}/project"]' in capsys.readouterr().out
+    assert run("files.read_file", "--arguments", '{"path": "a.txt"}') == 0
+    assert run(*outside, "--root", str(tree)) == 0
+    monkeypatch.setenv("HUB_ROOTS", str(tree))
+    assert run(*outside) == 0
+
+
+def test_without_a_config_that_of_the_directory_is_named(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says would count: nothing may be said to be allowed without it."""
+    monkeypatch.chdir(tree)
+    (tree / "hub.yaml").write_text("version: 1\nservers: {files: {command: x}}\n")
+    with pytest.raises(ConfigError, match=r"no config\nThere is one here: --config hub\.yaml"):
+        run("files.read_file", "--arguments", '{"path": "/etc/passwd"}')
 
 
 def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

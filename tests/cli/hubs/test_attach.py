@@ -52,6 +52,18 @@ def test_it_says_why_it_does_not_attach(monkeypatch: pytest.MonkeyPatch) -> None
     assert attached_to(AttachOptions()) == "there are no Unix sockets here"
 
 
+def test_no_hub_is_started_with_a_home_that_means_another_place_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hub's directory is `/`: it would keep its files below `/~`."""
+    monkeypatch.setattr("hub.attach.lifeline.why_not_these_streams", lambda: None)
+    monkeypatch.setenv("HOME", "~")
+    assert attached_to(AttachOptions()) == "HOME is no absolute path"
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.delenv("HUB_CONFIG", raising=False)
+    assert attached_to(AttachOptions()) == NO_CONFIG
+
+
 @pytest.mark.parametrize("config", ["", '{"mcpServers": {}}'])
 def test_a_config_that_is_no_file_is_not_shared(config: str) -> None:
     code = (

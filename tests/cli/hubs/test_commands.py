@@ -59,6 +59,12 @@ def test_the_limits_of_principals_are_shown_with_what_is_used() -> None:
     ]
 
 
+def test_calls_of_a_burst_are_shown_beside_what_may_come_at_once() -> None:
+    limits: JsonObject = {"calls_per_second": {"limit": 20.0, "burst": 50, "used": 31}}
+    said: JsonObject = {"serves": "x", "principals": [{"principal": "anna", "limits": limits}]}
+    assert lines_of(said)[-1] == "    anna       calls_per_second 31 of 50 at once"
+
+
 def test_the_limits_of_a_profile_are_shown_with_its_name() -> None:
     limits: JsonObject = {"in_flight": {"limit": 4, "used": 1}}
     rows: list[Json] = [
