@@ -169,7 +169,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using schema' -s h -l help -d 'show t
 complete -c roots-hub -n '_shtab_roots_hub_using schema' -l log-format -xka "text json" -d 'format of the log'
 complete -c roots-hub -n '_shtab_roots_hub_using schema' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
 complete -c roots-hub -n '_shtab_roots_hub_using schema' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
-complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a explain -d 'Judge one call, or with --batch a row of JSON per line. Exit code 1: refused.'
+complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a explain -d 'Judge one call, or with --batch a row of JSON per line. Exit code 1: refused. Without a config: by the folders that `run` and `call` serve then, the current directory (or the --root folders).'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -s h -l help -d 'show this help message and exit'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l log-format -xka "text json" -d 'format of the log'
 complete -c roots-hub -n '_shtab_roots_hub_using explain' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
