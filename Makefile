@@ -10,7 +10,7 @@ CLIENTS ?=
 ORPHAN_ROUNDS ?= 20
 ATTACH_ROUNDS ?= 100
 BENCH_ROUNDS ?=
-TESTERS ?= 3
+TESTERS ?= 4
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,8 +28,8 @@ CLIENTS_DIR := .clients
 DOCS := .docs
 DIST := .dist
 WHOLE_PROGRAMS := live test_packaging.py
-# A file's tests stay together: they share what they start.
-SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile
+# A file's tests stay together: they share what they start. Long files come first (tests/conftest.py).
+SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 # Programs that the tests start hundreds of times are compiled once, whatever the environment says.
 PYTEST_RUN := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BENCH := .bench

@@ -29,11 +29,33 @@ LOGS = [
 ]
 structlog.configure(processors=LOGS)
 
+LONGEST = (
+    *("live/test_misbehaving.py", "live/test_orphans.py", "config/reload/test_never_looser.py"),
+    *("live/test_login_renewal.py", "live/test_clients.py", "live/test_oauth.py"),
+    *("live/test_logins_of_principals.py", "live/test_restart.py", "live/test_eras.py"),
+    *("live/test_remote_children.py", "cli/doctor/test_faults.py", "guard/test_decide.py"),
+    *("live/test_attach_refused.py", "live/test_attach_ends.py", "live/test_login_in_calls.py"),
+    *("live/test_cached_lists.py", "live/test_transcripts.py", "live/test_typescript.py"),
+)
+"""The files that take longest: tests that run side by side begin with them, not to wait for one."""
+
 # `fast` tries the same examples each time: a build must not fail for what nobody changed.
 settings.register_profile("fast", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=20)
 settings.register_profile("deep", deadline=None, max_examples=5000)
 settings.load_profile("fast")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let long files come first, then the other live ones."""
+    ranks = {PROJECT / "tests" / file: rank for rank, file in enumerate(LONGEST)}
+    live = PROJECT / "tests/live"
+
+    def rank(item: pytest.Item) -> int:
+        return ranks.get(item.path, len(ranks) + (live not in item.path.parents))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session")

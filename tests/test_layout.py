@@ -33,24 +33,41 @@ def nodes(module: Path) -> Iterator[ast.AST]:
     return ast.walk(ast.parse(module.read_text(encoding="utf-8")))
 
 
+Shown = tuple[dict[str, int], list[str], list[tuple[str, str]]]
+"""The lines of functions, the names of classes, and what is imported from which of our modules."""
+
+
+@cache
+def shown(module: Path) -> Shown:
+    """Return what the tests below ask of a module: each is read once for all of them."""
+    lengths: dict[str, int] = {}
+    classes: list[str] = []
+    imports: list[tuple[str, str]] = []
+    for node in nodes(module):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                lengths[node.name] = max(length, lengths.get(node.name, 0))
+            case ast.ClassDef():
+                classes.append(node.name)
+            case ast.ImportFrom(module=str(source)) if source.partition(".")[0] in OURS:
+                imports += [(source, alias.name) for alias in node.names]
+            case _:
+                continue
+    return lengths, classes, imports
+
+
 @pytest.mark.parametrize("module", MODULES, ids=short)
 def test_a_function_stays_in_its_budget(module: Path) -> None:
-    too_long = {
-        node.name: length
-        for node in nodes(module)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
-    }
+    lengths, _, _ = shown(module)
+    too_long = {name: length for name, length in lengths.items() if length > FUNCTION_LINES}
     assert not too_long, f"{short(module)}: over {FUNCTION_LINES} lines: {too_long}"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=short)
 def test_no_class_has_a_name_that_says_nothing(module: Path) -> None:
-    vague = [
-        node.name
-        for node in nodes(module)
-        if isinstance(node, ast.ClassDef) and node.name.endswith(VAGUE_ENDINGS)
-    ]
+    _, classes, _ = shown(module)
+    vague = [name for name in classes if name.endswith(VAGUE_ENDINGS)]
     assert not vague, f"{short(module)}: {vague}"
 
 
@@ -70,13 +87,8 @@ def is_defined(package: str, name: str) -> bool:
 
 @pytest.mark.parametrize("module", MODULES + TESTS, ids=short)
 def test_a_name_is_imported_from_the_module_that_defines_it(module: Path) -> None:
-    elsewhere = [
-        f"{node.module}.{alias.name}"
-        for node in nodes(module)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in OURS
-        for alias in node.names
-        if not is_defined(str(node.module), alias.name)
-    ]
+    _, _, imports = shown(module)
+    elsewhere = [f"{source}.{name}" for source, name in imports if not is_defined(source, name)]
     assert not elsewhere, f"{short(module)}: {elsewhere}"
 
 

@@ -539,7 +539,7 @@ def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
 
 
 # `make quick`, which tries few examples, has shorter texts too.
-MANY = 200_000 if settings().max_examples >= 100 else 20_000
+MANY = 100_000 if settings().max_examples >= 100 else 20_000
 HOSTILE = {
     "spaces before a second line": "-" + " " * MANY + "\nX",
     "schemes": "file:" * MANY + " x",
