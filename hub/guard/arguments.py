@@ -107,7 +107,8 @@ class PathCandidate(Struct, frozen=True):
     """One value (or object key) to judge as a path, and why.
 
     `pointer` is its JSON pointer, `key` the key that it stands under. `whole`: read the value as a
-    whole only, not as a list of paths, since it may be the content of a file.
+    whole only, not as a list of paths, since it may be the content of a file. `is_element`: it is
+    one of several in a list, and not a member of an object, which may be named `1` as well.
     """
 
     pointer: str
@@ -116,6 +117,7 @@ class PathCandidate(Struct, frozen=True):
     value: Json
     why: str
     whole: bool = False
+    is_element: bool = False
 
 
 def find_candidates(
@@ -287,7 +289,9 @@ def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found
     for index, value in enumerate(values):
         if isinstance(value, str):
             if _is_judged(kind, value, node):
-                place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread)
+                place = _Place(
+                    f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread, in_list=True
+                )
                 _add(value, node, place, found)
         elif kind is _PATH and _is_number(value):
             found.append(PathCandidate(f"{at.pointer}/{index}", at.key, kind, value, node.why))
@@ -357,9 +361,9 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     if inside is not None:
         parsed = _parsed(inside)
         if parsed is not None:
-            _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
+            _walk_other(parsed, node, replace(at, depth=at.depth + 1, in_list=False), found)
             if at.inherited is _COMMAND:  # a shell does not read it as JSON
-                found.append(PathCandidate(at.pointer, at.key, _COMMAND, text, node.why))
+                found.append(_candidate(text, node, at))
             return
         _add_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):
@@ -370,7 +374,13 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
         found.bare.add(text)
     elif at.inherited is _PAYLOAD and node.structured and _FILE_URI.match(text) is None:
         return
-    found.append(PathCandidate(at.pointer, at.key, at.inherited, text, node.why, at.whole))
+    found.append(_candidate(text, node, at))
+
+
+def _candidate(text: str, node: ArgumentNode, at: _Place) -> PathCandidate:
+    return PathCandidate(
+        at.pointer, at.key, at.inherited, text, node.why, at.whole, is_element=at.in_list
+    )
 
 
 def _effort_of(text: str) -> int:
@@ -389,7 +399,7 @@ def _add_strings(text: str, at: _Place, found: _Found) -> None:
             kind = _kind_of_string(key, at.inherited, kind if remarks else None)
             if _is_judged(kind, string, _UNREAD):
                 place = _Place(f"{at.pointer}/{index}", key, kind, at.depth, unread)
-                _add(string, _UNREAD, place, found)
+                _add(string, _UNREAD, replace(place, in_list=not key), found)
     except TooManyError:
         raise PathError(_TOO_MUCH) from None
 

@@ -393,8 +393,7 @@ def _is_installed(path: str) -> bool:
 
 def _is_arguments(candidate: PathCandidate) -> bool:
     """Return whether a value is a line of arguments for a program that is named elsewhere."""
-    is_element = candidate.pointer.rpartition("/")[2].isdecimal()
-    return not is_element and takes_arguments(candidate.key[-LONGEST_KEY:])
+    return not candidate.is_element and takes_arguments(candidate.key[-LONGEST_KEY:])
 
 
 def _is_options(text: str) -> bool:
