@@ -109,6 +109,8 @@ class PathCandidate(Struct, frozen=True):
     `pointer` is its JSON pointer, `key` the key that it stands under. `whole`: read the value as a
     whole only, not as a list of paths, since it may be the content of a file. `is_element`: it is
     one of several in a list, and not a member of an object, which may be named `1` as well.
+    `is_repeated`: its text is a candidate in another object, too, so only a folder that is named
+    beside it makes a difference.
     """
 
     pointer: str
@@ -118,6 +120,7 @@ class PathCandidate(Struct, frozen=True):
     why: str
     whole: bool = False
     is_element: bool = False
+    is_repeated: bool = False
 
 
 def find_candidates(
@@ -139,13 +142,15 @@ class _Found(list[PathCandidate]):
     """The candidates of one call, and what may still be spent on the search.
 
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
-    JSON. `bare` are the texts without path signs that may be a file name: each is judged only once,
-    even if many cells of a table have it.
+    JSON. `bare` are the texts without path signs that may be a file name, each with the objects
+    that have it: in one object it is judged only once, even if many cells of a table have it.
+    `free` are the candidates of these, which do not count as too many.
     """
 
     left = FULL_BUDGET.search
     strings = MAX_STRINGS
-    bare: set[str] | None = None
+    bare: dict[str, set[str]] | None = None
+    free = 0
 
     def spend(self, effort: int) -> None:
         self.left -= effort
@@ -177,6 +182,8 @@ class _Place(Struct, frozen=True, gc=False):
     unread: _Unread | None = None
     whole: bool = False
     in_list: bool = False
+    around: str = ""
+    """The pointer of the innermost object."""
 
 
 _TOP = _Place("", "", _NEUTRAL, 0)
@@ -186,7 +193,7 @@ def _check_size(at: _Place, found: _Found) -> None:
     # Each candidate has its own copy of the pointer.
     if (
         at.depth > MAX_DEPTH
-        or len(found) - len(found.bare or ()) > MAX_CANDIDATES
+        or len(found) - found.free > MAX_CANDIDATES
         or found.strings < 0
         or len(at.pointer) > _LONGEST_POINTER
     ):
@@ -218,11 +225,17 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
                 _add(
                     member,  # pyright: ignore[reportArgumentType]
                     inner,
-                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread, whole),
+                    _Place(
+                        f"{at.pointer}/{escaped(key)}",
+                        *(key, kind, at.depth, at.unread, whole, False, at.pointer),
+                    ),
                     found,
                 )
         elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
-            place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1, at.unread)
+            place = _Place(
+                f"{at.pointer}/{escaped(key)}",
+                *(key, kind, at.depth + 1, at.unread, False, False, at.pointer),
+            )
             _walk_other(member, inner, place, found)
 
 
@@ -287,20 +300,18 @@ def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found
     found.spend(len(values))
     kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
+        place = _Place(
+            f"{at.pointer}/{index}",
+            *(at.key, kind, at.depth, at.unread, False, True, at.around),
+        )
         if isinstance(value, str):
             if _is_judged(kind, value, node):
-                place = _Place(
-                    f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread, in_list=True
-                )
                 _add(value, node, place, found)
         elif kind is _PATH and _is_number(value):
-            found.append(PathCandidate(f"{at.pointer}/{index}", at.key, kind, value, node.why))
+            found.append(PathCandidate(place.pointer, at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):
-            place = _Place(
-                f"{at.pointer}/{index}", at.key, kind, at.depth + 1, at.unread, in_list=True
-            )
-            _walk_other(value, node, place, found)
+            _walk_other(value, node, replace(place, depth=at.depth + 1), found)
 
 
 def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
@@ -366,15 +377,28 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
                 found.append(_candidate(text, node, at))
             return
         _add_strings(inside, replace(at, depth=at.depth + 1), found)
+    candidate = _candidate(text, node, at)
     if at.inherited is _NEUTRAL and not is_shaped(text):
-        if found.bare is None:
-            found.bare = set()
-        if text in found.bare:
-            return
-        found.bare.add(text)
-    elif at.inherited is _PAYLOAD and node.structured and _FILE_URI.match(text) is None:
+        _add_bare(candidate, at.around, found)
+    elif at.inherited is not _PAYLOAD or not node.structured or _FILE_URI.match(text) is not None:
+        found.append(candidate)
+
+
+def _add_bare(candidate: PathCandidate, around: str, found: _Found) -> None:
+    """Add a text without path signs, if it is not a candidate of the object `around` it yet."""
+    if found.bare is None:
+        found.bare = {}
+    text = str(candidate.value)
+    objects = found.bare.get(text)
+    if objects is None:
+        found.bare[text] = {around}
+    elif around in objects:
         return
-    found.append(_candidate(text, node, at))
+    else:
+        objects.add(around)
+        candidate = replace(candidate, is_repeated=True)
+    found.free += 1
+    found.append(candidate)
 
 
 def _candidate(text: str, node: ArgumentNode, at: _Place) -> PathCandidate:
@@ -398,8 +422,11 @@ def _add_strings(text: str, at: _Place, found: _Found) -> None:
             unread.spend(string)
             kind = _kind_of_string(key, at.inherited, kind if remarks else None)
             if _is_judged(kind, string, _UNREAD):
-                place = _Place(f"{at.pointer}/{index}", key, kind, at.depth, unread)
-                _add(string, _UNREAD, replace(place, in_list=not key), found)
+                place = _Place(
+                    f"{at.pointer}/{index}",
+                    *(key, kind, at.depth, unread, False, not key, at.pointer),
+                )
+                _add(string, _UNREAD, place, found)
     except TooManyError:
         raise PathError(_TOO_MUCH) from None
 

@@ -222,15 +222,11 @@ def explain(
     """
     findings = _find(call, guard, budget)
     judge = _judge(call, findings, guard, context, budget)
+    evaluated = ((candidate, tuple(judge.evaluate(candidate))) for candidate in findings.found)
     return tuple(
-        Judged(
-            candidate.pointer,
-            candidate.kind,
-            candidate.why,
-            candidate.value,
-            tuple(judge.evaluate(candidate)),
-        )
-        for candidate in findings.found
+        Judged(candidate.pointer, candidate.kind, candidate.why, candidate.value, readings)
+        for candidate, readings in evaluated
+        if readings or not candidate.is_repeated
     )
 
 

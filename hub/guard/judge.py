@@ -100,6 +100,8 @@ class Judge:
             return
         self._tracer.beside = cache(partial(self._folders.beside, candidate))
         try:
+            if candidate.is_repeated and not self._tracer.beside():
+                return
             for text, how, kind in self._texts.of(candidate, value):
                 if how is not ONE_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)

@@ -26,9 +26,9 @@ _TURNS = 2
 
 
 class _Named(NamedTuple):
-    """The members of one object, each with the texts that it may be read as, and with its folders.
+    """The members of one object that name a folder, or may do so from within another folder.
 
-    `folders` has only those members that name a folder.
+    `texts` has what each may be read as, `folders` the folders that it names.
     """
 
     texts: list[tuple[PathCandidate, list[str]]]
@@ -51,6 +51,7 @@ class NamedFolders:
         self._of_object: dict[str, list[PathCandidate]] | None = None
         self._candidates = candidates
         self._named: dict[str, _Named] = {}
+        self._of_value: dict[str, tuple[list[str], list[str]]] = {}
         self._of_commands: dict[str, None] | None = None
 
     def beside(self, candidate: PathCandidate) -> list[str]:
@@ -106,9 +107,22 @@ class NamedFolders:
 
     def _named_in(self, place: str) -> _Named:
         """Return what the members of the object at `place` name; each is looked up only once."""
-        texts = [(one, self._texts(one.value)) for one in self._members().get(place, ())]
-        folders = [(one, self._folders(read)) for one, read in texts]
-        return _Named(texts, [(one, paths) for one, paths in folders if paths])
+        named = [(one, *self._read(one.value)) for one in self._members().get(place, ())]
+        return _Named(
+            [(one, texts) for one, texts, _ in named if texts],
+            [(one, folders) for one, _, folders in named if folders],
+        )
+
+    def _read(self, value: object) -> tuple[list[str], list[str]]:
+        """Return the texts that a value may be read as, and the folders that they name."""
+        if not isinstance(value, str) or len(value) > _LONGEST:
+            return [], []
+        known = self._of_value.get(value)
+        if known is None:
+            texts = self._texts(value)
+            folders = [folder for text in texts for folder in self._tracer.folders_at(text)]
+            known = self._of_value[value] = (texts, folders)
+        return known
 
     def _members(self) -> dict[str, list[PathCandidate]]:
         """Return the candidates that may be folders, by the pointer of their object."""
@@ -120,15 +134,12 @@ class NamedFolders:
                     self._of_object.setdefault(above, []).append(one)
         return self._of_object
 
-    def _folders(self, texts: Sequence[str]) -> list[str]:
-        return [folder for text in texts for folder in self._tracer.folders_at(text)]
-
     def _inner(self, texts: Sequence[str], starts: Sequence[str]) -> dict[str, None]:
         folders = (self._tracer.folders_at(text, starts) for text in texts)
         return dict.fromkeys(folder for each in folders for folder in each)
 
-    def _texts(self, value: object) -> list[str]:
-        if not isinstance(value, str) or len(value) > _LONGEST or is_remote(value):
+    def _texts(self, value: str) -> list[str]:
+        if is_remote(value):
             return []
         try:
             return list(readings(value, self._reader))

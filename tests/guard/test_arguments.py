@@ -117,9 +117,21 @@ def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
         found(nested(MAX_DEPTH + 1, "a", lists=True))
 
 
+def test_a_word_is_a_candidate_once_in_each_object() -> None:
+    rows: list[Json] = [{"item": "a", "other": ["a", ["a"]]}, {"item": "a"}]
+    claimed = find_candidates(compile_schema(None, {}), {"rows": rows, "last": "a"})
+    assert [(one.pointer, one.is_repeated) for one in claimed] == [
+        ("/rows/0/item", False),
+        ("/rows/1/item", True),
+        ("/last", True),
+    ]
+
+
 def test_words_without_path_signs_do_not_count_as_too_many() -> None:
     words: list[Json] = [f"w{number}" for number in range(MAX_CANDIDATES)]
     assert len(found({"rows": words, "more": ["w"]})) == MAX_CANDIDATES + 1
+    rows: list[Json] = [{"item": "a", "path": "b"} for _ in range(MAX_CANDIDATES)]
+    assert len(found({"rows": rows})) == 2 * MAX_CANDIDATES
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,10 @@ def test_a_value_that_leads_out_of_a_named_folder_is_refused(world: CallContext)
         {"name": "link", "2": "src"},
         {"x": [{"0": "src", "1": "link"}]},
         {"x": '{"dir": "src", "name": "link",}'},
+        {"first": "link", "b": {"dir": "src", "name": "link"}},
+        {"first": "link", "b": {"dir": "src", "names": ["link"]}},
+        {"a": {"item": "src"}, "b": {"item": "src", "name": "link"}},
+        {"rows": [{"item": "lib", "name": "link"}, {"item": "src", "name": "link"}]},
     )
     assert not [one for one, is_admitted in judged if is_admitted]
 
