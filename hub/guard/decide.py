@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr, replace
 from hub.guard.arguments import PathCandidate, find_candidates, rewritten
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
-from hub.guard.judge import Judge
+from hub.guard.judge import Judge, is_option
 from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
@@ -245,7 +245,10 @@ def _evaluate(
     call: Call, findings: _Findings, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
     found, policy = findings.found, guard.policy.policy
-    if not found or policy.mode is _OFF or not (context.enforcing or policy.deny or policy.access):
+    if not (context.enforcing or policy.deny or policy.access):
+        # Without roots no path is refused.
+        found = list(filter(is_option, found)) if policy.refuse_options else []
+    if not found or policy.mode is _OFF:
         return _evaluate_own(call, findings, guard, context, budget)
     if len(found) * LEAST > budget.effort:
         return _too_much(call, context)

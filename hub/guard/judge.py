@@ -86,11 +86,7 @@ class Judge:
         if not isinstance(value, str):
             yield ReadingResult(_shown(value), "as given", None, "a number is not a path")
             return
-        if (
-            self._policy.refuse_options
-            and value[0] == "-"
-            and is_revision(candidate.key[-LONGEST_KEY:])
-        ):
+        if self._policy.refuse_options and is_option(candidate):
             yield ReadingResult(
                 value,
                 "as given",
@@ -192,6 +188,13 @@ class Judge:
         if is_name and self._local_paths.is_meant(text, Kind.NEUTRAL, text):
             # Characters like `*` may be part of a real file name.
             yield from self._tracer.follow(text, how, strict=False)
+
+
+def is_option(candidate: PathCandidate) -> bool:
+    """Return whether a program may read the name of a revision as an option."""
+    value = candidate.value
+    starts = isinstance(value, str) and value[0] == "-"
+    return starts and is_revision(candidate.key[-LONGEST_KEY:])
 
 
 def _shown(value: object) -> str:
