@@ -20,17 +20,15 @@ from hub.guard.text.commands import (
     expands,
     is_harmless,
     is_program,
-    mounts_whole_disk,
     quoted_words,
     uncut_words,
     with_short_roots,
     with_working_folder,
     without_interpreters,
     without_messages,
-    without_mount_targets,
-    without_targets,
     words_in,
 )
+from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
 from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
