@@ -55,7 +55,7 @@ _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
 )
 _MOST_MESSAGES = 4
-_GLUED = re.compile(r"\$(\w+)(?=['\"\\]+\w)", re.ASCII)
+_GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
@@ -178,7 +178,7 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
                 _Before(before.computes, token["mark"]),
             )
             continue
-        word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
+        word = _unquoted(token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
@@ -188,6 +188,19 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
             yield from (ShellWord(one, is_wild, runs) for one in _without_colons(word))
         before = before.then(word, program=program)
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
+
+
+def passed_words(command: str) -> Iterator[str]:
+    """Yield all words that programs may get, without their quotes: no files of redirections."""
+    is_file = False
+    for token in _TOKEN.finditer(command):
+        if token["word"] and not is_file:
+            yield _unquoted(token["word"])
+        is_file = token["mark"] is not None and token["mark"][0] in "<>"
+
+
+def _unquoted(word: str) -> str:
+    return _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", word)
 
 
 def _has_wildcard(word: str) -> bool:
@@ -234,20 +247,26 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWo
 
 
 def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWord]:
+    for spelling in spellings_of(command, reader):
+        yield from words_of(spelling, starts=starts)
+
+
+def spellings_of(command: str, reader: Reader) -> Iterator[str]:
+    """Yield a command as each shell may read it: without remarks, with `$'...'` decoded, ..."""
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
     spellings = [form for one in remarked for form in (one, *defaulted(one, reader))]
     for written in spellings:
-        # `$x'y'` is `${x}y`.
-        spelling = _GLUED.sub(r"${\1}", written)
-        if "$'" in spelling:
-            yield from words_of(plainly_quoted(spelling), starts=starts)
-        yield from words_of(spelling, starts=starts)
+        # `$"x"` is `"x"`.
+        for spelling in dict.fromkeys((written, written.replace('$"', '"'))):
+            # `$x'y'` is `${x}y`.
+            if "$'" in spelling:
+                yield _GLUED.sub(r"${\1}", plainly_quoted(spelling))
+            yield _GLUED.sub(r"${\1}", spelling)
     if "\\" in command or not posix:
         # In the shells of Windows a backslash separates names; they escape in other ways.
-        slashed = _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
-        yield from words_of(slashed, starts=starts)
+        yield _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
 
 
 def uncut_words(command: str) -> Iterator[str]:
