@@ -34,6 +34,7 @@ from hub.guard.text.overlong import is_one_path, paths_in, shortened, straighten
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
     ITEM,
+    SIDE,
     Reader,
     joins_braces,
     plainly,
@@ -232,9 +233,9 @@ class CandidateTexts(Struct, frozen=True):
         `starts`: the first word names the program. `is_line`: that program gets all the words.
         """
         reader = self._shell()
-        if mounts_whole_disk(value):
-            yield "/", iter((("/", "the right-hand side", Kind.WEAK),))
         value = without_interpreters(with_working_folder(value))
+        if mounts_whole_disk(value, reader, self.tracer.effort):
+            yield "/", iter((("/", SIDE, Kind.WEAK),))
         if starts and is_line and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
