@@ -45,6 +45,10 @@ READING = [
     "cat l${x:+y}e${x:-a}k",
     "cat l$x${y:-ea}k",
     "cat l$1ea''k",
+    "cat le$(true)ak",
+    "cat l`true`e'a'k",
+    "cat leak$(true)",
+    "cat 'l'$(true)'eak'",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -59,6 +63,9 @@ FROM_THE_TOP = [
     'cat /$x"{top}"/{rest}',
     "cat /{{{first}..{first}}}{others}/{rest}",
     "cat /${{x%y}}{top}/{rest}",
+    "cat /$(true){top}/{rest}",
+    "shopt -s expand_aliases; alias docker='tail -qn+1 --'\ndocker run -w /{top}/{rest}",
+    "shopt -s expand_aliases; alias git='tail -qn+1 --'\ntrue; git commit -m '/{top}/{rest}'",
     "cat /{first}${{x[@]}}{others}/{rest}",
     "docker() {{ true; }}\ndocker # run '\nprintf %s \"$(grep -h nobody -w /{top}/{rest} )\" # '",
     "docker() {{ true; }}\ndocker run \\' ; echo -n $(grep -h nobody -w /{top}/{rest} ) # '",

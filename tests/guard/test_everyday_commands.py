@@ -19,6 +19,12 @@ LISTS = [
     "export PYTHONPATH=$PWD/src:$PWD && pytest",
     'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
 ]
+COMPUTED = [
+    'cd "$(dirname "$0")/.." && npm test',
+    'ls "$(git rev-parse --show-toplevel)/"',
+    "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
+    "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
+]
 EMPTY = [
     "echo ''",
     'echo "" > a.txt',
@@ -182,7 +188,7 @@ def objection(top: Path, command: str) -> str | None:
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
-@pytest.mark.parametrize("command", [*LISTS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
+@pytest.mark.parametrize("command", [*LISTS, *COMPUTED, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 

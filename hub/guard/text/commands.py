@@ -56,6 +56,10 @@ _PREFIXES = frozenset(
 )
 _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
+_IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
+"""What a shell computes behind the start of a word."""
+_RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
+"""Signs that a command gives the name of a program to something else."""
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
@@ -111,10 +115,15 @@ def without_messages(command: str) -> str:
     """
     for _ in range(_MOST_MESSAGES):
         message = _MESSAGE.match(command)
-        if message is None:
+        if message is None or renames_programs(message[1]):
             break
         command = f"{message[1]}message{command[message.end() :]}"
     return command
+
+
+def renames_programs(command: str) -> bool:
+    """Return whether a program's name may stand for something else behind `command`."""
+    return _RENAMES.search(command) is not None
 
 
 def with_working_folder(command: str) -> str:
@@ -190,6 +199,11 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
+def _uncomputed(command: str) -> str:
+    """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
+    return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
+
+
 def passed_words(command: str) -> Iterator[str]:
     """Yield all words that programs may get, without their quotes: no files of redirections."""
     is_file = False
@@ -256,7 +270,8 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
-    spellings = [form for one in remarked for form in (one, *defaulted(one, reader))]
+    computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
+    spellings = [form for one in computed for form in (one, *defaulted(one, reader))]
     for written in spellings:
         # `$"x"` is `"x"`.
         for spelling in dict.fromkeys((written, written.replace('$"', '"'))):

@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from hub.guard.budget import Meter, TooManyWaysError
-from hub.guard.text.commands import passed_words, spellings_of
+from hub.guard.text.commands import passed_words, renames_programs, spellings_of
 from hub.guard.text.readings import VARIABLE, Reader, alternatives, joins_braces, readings
 
 _MOUNT = re.compile(
@@ -48,7 +48,7 @@ _VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUB
 _ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
 _CONTAINER = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"(?:[^'\"\\]*[;&|(\n])?{_ENGINE}"
+    rf"([^'\"\\]*[;&|(\n])?{_ENGINE}"
     r"(?:[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*|[^\S\n]+container)?"
     r"[^\S\n]+(?:run|create|exec)\s"
     # A quote does not go on in the next line: in a remark or a document it would be none.
@@ -79,7 +79,7 @@ def without_mount_targets(command: str) -> str:
     if copied is not None:
         return _IN_CONTAINER.sub("x", copied[0]) + command[copied.end() :]
     started = _CONTAINER.match(command)
-    if started is None:
+    if started is None or renames_programs(started[1] or ""):
         return command
     inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
     inner = _WORKDIR.sub(" ", without_targets(inner))
