@@ -103,6 +103,11 @@ def found(
             ("/command/0", "command", "ls"),
             ("/command/1", "command", "-a"),
         ]),
+        ({"command": '["cat", "/x"]'}, [
+            ("/command/0", "command", "cat"),
+            ("/command/1", "command", "/x"),
+            ("/command", "command", '["cat", "/x"]'),
+        ]),
     ],
 )  # fmt: skip
 def test_which_values_are_candidates(
@@ -219,6 +224,13 @@ def test_declared_members_do_not_take_the_kind_around_them() -> None:
         ("/files/0/other", "path", "y"),
     ]
     assert found({"files": [{"mode": 7, "at": 7}]}, schema) == []
+
+
+def test_declared_elements_do_not_take_the_kind_of_their_list() -> None:
+    overrides = {"/files/*": Kind.NEUTRAL}
+    (claim,) = find_candidates(compile_schema(None, overrides), {"files": ["rw"]})
+    assert claim.kind is Kind.NEUTRAL
+    assert found({"files": ["rw"]}) == [("/files/0", "path", "rw")]
 
 
 def test_a_value_that_the_schema_offers_is_not_judged() -> None:

@@ -152,6 +152,12 @@ def test_values_that_mean_no_path_outside_are_admitted(
     [
         (PATH, "/etc"),
         (PATH, "../x"),
+        (NEUTRAL, "https://h/a::/etc/passwd"),
+        (WEAK, "https://h/a::/etc/passwd"),
+        (GLOB, "/"),
+        (GLOB, "'/'"),
+        (GLOB, "\\"),
+        (COMMAND, "cat " + ":".join(f"k{n}=v{n}" for n in range(60)) + ",-abc/etc/x"),
         (PATH, "a,/etc"),
         (PATH, "file:///etc"),
         (GLOB, "/etc/*"),
