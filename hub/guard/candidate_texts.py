@@ -18,6 +18,7 @@ from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
     expands,
+    inner_commands,
     is_harmless,
     is_program,
     quoted_words,
@@ -54,6 +55,8 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
+_CHARACTERS = 64
+"""So many characters of a command take one unit of effort to be searched for another command."""
 _PER_SIGN = 10
 """The effort of taking a text apart at one of its signs."""
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
@@ -234,6 +237,7 @@ class CandidateTexts(Struct, frozen=True):
         """
         reader = self._shell()
         value = without_interpreters(with_working_folder(value))
+        written = value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         if starts and is_line and len(value) <= PATH_MAX:
@@ -248,6 +252,10 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         # Without a shell there is no `PWD` but what the child's own environment has.
         whole = replace(self.reader, as_shell=True, words="never")
+        self.tracer.effort.spend(len(value) // _CHARACTERS)
+        for command in dict.fromkeys(inner_commands(value, reader)):
+            if command != written:
+                yield command, self._texts_of_command(command, starts=True)
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
                 texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))

@@ -58,6 +58,10 @@ _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
+_ESCAPED = re.compile(r"\\([\"\\$`])")
+_INNER_SHELL = re.compile(r"sh|su|eval")
+_SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
+_COMMAND_OPTION = re.compile(r"-[a-z]*c")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
@@ -199,6 +203,19 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
+def inner_commands(command: str, reader: Reader) -> Iterator[str]:
+    """Yield the commands that a command hands to another shell, as in `sh -c 'ls /'`."""
+    if _INNER_SHELL.search(command) is None:
+        return
+    for spelling in dict.fromkeys(spellings_of(command, reader)):
+        is_shell, before = False, ""
+        for word in passed_words(spelling):
+            if before == "eval" or (is_shell and _COMMAND_OPTION.fullmatch(before)):
+                yield word
+            is_shell = is_shell or _SHELL.fullmatch(word) is not None
+            before = word
+
+
 def _uncomputed(command: str) -> str:
     """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
     return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
@@ -209,8 +226,12 @@ def passed_words(command: str) -> Iterator[str]:
     is_file = False
     for token in _TOKEN.finditer(command):
         if token["word"] and not is_file:
-            yield _unquoted(token["word"])
+            yield _QUOTING.sub(_passed, token["word"])
         is_file = token["mark"] is not None and token["mark"][0] in "<>"
+
+
+def _passed(quoted: re.Match[str]) -> str:
+    return quoted[1] or quoted[3] or _ESCAPED.sub(r"\1", quoted[2] or "")
 
 
 def _unquoted(word: str) -> str:
