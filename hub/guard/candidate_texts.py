@@ -218,6 +218,8 @@ class CandidateTexts(Struct, frozen=True):
         only_paths, reader = is_prose(value), self._shell()
         if only_paths and ("\n" in value.strip() or value.strip()[0].isupper()):
             return
+        if mounts_whole_disk(value, reader, self.tracer.effort):
+            yield "/", SIDE, Kind.WEAK
         for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
             if not only_paths or _START_OF_PATH.match(word):
                 yield from self._texts_of_word(word, reader, is_part=True)

@@ -684,6 +684,9 @@ def test_a_path_in_a_line_that_is_typed_into_a_shell_is_judged(tmp_path: Path, p
     ):
         candidate = PathCandidate(f"/{key}", key, NEUTRAL, typed, "")
         assert judge.objection(candidate) == OUTSIDE, typed
+    for typed in ("docker run -v /:/x a", "docker run --rm -it -v $X/:/x a"):
+        candidate = PathCandidate("/stdin", "stdin", NEUTRAL, typed, "")
+        assert judge.objection(candidate) == OUTSIDE, typed
     for typed in ("See /etc/x for ../y, please", '// import x from "../a"\n/* of what is b */'):
         assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed
     for typed in ("cat src/a", "df['a'] / df['b'] // 2", "is it 5 m/s or/and 3?", "cat /none/x"):
