@@ -256,7 +256,7 @@ def _evaluate(
     for candidate in found:
         objection = judge.objection(candidate)
         if objection is not None:
-            is_final = not judge.is_at_its_end
+            is_final = not judge.is_spent
             path = judge.refused_word(candidate) or _text(candidate)
             uris, why = context.roots.uris, context.no_roots
             refused = Refused(candidate.pointer, path, objection, uris, why)
@@ -264,7 +264,7 @@ def _evaluate(
     if policy.rewrite == "verbatim":
         return _Evaluation(None, call)
     canonical = {candidate.pointer: judge.canonical(candidate) for candidate in found}
-    if judge.is_at_its_end:
+    if judge.is_spent:
         return _too_much(call, context)
     places = {at: path for at, path in canonical.items() if path is not None}
     return _Evaluation(None, rewritten(call, places))
@@ -288,7 +288,7 @@ def _evaluate_own(
             if _is_own(evaluated, candidate, judge, own):
                 refused = Refused(candidate.pointer, _text(candidate), OWN, context.roots.uris)
                 return _Evaluation(refused, call)
-    return _too_much(call, context) if judge.is_at_its_end else _Evaluation(None, call)
+    return _too_much(call, context) if judge.is_spent else _Evaluation(None, call)
 
 
 def _is_own(

@@ -57,7 +57,7 @@ class Judge:
         self._to_read = Meter(budget.readings, "there is too much to judge")
 
     @property
-    def is_at_its_end(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether the budget was used up: a larger one may lead to another result."""
         return self._to_read.is_spent or self._tracer.effort.is_spent
 

@@ -529,7 +529,7 @@ def test_judging_stops_when_the_budget_is_used_up(world: CallContext) -> None:
         budget = Budget(search=0, readings=readings, effort=effort)
         judge = Judge(world, Policy(), needs_write=True, budget=budget)
         assert judge.objection(candidate) == reason
-        assert judge.is_at_its_end is (reason is not None)
+        assert judge.is_spent is (reason is not None)
 
 
 @pytest.mark.parametrize(
