@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -25,20 +24,7 @@ from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 from hub.guard.text.prose import is_prose
 from hub.paths.resolve import PathError
-from hub.values import Call, Json, JsonObject
-
-
-def rewritten(call: Call, values: Mapping[str, str]) -> Call:
-    """Return `call` with the strings at these JSON pointers into its arguments replaced.
-
-    A pointer into JSON that is itself inside a string has no effect.
-    """
-    if not values or call.params.get("arguments") is not call.arguments:
-        return call
-    arguments: JsonObject = {
-        key: _replaced(member, f"/{escaped(key)}", values) for key, member in call.arguments.items()
-    }
-    return replace(call, arguments=arguments, params={**call.params, "arguments": arguments})
+from hub.values import Json, JsonObject
 
 
 def escaped(key: str) -> str:
@@ -46,21 +32,6 @@ def escaped(key: str) -> str:
     if "~" in key or "/" in key:
         return key.replace("~", "~0").replace("/", "~1")
     return key
-
-
-def _replaced(value: Json, pointer: str, values: Mapping[str, str]) -> Json:
-    if isinstance(value, str):
-        return values.get(pointer, value)
-    if isinstance(value, dict):
-        return {
-            key: _replaced(member, f"{pointer}/{escaped(key)}", values)
-            for key, member in value.items()
-        }
-    if isinstance(value, list):
-        return [
-            _replaced(member, f"{pointer}/{index}", values) for index, member in enumerate(value)
-        ]
-    return value
 
 
 # Looked up once: looking up an enum's member takes longer than the comparison with it.

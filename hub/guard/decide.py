@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, final
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.arguments import PathCandidate, find_candidates, rewritten
+from hub.guard.arguments import PathCandidate, find_candidates
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
 from hub.guard.judge import Judge, is_option
@@ -19,6 +19,7 @@ from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.guard.own_names import OwnNames, own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
+from hub.guard.rewriting import rewritten
 from hub.paths.resolve import LinkReader, PathError
 from hub.values import Call, Json
 
