@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -25,20 +24,7 @@ from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 from hub.guard.text.prose import is_prose
 from hub.paths.resolve import PathError
-from hub.values import Call, Json, JsonObject
-
-
-def rewritten(call: Call, values: Mapping[str, str]) -> Call:
-    """Return `call` with the strings at these JSON pointers into its arguments replaced.
-
-    A pointer into JSON that is itself inside a string has no effect.
-    """
-    if not values or call.params.get("arguments") is not call.arguments:
-        return call
-    arguments: JsonObject = {
-        key: _replaced(member, f"/{escaped(key)}", values) for key, member in call.arguments.items()
-    }
-    return replace(call, arguments=arguments, params={**call.params, "arguments": arguments})
+from hub.values import Json, JsonObject
 
 
 def escaped(key: str) -> str:
@@ -46,21 +32,6 @@ def escaped(key: str) -> str:
     if "~" in key or "/" in key:
         return key.replace("~", "~0").replace("/", "~1")
     return key
-
-
-def _replaced(value: Json, pointer: str, values: Mapping[str, str]) -> Json:
-    if isinstance(value, str):
-        return values.get(pointer, value)
-    if isinstance(value, dict):
-        return {
-            key: _replaced(member, f"{pointer}/{escaped(key)}", values)
-            for key, member in value.items()
-        }
-    if isinstance(value, list):
-        return [
-            _replaced(member, f"{pointer}/{index}", values) for index, member in enumerate(value)
-        ]
-    return value
 
 
 # Looked up once: looking up an enum's member takes longer than the comparison with it.
@@ -107,7 +78,10 @@ class PathCandidate(Struct, frozen=True):
     """One value (or object key) to judge as a path, and why.
 
     `pointer` is its JSON pointer, `key` the key that it stands under. `whole`: read the value as a
-    whole only, not as a list of paths, since it may be the content of a file.
+    whole only, not as a list of paths, since it may be the content of a file. `is_element`: it is
+    one of several in a list, and not a member of an object, which may be named `1` as well.
+    `is_repeated`: its text is a candidate in another object, too, so only a folder that is named
+    beside it makes a difference.
     """
 
     pointer: str
@@ -116,6 +90,8 @@ class PathCandidate(Struct, frozen=True):
     value: Json
     why: str
     whole: bool = False
+    is_element: bool = False
+    is_repeated: bool = False
 
 
 def find_candidates(
@@ -137,13 +113,15 @@ class _Found(list[PathCandidate]):
     """The candidates of one call, and what may still be spent on the search.
 
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
-    JSON. `bare` are the texts without path signs that may be a file name: each is judged only once,
-    even if many cells of a table have it.
+    JSON. `bare` are the texts without path signs that may be a file name, each with the objects
+    that have it: in one object it is judged only once, even if many cells of a table have it.
+    `free` are the candidates of these, which do not count as too many.
     """
 
     left = FULL_BUDGET.search
     strings = MAX_STRINGS
-    bare: set[str] | None = None
+    bare: dict[str, set[str]] | None = None
+    free = 0
 
     def spend(self, effort: int) -> None:
         self.left -= effort
@@ -175,6 +153,8 @@ class _Place(Struct, frozen=True, gc=False):
     unread: _Unread | None = None
     whole: bool = False
     in_list: bool = False
+    around: str = ""
+    """The pointer of the innermost object."""
 
 
 _TOP = _Place("", "", _NEUTRAL, 0)
@@ -184,7 +164,7 @@ def _check_size(at: _Place, found: _Found) -> None:
     # Each candidate has its own copy of the pointer.
     if (
         at.depth > MAX_DEPTH
-        or len(found) - len(found.bare or ()) > MAX_CANDIDATES
+        or len(found) - found.free > MAX_CANDIDATES
         or found.strings < 0
         or len(at.pointer) > _LONGEST_POINTER
     ):
@@ -216,11 +196,17 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
                 _add(
                     member,  # pyright: ignore[reportArgumentType]
                     inner,
-                    _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth, at.unread, whole),
+                    _Place(
+                        f"{at.pointer}/{escaped(key)}",
+                        *(key, kind, at.depth, at.unread, whole, False, at.pointer),
+                    ),
                     found,
                 )
         elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
-            place = _Place(f"{at.pointer}/{escaped(key)}", key, kind, at.depth + 1, at.unread)
+            place = _Place(
+                f"{at.pointer}/{escaped(key)}",
+                *(key, kind, at.depth + 1, at.unread, False, False, at.pointer),
+            )
             _walk_other(member, inner, place, found)
 
 
@@ -285,18 +271,18 @@ def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found
     found.spend(len(values))
     kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
+        place = _Place(
+            f"{at.pointer}/{index}",
+            *(at.key, kind, at.depth, at.unread, False, True, at.around),
+        )
         if isinstance(value, str):
             if _is_judged(kind, value, node):
-                place = _Place(f"{at.pointer}/{index}", at.key, kind, at.depth, at.unread)
                 _add(value, node, place, found)
         elif kind is _PATH and _is_number(value):
-            found.append(PathCandidate(f"{at.pointer}/{index}", at.key, kind, value, node.why))
+            found.append(PathCandidate(place.pointer, at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):
-            place = _Place(
-                f"{at.pointer}/{index}", at.key, kind, at.depth + 1, at.unread, in_list=True
-            )
-            _walk_other(value, node, place, found)
+            _walk_other(value, node, replace(place, depth=at.depth + 1), found)
 
 
 def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
@@ -357,20 +343,39 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     if inside is not None:
         parsed = _parsed(inside)
         if parsed is not None:
-            _walk_other(parsed, node, replace(at, depth=at.depth + 1), found)
+            _walk_other(parsed, node, replace(at, depth=at.depth + 1, in_list=False), found)
             if at.inherited is _COMMAND:  # a shell does not read it as JSON
-                found.append(PathCandidate(at.pointer, at.key, _COMMAND, text, node.why))
+                found.append(_candidate(text, node, at))
             return
         _add_strings(inside, replace(at, depth=at.depth + 1), found)
+    candidate = _candidate(text, node, at)
     if at.inherited is _NEUTRAL and not is_shaped(text):
-        if found.bare is None:
-            found.bare = set()
-        if text in found.bare:
-            return
-        found.bare.add(text)
-    elif at.inherited is _PAYLOAD and node.structured and _FILE_URI.match(text) is None:
+        _add_bare(candidate, at.around, found)
+    elif at.inherited is not _PAYLOAD or not node.structured or _FILE_URI.match(text) is not None:
+        found.append(candidate)
+
+
+def _add_bare(candidate: PathCandidate, around: str, found: _Found) -> None:
+    """Add a text without path signs, if it is not a candidate of the object `around` it yet."""
+    if found.bare is None:
+        found.bare = {}
+    text = str(candidate.value)
+    objects = found.bare.get(text)
+    if objects is None:
+        found.bare[text] = {around}
+    elif around in objects:
         return
-    found.append(PathCandidate(at.pointer, at.key, at.inherited, text, node.why, at.whole))
+    else:
+        objects.add(around)
+        candidate = replace(candidate, is_repeated=True)
+    found.free += 1
+    found.append(candidate)
+
+
+def _candidate(text: str, node: ArgumentNode, at: _Place) -> PathCandidate:
+    return PathCandidate(
+        at.pointer, at.key, at.inherited, text, node.why, at.whole, is_element=at.in_list
+    )
 
 
 def _effort_of(text: str) -> int:
@@ -388,7 +393,10 @@ def _add_strings(text: str, at: _Place, found: _Found) -> None:
             unread.spend(string)
             kind = _kind_of_string(key, at.inherited, kind if remarks else None)
             if _is_judged(kind, string, _UNREAD):
-                place = _Place(f"{at.pointer}/{index}", key, kind, at.depth, unread)
+                place = _Place(
+                    f"{at.pointer}/{index}",
+                    *(key, kind, at.depth, unread, False, not key, at.pointer),
+                )
                 _add(string, _UNREAD, place, found)
     except TooManyError:
         raise PathError(_TOO_MUCH) from None

@@ -18,24 +18,24 @@ from hub.guard.local_paths import LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
     expands,
+    inner_commands,
     is_harmless,
     is_program,
-    mounts_whole_disk,
     quoted_words,
     uncut_words,
     with_short_roots,
     with_working_folder,
     without_interpreters,
     without_messages,
-    without_mount_targets,
-    without_targets,
     words_in,
 )
+from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
 from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import (
     ITEM,
+    SIDE,
     Reader,
     joins_braces,
     plainly,
@@ -55,6 +55,8 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
+_CHARACTERS = 64
+"""So many characters of a command take one unit of effort to be searched for another command."""
 _PER_SIGN = 10
 """The effort of taking a text apart at one of its signs."""
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
@@ -216,6 +218,8 @@ class CandidateTexts(Struct, frozen=True):
         only_paths, reader = is_prose(value), self._shell()
         if only_paths and ("\n" in value.strip() or value.strip()[0].isupper()):
             return
+        if mounts_whole_disk(value, reader, self.tracer.effort):
+            yield "/", SIDE, Kind.WEAK
         for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
             if not only_paths or _START_OF_PATH.match(word):
                 yield from self._texts_of_word(word, reader, is_part=True)
@@ -234,9 +238,10 @@ class CandidateTexts(Struct, frozen=True):
         `starts`: the first word names the program. `is_line`: that program gets all the words.
         """
         reader = self._shell()
-        if mounts_whole_disk(value):
-            yield "/", iter((("/", "the right-hand side", Kind.WEAK),))
         value = without_interpreters(with_working_folder(value))
+        written = value
+        if mounts_whole_disk(value, reader, self.tracer.effort):
+            yield "/", iter((("/", SIDE, Kind.WEAK),))
         if starts and is_line and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
@@ -249,6 +254,10 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         # Without a shell there is no `PWD` but what the child's own environment has.
         whole = replace(self.reader, as_shell=True, words="never")
+        self.tracer.effort.spend(len(value) // _CHARACTERS)
+        for command in dict.fromkeys(inner_commands(value, reader)):
+            if command != written:
+                yield command, self._texts_of_command(command, starts=True)
         for word in dict.fromkeys(uncut_words(value)):
             if word not in words:
                 texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
@@ -393,8 +402,7 @@ def _is_installed(path: str) -> bool:
 
 def _is_arguments(candidate: PathCandidate) -> bool:
     """Return whether a value is a line of arguments for a program that is named elsewhere."""
-    is_element = candidate.pointer.rpartition("/")[2].isdecimal()
-    return not is_element and takes_arguments(candidate.key[-LONGEST_KEY:])
+    return not candidate.is_element and takes_arguments(candidate.key[-LONGEST_KEY:])
 
 
 def _is_options(text: str) -> bool:

@@ -9,16 +9,17 @@ from typing import NamedTuple, Protocol, final
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.arguments import PathCandidate, find_candidates, rewritten
+from hub.guard.arguments import PathCandidate, find_candidates
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
-from hub.guard.judge import Judge
+from hub.guard.judge import Judge, is_option
 from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.guard.own_names import OwnNames, own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
+from hub.guard.rewriting import rewritten
 from hub.paths.resolve import LinkReader, PathError
 from hub.values import Call, Json
 
@@ -222,15 +223,11 @@ def explain(
     """
     findings = _find(call, guard, budget)
     judge = _judge(call, findings, guard, context, budget)
+    evaluated = ((candidate, tuple(judge.evaluate(candidate))) for candidate in findings.found)
     return tuple(
-        Judged(
-            candidate.pointer,
-            candidate.kind,
-            candidate.why,
-            candidate.value,
-            tuple(judge.evaluate(candidate)),
-        )
-        for candidate in findings.found
+        Judged(candidate.pointer, candidate.kind, candidate.why, candidate.value, readings)
+        for candidate, readings in evaluated
+        if readings or not candidate.is_repeated
     )
 
 
@@ -249,7 +246,10 @@ def _evaluate(
     call: Call, findings: _Findings, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
     found, policy = findings.found, guard.policy.policy
-    if not found or policy.mode is _OFF or not (context.enforcing or policy.deny or policy.access):
+    if not (context.enforcing or policy.deny or policy.access):
+        # Without roots no path is refused.
+        found = list(filter(is_option, found)) if policy.refuse_options else []
+    if not found or policy.mode is _OFF:
         return _evaluate_own(call, findings, guard, context, budget)
     if len(found) * LEAST > budget.effort:
         return _too_much(call, context)
@@ -257,7 +257,7 @@ def _evaluate(
     for candidate in found:
         objection = judge.objection(candidate)
         if objection is not None:
-            is_final = not judge.is_at_its_end
+            is_final = not judge.is_spent
             path = judge.refused_word(candidate) or _text(candidate)
             uris, why = context.roots.uris, context.no_roots
             refused = Refused(candidate.pointer, path, objection, uris, why)
@@ -265,7 +265,7 @@ def _evaluate(
     if policy.rewrite == "verbatim":
         return _Evaluation(None, call)
     canonical = {candidate.pointer: judge.canonical(candidate) for candidate in found}
-    if judge.is_at_its_end:
+    if judge.is_spent:
         return _too_much(call, context)
     places = {at: path for at, path in canonical.items() if path is not None}
     return _Evaluation(None, rewritten(call, places))
@@ -289,7 +289,7 @@ def _evaluate_own(
             if _is_own(evaluated, candidate, judge, own):
                 refused = Refused(candidate.pointer, _text(candidate), OWN, context.roots.uris)
                 return _Evaluation(refused, call)
-    return _too_much(call, context) if judge.is_at_its_end else _Evaluation(None, call)
+    return _too_much(call, context) if judge.is_spent else _Evaluation(None, call)
 
 
 def _is_own(

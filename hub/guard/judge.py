@@ -57,7 +57,7 @@ class Judge:
         self._to_read = Meter(budget.readings, "there is too much to judge")
 
     @property
-    def is_at_its_end(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether the budget was used up: a larger one may lead to another result."""
         return self._to_read.is_spent or self._tracer.effort.is_spent
 
@@ -86,11 +86,7 @@ class Judge:
         if not isinstance(value, str):
             yield ReadingResult(_shown(value), "as given", None, "a number is not a path")
             return
-        if (
-            self._policy.refuse_options
-            and value[0] == "-"
-            and is_revision(candidate.key[-LONGEST_KEY:])
-        ):
+        if self._policy.refuse_options and is_option(candidate):
             yield ReadingResult(
                 value,
                 "as given",
@@ -100,6 +96,8 @@ class Judge:
             return
         self._tracer.beside = cache(partial(self._folders.beside, candidate))
         try:
+            if candidate.is_repeated and not self._tracer.beside():
+                return
             for text, how, kind in self._texts.of(candidate, value):
                 if how is not ONE_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
@@ -190,6 +188,13 @@ class Judge:
         if is_name and self._local_paths.is_meant(text, Kind.NEUTRAL, text):
             # Characters like `*` may be part of a real file name.
             yield from self._tracer.follow(text, how, strict=False)
+
+
+def is_option(candidate: PathCandidate) -> bool:
+    """Return whether a program may read the name of a revision as an option."""
+    value = candidate.value
+    starts = isinstance(value, str) and value[0] == "-"
+    return starts and is_revision(candidate.key[-LONGEST_KEY:])
 
 
 def _shown(value: object) -> str:

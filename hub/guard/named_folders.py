@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,6 +25,16 @@ _TURNS = 2
 """So many folders may be named one in the other, as in `repo`, `folder`, `name`."""
 
 
+class _Named(NamedTuple):
+    """The members of one object that name a folder, or may do so from within another folder.
+
+    `texts` has what each may be read as, `folders` the folders that it names.
+    """
+
+    texts: list[tuple[PathCandidate, list[str]]]
+    folders: list[tuple[PathCandidate, list[str]]]
+
+
 class NamedFolders:
     """The folders that the candidates of one call name, for each candidate beside or below them.
 
@@ -39,7 +50,8 @@ class NamedFolders:
         self._reader = replace(reader, whole=True)
         self._of_object: dict[str, list[PathCandidate]] | None = None
         self._candidates = candidates
-        self._known: dict[str, list[str]] = {}
+        self._named: dict[str, _Named] = {}
+        self._of_value: dict[str, tuple[list[str], list[str]]] = {}
         self._of_commands: dict[str, None] | None = None
 
     def beside(self, candidate: PathCandidate) -> list[str]:
@@ -49,14 +61,15 @@ class NamedFolders:
             TooMuchError: there are too many, or the budget is spent.
         """
         found = dict(self._in_commands()) if candidate.kind is Kind.COMMAND else {}
-        others = list(self._others(candidate)) if len(self._candidates) > 1 else []
-        for _ in range(_TURNS):
-            for other in others:
-                found |= dict.fromkeys(self._folders(other, tuple(found)))
-            if not found:
-                break
-        if len(found) > _MOST:
-            raise TooMuchError("it names too many folders")
+        objects = self._objects_around(candidate) if len(self._candidates) > 1 else []
+        for folders in _besides(candidate, [one.folders for one in objects]):
+            found |= dict.fromkeys(folders)
+            _check_number(found)
+        for _ in range(_TURNS if found else 0):
+            for texts in _besides(candidate, [one.texts for one in objects]):
+                found |= self._inner(texts, tuple(found))
+                _check_number(found)
+        _check_number(found)
         return list(found)
 
     def _in_commands(self) -> dict[str, None]:
@@ -81,40 +94,70 @@ class NamedFolders:
             self._of_commands = found
         return self._of_commands
 
-    def _others(self, candidate: PathCandidate) -> list[PathCandidate]:
-        found: list[PathCandidate] = []
+    def _objects_around(self, candidate: PathCandidate) -> list[_Named]:
+        found: list[_Named] = []
         place = candidate.pointer
         while place:
             place = place.rpartition("/")[0]
-            found += self._members().get(place, ())
-        return [other for other in found if other.pointer != candidate.pointer]
+            named = self._named.get(place)
+            if named is None:
+                named = self._named[place] = self._named_in(place)
+            found.append(named)
+        return found
+
+    def _named_in(self, place: str) -> _Named:
+        """Return what the members of the object at `place` name; each is looked up only once."""
+        named = [(one, *self._read(one.value)) for one in self._members().get(place, ())]
+        return _Named(
+            [(one, texts) for one, texts, _ in named if texts],
+            [(one, folders) for one, _, folders in named if folders],
+        )
+
+    def _read(self, value: object) -> tuple[list[str], list[str]]:
+        """Return the texts that a value may be read as, and the folders that they name."""
+        if not isinstance(value, str) or len(value) > _LONGEST:
+            return [], []
+        known = self._of_value.get(value)
+        if known is None:
+            texts = self._texts(value)
+            folders = [folder for text in texts for folder in self._tracer.folders_at(text)]
+            known = self._of_value[value] = (texts, folders)
+        return known
 
     def _members(self) -> dict[str, list[PathCandidate]]:
         """Return the candidates that may be folders, by the pointer of their object."""
         if self._of_object is None:
             self._of_object = {}
             for one in self._candidates:
-                above, _, name = one.pointer.rpartition("/")
-                if one.kind not in _NO_FOLDERS and not name.isdecimal():
+                if one.kind not in _NO_FOLDERS and not one.is_element:
+                    above = one.pointer.rpartition("/")[0]
                     self._of_object.setdefault(above, []).append(one)
         return self._of_object
 
-    def _folders(self, other: PathCandidate, starts: tuple[str, ...]) -> list[str]:
-        folders = self._known.get(other.pointer)
-        if folders is None:
-            texts = self._texts(other.value)
-            folders = [one for text in texts for one in self._tracer.folders_at(text)]
-            self._known[other.pointer] = folders
-        inner = (
-            self._tracer.folders_at(text, starts)
-            for text in (self._texts(other.value) if starts else ())
-        )
-        return [*folders, *(one for each in inner for one in each)]
+    def _inner(self, texts: Sequence[str], starts: Sequence[str]) -> dict[str, None]:
+        folders = (self._tracer.folders_at(text, starts) for text in texts)
+        return dict.fromkeys(folder for each in folders for folder in each)
 
-    def _texts(self, value: object) -> list[str]:
-        if not isinstance(value, str) or len(value) > _LONGEST or is_remote(value):
+    def _texts(self, value: str) -> list[str]:
+        if is_remote(value):
             return []
         try:
             return list(readings(value, self._reader))
         except PathError:
             return []  # such a value is refused itself
+
+
+def _besides(
+    candidate: PathCandidate, objects: Sequence[list[tuple[PathCandidate, list[str]]]]
+) -> Iterator[list[str]]:
+    """Yield what is known of each member of `objects` but the candidate itself."""
+    for members in objects:
+        for other, known in members:
+            # The key of a member has the pointer of its value, and is another candidate.
+            if other.pointer != candidate.pointer or other.value != candidate.value:
+                yield known
+
+
+def _check_number(folders: dict[str, None]) -> None:
+    if len(folders) > _MOST:
+        raise TooMuchError("it names too many folders")

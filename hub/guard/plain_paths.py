@@ -163,14 +163,14 @@ class PlainPathCheck(Struct, frozen=True):
     """The check for plain paths: only a link or a moved directory can be an objection to them.
 
     `folders` are the roots to check against. A relative path starts in each of the `bases`; there
-    are none if they are too many or not plain themselves. `reserve` are the operator's exceptions,
+    are none if they are too many or not plain themselves. `exceptions` are those of the operator,
     if any, `reach` the rules for the hub's own files. A call with more than `most` paths is left to
     the judge, which has a budget.
     """
 
     folders: tuple[_Folder, ...]
     bases: tuple[str, ...]
-    reserve: _Exceptions | None
+    exceptions: _Exceptions | None
     most: int
     reach: OwnFileRules | None = None
     flavour: Flavour = Flavour.POSIX
@@ -337,7 +337,7 @@ class PlainPathCheck(Struct, frozen=True):
                     return False
                 if own and self._is_own(path, own, links):
                     return False
-                return self.reserve is None or not self.reserve.touches(path)
+                return self.exceptions is None or not self.exceptions.touches(path)
         return False
 
     def _is_own(self, path: str, own: tuple[str, ...], links: LinkReader) -> bool:

@@ -136,8 +136,8 @@ class Policy(Struct, frozen=True):
 
     def access_at(self, parts: tuple[str, ...]) -> Access:
         """Return the access that the innermost rule for `parts` allows; without a rule, "write"."""
-        context = [rule for rule in self.access if is_inside(parts, rule.parts)]
-        return max(context, key=lambda rule: len(rule.parts)).access if context else "write"
+        rules = [rule for rule in self.access if is_inside(parts, rule.parts)]
+        return max(rules, key=lambda rule: len(rule.parts)).access if rules else "write"
 
 
 class ToolPolicy(Struct, frozen=True):

@@ -103,6 +103,11 @@ def found(
             ("/command/0", "command", "ls"),
             ("/command/1", "command", "-a"),
         ]),
+        ({"command": '["cat", "/x"]'}, [
+            ("/command/0", "command", "cat"),
+            ("/command/1", "command", "/x"),
+            ("/command", "command", '["cat", "/x"]'),
+        ]),
     ],
 )  # fmt: skip
 def test_which_values_are_candidates(
@@ -117,9 +122,21 @@ def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
         found(nested(MAX_DEPTH + 1, "a", lists=True))
 
 
+def test_a_word_is_a_candidate_once_in_each_object() -> None:
+    rows: list[Json] = [{"item": "a", "other": ["a", ["a"]]}, {"item": "a"}]
+    claimed = find_candidates(compile_schema(None, {}), {"rows": rows, "last": "a"})
+    assert [(one.pointer, one.is_repeated) for one in claimed] == [
+        ("/rows/0/item", False),
+        ("/rows/1/item", True),
+        ("/last", True),
+    ]
+
+
 def test_words_without_path_signs_do_not_count_as_too_many() -> None:
     words: list[Json] = [f"w{number}" for number in range(MAX_CANDIDATES)]
     assert len(found({"rows": words, "more": ["w"]})) == MAX_CANDIDATES + 1
+    rows: list[Json] = [{"item": "a", "path": "b"} for _ in range(MAX_CANDIDATES)]
+    assert len(found({"rows": rows})) == 2 * MAX_CANDIDATES
 
 
 @pytest.mark.parametrize(
@@ -207,6 +224,13 @@ def test_declared_members_do_not_take_the_kind_around_them() -> None:
         ("/files/0/other", "path", "y"),
     ]
     assert found({"files": [{"mode": 7, "at": 7}]}, schema) == []
+
+
+def test_declared_elements_do_not_take_the_kind_of_their_list() -> None:
+    overrides = {"/files/*": Kind.NEUTRAL}
+    (claim,) = find_candidates(compile_schema(None, overrides), {"files": ["rw"]})
+    assert claim.kind is Kind.NEUTRAL
+    assert found({"files": ["rw"]}) == [("/files/0", "path", "rw")]
 
 
 def test_a_value_that_the_schema_offers_is_not_judged() -> None:

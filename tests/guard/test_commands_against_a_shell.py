@@ -6,6 +6,7 @@ Each command is run with bash first and must print the secret: else it proves no
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,6 +40,15 @@ READING = [
     ": # ' '; git commit -m '\ncat $PWD/../private/secret.txt\n: # '",
     "# it's a long remark with many plain words in it\ncat leak\n# and that's all of it",
     "echo $'\\'' >&2 # it's a long remark with many plain words\ncat leak # that's all of it",
+    'cat l$x$"ea"k',
+    "cat l$x$'\\x65'ak",
+    "cat l${x:+y}e${x:-a}k",
+    "cat l$x${y:-ea}k",
+    "cat l$1ea''k",
+    "cat le$(true)ak",
+    "cat l`true`e'a'k",
+    "cat leak$(true)",
+    "cat 'l'$(true)'eak'",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -53,6 +63,9 @@ FROM_THE_TOP = [
     'cat /$x"{top}"/{rest}',
     "cat /{{{first}..{first}}}{others}/{rest}",
     "cat /${{x%y}}{top}/{rest}",
+    "cat /$(true){top}/{rest}",
+    "shopt -s expand_aliases; alias docker='tail -qn+1 --'\ndocker run -w /{top}/{rest}",
+    "shopt -s expand_aliases; alias git='tail -qn+1 --'\ntrue; git commit -m '/{top}/{rest}'",
     "cat /{first}${{x[@]}}{others}/{rest}",
     "docker() {{ true; }}\ndocker # run '\nprintf %s \"$(grep -h nobody -w /{top}/{rest} )\" # '",
     "docker() {{ true; }}\ndocker run \\' ; echo -n $(grep -h nobody -w /{top}/{rest} ) # '",
@@ -64,6 +77,38 @@ FROM_THE_TOP = [
     "docker() {{ true; }}\ncat <<E >&2\ndocker run '\nE\n"
     'printf %s "$(grep -h nobody -w /{top}/{rest} )" # \'',
 ]
+
+
+MOUNTING = [
+    r"-v \/:/x",
+    '--volume "/"":/x"',
+    "-v ${X}/:/x",
+    "-v $X/:/x",
+    '-v "$X"/:/x',
+    "-v {/,a}:/x",
+    "-v $'/':/x",
+    r"-v $'\x2f':/x",
+    "-v ''/:/x",
+    "-v /'':/x",
+    "-v$X/:/x",
+    '-v $"/":/x',
+    "-v /${X:+a}.${Y:-.}:/x",
+    "-v $(true)/:/x",
+    '-v "`true`/":/x',
+    "-v $X /:/x",
+    "-v <a.txt /:/x",
+    "-v 2>&1 /:/x",
+    "-v \\\n /:/x",
+    "-itv /:/x",
+    "-v$IFS/:/x",
+    "-v $X$'/':/x",
+    "{-v,/:/x}",
+    '"-"v /${X#y}:/x',
+    "--mo${X-u}nt type=bind,src=\\/,target=/x",
+    "--mount type=bind,source=$X/,target=/x",
+]
+"""Options of `docker run` that mount the whole disk."""
+WHOLE_DISK = re.compile(r"(-itv|-v|--volume|--mount)?\s*(/[/.]*:/x|type=bind,(src|source)=/,.*)")
 
 
 @pytest.fixture
@@ -113,3 +158,13 @@ def test_a_command_that_spells_an_absolute_path_oddly_is_refused(top: Path, comm
     command = command.format(top=first, first=first[0], others=first[1:], rest=rest)
     assert printed(top, command) == HIDDEN
     assert objection(top, command) == OUTSIDE
+
+
+@pytest.mark.parametrize("options", MOUNTING)
+def test_a_mount_of_the_whole_disk_is_refused_however_it_is_spelled(
+    top: Path, options: str
+) -> None:
+    passed = printed(top, f"docker() {{ printf '%s\\n' \"$@\"; }}; docker run {options} a")
+    assert any(map(WHOLE_DISK.fullmatch, passed.splitlines())), passed
+    for command in (f"docker run {options} a", f"cd . && docker run -v ./b:/y {options} a"):
+        assert objection(top, command) == OUTSIDE

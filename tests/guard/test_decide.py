@@ -235,6 +235,15 @@ def test_a_leading_dash_can_be_denied_where_a_revision_goes(tmp_path: Path) -> N
     assert isinstance(judge({"sort": "-date"}, world, never), Admitted)
 
 
+def test_a_leading_dash_is_denied_as_well_where_no_roots_apply(tmp_path: Path) -> None:
+    world = context(EMPTY, tmp_path, enforcing=False)
+    never = Policy(refuse_options=True)
+    assert isinstance(judge({"path": "/x", "branch": "-D"}, world), Admitted)
+    assert isinstance(judge({"path": "/x", "branch": "-D"}, world, never), Refused)
+    for path in ("/etc/passwd", "~x/y", "a/*/../x"):
+        assert isinstance(judge({"path": path, "branch": "main"}, world, never), Admitted)
+
+
 def test_absolute_paths_can_be_forwarded_in_their_canonical_form(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "way => project")
     world = context(share(top / "project"), top / "project")

@@ -19,6 +19,12 @@ LISTS = [
     "export PYTHONPATH=$PWD/src:$PWD && pytest",
     'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
 ]
+COMPUTED = [
+    'cd "$(dirname "$0")/.." && npm test',
+    'ls "$(git rev-parse --show-toplevel)/"',
+    "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
+    "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
+]
 EMPTY = [
     "echo ''",
     'echo "" > a.txt',
@@ -148,6 +154,23 @@ BRACES_OUT = [
     "cat le{{{letters},ak}}",
     f"bash -c 'cat {{.,z}}./private/x;echo {_BODY}'".replace("{", "{{").replace("}", "}}"),
 ]
+SHELLS = [
+    "bash -c 'npm test && echo \"a / b\"'",
+    "sh -c 'ls src | grep a/b'",
+    'bash -lc "cd src && ls"',
+    'eval "$(ssh-agent -s)"',
+    "python3 -c 'print(4 / 2)'",
+    "docker run --rm img sh -c 'ls /'",
+]
+SHELLS_OUT = [
+    "bash -c 'ls /'",
+    'bash -lc "tar c / | wc"',
+    "sh -ec 'cd src; bash -c \"ls /\"'",
+    r'bash -c "bash -c \"ls /\""',
+    "eval 'ls /'",
+    "sudo su -c 'find / -name x'",
+    "/bin/sh -c 'ls ~'",
+]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",
     "PYTHONPATH=src:leak pytest",
@@ -182,12 +205,14 @@ def objection(top: Path, command: str) -> str | None:
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
-@pytest.mark.parametrize("command", [*LISTS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS])
+@pytest.mark.parametrize(
+    "command", [*LISTS, *COMPUTED, *SHELLS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS]
+)
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
 
-@pytest.mark.parametrize("command", [*OUT, *WILD_OUT, *PROGRAMS_OUT])
+@pytest.mark.parametrize("command", [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT])
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) is not None
 

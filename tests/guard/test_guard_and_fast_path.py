@@ -49,6 +49,8 @@ def test_patterns_with_several_readings_are_not_admitted_at_once(tmp_path: Path)
     here = context(share(top / "project"), top / "project")
     guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
     for pattern in ODD_PATTERNS:
-        call = tool_call({"pattern": pattern})
-        if isinstance(judge_inline(call, guard, FastPath(here)), Admitted):
-            assert isinstance(decide(call, guard, here), Admitted), pattern
+        assert judge_inline(tool_call({"pattern": pattern}), guard, FastPath(here)) is None, pattern
+    later = [decide(tool_call({"pattern": pattern}), guard, here) for pattern in ODD_PATTERNS]
+    assert [isinstance(verdict, Admitted) for verdict in later] == [True, *[False] * 5, True]
+    plain = tool_call({"pattern": "src/*"})
+    assert isinstance(judge_inline(plain, guard, FastPath(here)), Admitted)

@@ -152,6 +152,12 @@ def test_values_that_mean_no_path_outside_are_admitted(
     [
         (PATH, "/etc"),
         (PATH, "../x"),
+        (NEUTRAL, "https://h/a::/etc/passwd"),
+        (WEAK, "https://h/a::/etc/passwd"),
+        (GLOB, "/"),
+        (GLOB, "'/'"),
+        (GLOB, "\\"),
+        (COMMAND, "cat " + ":".join(f"k{n}=v{n}" for n in range(60)) + ",-abc/etc/x"),
         (PATH, "a,/etc"),
         (PATH, "file:///etc"),
         (GLOB, "/etc/*"),
@@ -523,7 +529,7 @@ def test_judging_stops_when_the_budget_is_used_up(world: CallContext) -> None:
         budget = Budget(search=0, readings=readings, effort=effort)
         judge = Judge(world, Policy(), needs_write=True, budget=budget)
         assert judge.objection(candidate) == reason
-        assert judge.is_at_its_end is (reason is not None)
+        assert judge.is_spent is (reason is not None)
 
 
 @pytest.mark.parametrize(
@@ -639,13 +645,13 @@ def test_a_bare_name_in_other_characters_is_read_in_plain_ones(tmp_path: Path, n
 def test_arguments_of_another_program_are_no_command_line(world: CallContext) -> None:
     judge = Judge(world, Policy(), needs_write=True)
     for line in ("git commit -m '/etc/passwd'", "docker run -w /etc/x y", "docker exec c /etc/x"):
-        for pointer, key, is_refused in (
-            ("/args", "args", True),
-            ("/args/1", "args", False),
-            ("/command", "command", False),
+        for key, is_element, is_refused in (
+            ("args", False, True),
+            ("args", True, False),
+            ("command", False, False),
         ):
-            candidate = PathCandidate(pointer, key, COMMAND, line, "")
-            assert (judge.objection(candidate) is not None) is is_refused, (line, pointer)
+            candidate = PathCandidate("/k/1", key, COMMAND, line, "", is_element=is_element)
+            assert (judge.objection(candidate) is not None) is is_refused, (line, key)
 
 
 @pytest.mark.parametrize("sign", [",", "|", ";", " ", ":", "\n", "=", "@", "("])
@@ -677,6 +683,9 @@ def test_a_path_in_a_line_that_is_typed_into_a_shell_is_judged(tmp_path: Path, p
         ("stdin", f"x {path}"),
     ):
         candidate = PathCandidate(f"/{key}", key, NEUTRAL, typed, "")
+        assert judge.objection(candidate) == OUTSIDE, typed
+    for typed in ("docker run -v /:/x a", "docker run --rm -it -v $X/:/x a"):
+        candidate = PathCandidate("/stdin", "stdin", NEUTRAL, typed, "")
         assert judge.objection(candidate) == OUTSIDE, typed
     for typed in ("See /etc/x for ../y, please", '// import x from "../a"\n/* of what is b */'):
         assert judge.objection(PathCandidate("/input", "input", NEUTRAL, typed, "")) is None, typed

@@ -80,6 +80,17 @@ def test_patterns_that_try_many_ways_are_not_matched_with_long_paths(
     assert "too long to match against the operator's deny patterns" in verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("line", "is_slow"),
+    [
+        *(("*.pem", False), ("**/x", False), ("a/*/b", False), ("a/**/b", False)),
+        *(("*a*", True), ("**/a/**", True), ("a/*b*/c", True)),
+    ],
+)
+def test_patterns_with_several_wildcards_are_slow(line: str, *, is_slow: bool) -> None:
+    assert DenyPatterns(("x", line)).is_slow is is_slow
+
+
 @pytest.mark.parametrize("line", ["**/node_modules/**", "*.pem", "a/**/b/*.key", "*_*_*.log"])
 def test_patterns_as_people_write_them_are_matched_with_common_paths(
     tmp_path: Path, line: str

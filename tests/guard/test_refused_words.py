@@ -23,6 +23,7 @@ COMMANDS = {
     "ls a*/../../x": "a*/../../x",
     "cat ${X:-/etc/passwd}": "${X:-/etc/passwd}",
     "cat $SECRET/x": "$SECRET/x",
+    "cat /$x'etc'/passwd /etc/group": "/etc/group",
     """python -c "open('/etc/passwd')" """: "open('/etc/passwd')",
 }
 

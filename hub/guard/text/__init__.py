@@ -8,7 +8,8 @@ Main types: `Reader` (a child's environment and platform, and how to split), `Re
 reading, and how it came about).
 
 Read first `readings.py` (decode, expand, split: one path or a list), then `uris.py` (URIs of this
-machine and of others), `commands.py` (shell commands), `prose.py` (sentences, YAML and code are no
-lists of paths), `names.py` (file names in a text without path signs), `overlong.py` (values longer
-than any path), `embedded_json.py` (text that looks like JSON).
+machine and of others), `commands.py` (shell commands), `containers.py` (commands that start
+containers), `prose.py` (sentences, YAML and code are no lists of paths), `names.py` (file names in
+a text without path signs), `overlong.py` (values longer than any path), `embedded_json.py` (text
+that looks like JSON).
 """

@@ -55,44 +55,17 @@ _PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
 )
 _MOST_MESSAGES = 4
-_GLUED = re.compile(r"\$(\w+)(?=['\"\\]+\w)", re.ASCII)
+_GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
+_IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
+"""What a shell computes behind the start of a word."""
+_ESCAPED = re.compile(r"\\([\"\\$`])")
+_INNER_SHELL = re.compile(r"sh|su|eval")
+_SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
+_COMMAND_OPTION = re.compile(r"-[a-z]*c")
+_RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
+"""Signs that a command gives the name of a program to something else."""
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
-_MOUNT = re.compile(
-    r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
-)
-_WORKDIR = re.compile(r"\s(?:-w|--workdir)[\s=]+/[\w./-]*(?=\s|$)")
-_TARGET = re.compile(r"(?:,|(?<=[\s=\"']))(?:target|dst|destination)=/[\w./-]*(?=[\s,\"']|$)")
-_WHOLE_DISK = re.compile(
-    r"(?:^|[\s\"'])(?:-v|--volume)[\s=]*[\"']?/[/.]*[\"']?:[\"']?/\w"
-    r"|(?:^|[\s,=\"'])(?:src|source)=[\"']?/[/.]*(?=[,\s\"']|$)"
-)
-_WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
-_DOUBLE = r"\"(?:[^\"\n\\`$]|\$(?![({])|\$\{\w+\})*\""
-"""A text in double quotes, in one line, that runs no other command and has no quotes of its own."""
-_VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUBLE})+"
-_ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
-_CONTAINER = re.compile(
-    # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"(?:[^'\"\\]*[;&|(\n])?{_ENGINE}"
-    r"(?:[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*|[^\S\n]+container)?"
-    r"[^\S\n]+(?:run|create|exec)\s"
-    # A quote does not go on in the next line: in a remark or a document it would be none.
-    rf"(?:[^;&|<>()`\n'\"\\$]|\$(?!')|\\\n|'[^'\n]*'|{_DOUBLE})*"
-)
-_INNER = re.compile(
-    # Nothing in what is dropped is read by the shell, which goes on behind it.
-    rf"({_ENGINE}(?:[^\S\n]+compose)?[^\S\n]+(?:exec|run)"
-    r"(?:[^\S\n]+(?:-[itdT]+|--(?:interactive|tty|detach|privileged|rm|init)"
-    r"|(?:-[uwepvhm]|--(?:user|workdir|env|publish|volume|mount|name|network|hostname|platform))"
-    rf"(?:=|[^\S\n]+){_VALUE}))*[^\S\n]+\w[\w./:@-]*"
-    r"|\s*kubectl(?:[^\S\n]+-n[^\S\n]+[\w-]+)?[^\S\n]+exec"
-    r"(?:[^\S\n]+(?:-[itq]+|(?:-[nc]|--namespace|--container)(?:=|[^\S\n]+)[\w.-]+|\w[\w./-]*))+"
-    r"[^\S\n]+--)"
-    r"(?:[^\S\n]+(?:[\w./:=@,%+-]+|'[^'\n]*'|\"[^\"\n\\`$]*\"))+(?=[^\S\n]*(?:$|[;|\n]|&&))"
-)
-_COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
-_IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
@@ -146,45 +119,20 @@ def without_messages(command: str) -> str:
     """
     for _ in range(_MOST_MESSAGES):
         message = _MESSAGE.match(command)
-        if message is None:
+        if message is None or renames_programs(message[1]):
             break
         command = f"{message[1]}message{command[message.end() :]}"
     return command
 
 
+def renames_programs(command: str) -> bool:
+    """Return whether a program's name may stand for something else behind `command`."""
+    return _RENAMES.search(command) is not None
+
+
 def with_working_folder(command: str) -> str:
     """Return a command with `$PWD` for each `$(pwd)`."""
     return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
-
-
-def without_mount_targets(command: str) -> str:
-    """Return a command without paths in the container that it starts: `-v a:/b`, `-w /b`.
-
-    `target=/b` of a mount is one of these too, and so is what runs in it, or is copied from there.
-    """
-    command = _INNER.sub(r"\1", command, count=1) if _INNER.match(command) else command
-    copied = _COPY.match(command)
-    if copied is not None:
-        return _IN_CONTAINER.sub("x", copied[0]) + command[copied.end() :]
-    started = _CONTAINER.match(command)
-    if started is None:
-        return command
-    inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
-    inner = _WORKDIR.sub(" ", without_targets(inner))
-    return inner + command[started.end() :]
-
-
-def without_targets(mount: str) -> str:
-    """Return a mount without its path in the container: `type=bind,source=a,target=/b`."""
-    return _TARGET.sub("", mount)
-
-
-def mounts_whole_disk(command: str) -> bool:
-    """Return whether a command, or one argument, mounts `/`: `-v /:/x`, `type=bind,source=/`."""
-    if ":/" not in command and "=/" not in command:
-        return False
-    as_argument = _WHOLE_DISK_AS_ARGUMENT.fullmatch(command)
-    return as_argument is not None or _WHOLE_DISK.search(command) is not None
 
 
 def is_harmless(text: str) -> bool:
@@ -243,7 +191,7 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
                 _Before(before.computes, token["mark"]),
             )
             continue
-        word = _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", token["word"])
+        word = _unquoted(token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
@@ -253,6 +201,41 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
             yield from (ShellWord(one, is_wild, runs) for one in _without_colons(word))
         before = before.then(word, program=program)
         program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
+
+
+def inner_commands(command: str, reader: Reader) -> Iterator[str]:
+    """Yield the commands that a command hands to another shell, as in `sh -c 'ls /'`."""
+    if _INNER_SHELL.search(command) is None:
+        return
+    for spelling in dict.fromkeys(spellings_of(command, reader)):
+        is_shell, before = False, ""
+        for word in passed_words(spelling):
+            if before == "eval" or (is_shell and _COMMAND_OPTION.fullmatch(before)):
+                yield word
+            is_shell = is_shell or _SHELL.fullmatch(word) is not None
+            before = word
+
+
+def _uncomputed(command: str) -> str:
+    """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
+    return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
+
+
+def passed_words(command: str) -> Iterator[str]:
+    """Yield all words that programs may get, without their quotes: no files of redirections."""
+    is_file = False
+    for token in _TOKEN.finditer(command):
+        if token["word"] and not is_file:
+            yield _QUOTING.sub(_passed, token["word"])
+        is_file = token["mark"] is not None and token["mark"][0] in "<>"
+
+
+def _passed(quoted: re.Match[str]) -> str:
+    return quoted[1] or quoted[3] or _ESCAPED.sub(r"\1", quoted[2] or "")
+
+
+def _unquoted(word: str) -> str:
+    return _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", word)
 
 
 def _has_wildcard(word: str) -> bool:
@@ -299,20 +282,27 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWo
 
 
 def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWord]:
+    for spelling in spellings_of(command, reader):
+        yield from words_of(spelling, starts=starts)
+
+
+def spellings_of(command: str, reader: Reader) -> Iterator[str]:
+    """Yield a command as each shell may read it: without remarks, with `$'...'` decoded, ..."""
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
-    spellings = [form for one in remarked for form in (one, *defaulted(one, reader))]
+    computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
+    spellings = [form for one in computed for form in (one, *defaulted(one, reader))]
     for written in spellings:
-        # `$x'y'` is `${x}y`.
-        spelling = _GLUED.sub(r"${\1}", written)
-        if "$'" in spelling:
-            yield from words_of(plainly_quoted(spelling), starts=starts)
-        yield from words_of(spelling, starts=starts)
+        # `$"x"` is `"x"`.
+        for spelling in dict.fromkeys((written, written.replace('$"', '"'))):
+            # `$x'y'` is `${x}y`.
+            if "$'" in spelling:
+                yield _GLUED.sub(r"${\1}", plainly_quoted(spelling))
+            yield _GLUED.sub(r"${\1}", spelling)
     if "\\" in command or not posix:
         # In the shells of Windows a backslash separates names; they escape in other ways.
-        slashed = _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
-        yield from words_of(slashed, starts=starts)
+        yield _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
 
 
 def uncut_words(command: str) -> Iterator[str]:

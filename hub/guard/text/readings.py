@@ -141,6 +141,20 @@ def readings(text: str, reader: Reader) -> Readings:
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
 
 
+def alternatives(text: str) -> list[str]:
+    """Return a text with each of the alternatives in its braces, as a shell expands them.
+
+    Raises:
+        TooManyWaysError: there are too many.
+    """
+    found = [text]
+    for form in found:  # grows in the loop
+        found += _alternatives_in(form)
+        if len(found) > MAX_READINGS:
+            raise TooManyWaysError
+    return list(dict.fromkeys(found))
+
+
 def joins_braces(text: str) -> bool:
     """Return whether alternatives in braces are part of a longer name, as in `{a,b}/x`."""
     return _JOINED_BRACES.search(text) is not None
@@ -222,9 +236,19 @@ def _expanded(text: str, reader: Reader) -> Iterable[str]:
 def defaulted(text: str, reader: Reader) -> Iterable[str]:
     """Yield a text with `${X:-y}` and the like expanded, `X` set or unset; and each `y` alone."""
     if "${" in text and _DEFAULT.search(text):
+        # Else a name would go on in what is put beside it: `$x${y:-z}`.
+        text = VARIABLE.sub(lambda match: f"${{{match[1] or match[2]}}}", text)
         yield _DEFAULT.sub(lambda match: reader.env.get(match[1]) or match[3], text)
+        yield _DEFAULT.sub(lambda match: _default_of(match, reader), text)
         yield _DEFAULT.sub(lambda match: match[3], text)
         yield from (match[3] for match in _DEFAULT.finditer(text))
+
+
+def _default_of(variable: re.Match[str], reader: Reader) -> str:
+    value = reader.env.get(variable[1], "")
+    if "+" in variable[2]:
+        return variable[3] if value else ""
+    return value or variable[3]
 
 
 def _with_variables(text: str, reader: Reader) -> Iterable[str]:
@@ -248,9 +272,13 @@ def _known(name: str, reader: Reader) -> str:
 
 
 def _braces(text: str, reader: Reader) -> Iterable[str]:
+    return _alternatives_in(text)
+
+
+def _alternatives_in(text: str) -> list[str]:
     match = _BRACES.search(text)
     if match is None:
-        return ()
+        return []
     ways = _COMMA.split(match[1])
     return [text[: match.start()] + way + text[match.end() :] for way in ways]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.text.prose import is_prose
+from hub.guard.text.prose import is_prose, is_yaml
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,13 @@ def test_lines_with_paths_are_lists(text: str) -> None:
 )
 def test_settings_are_no_prose(text: str, *, are_settings: bool) -> None:
     assert is_prose(text) is not are_settings
+
+
+def test_at_least_half_of_the_lines_of_yaml_have_keys() -> None:
+    assert is_yaml("a: ../x\n- ../y")
+    assert not is_yaml("a: ../x\n- ../y\n- ../z")
+
+
+def test_three_words_are_no_sentence() -> None:
+    assert is_prose("it is in ../y")
+    assert not is_prose("is in ../y")

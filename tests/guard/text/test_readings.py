@@ -41,6 +41,8 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("%u002e%u002e/x", "../x", "percent-decoded"),
         (".\u00ad./x", "../x", "in plain characters"),
         ("netdoc:///etc", "/etc", "as a local URI"),
+        ("file:///a,file:///etc/x", "/etc/x", "as a local URI"),
+        ("file:///a|/etc/x", "/etc/x", "one item of a list"),
         ("file:a?mode=ro", "a", "as a local URI"),
         ("file:../a#b", "../a#b", "as a local URI"),
         ("a:/etc", "/etc", "one item of a list"),
@@ -90,6 +92,11 @@ def test_a_local_uri_is_not_also_a_relative_path() -> None:
     whole = replace(READER, whole=True)
     assert list(readings("file:///a%20b", whole)) == ["/a b"]
     assert list(readings("file:///a#b", whole)) == ["/a", "/a#b"]
+
+
+@pytest.mark.parametrize("text", ["file:///a,file:///etc/x", "file:///a|file:///etc/x"])
+def test_several_uris_are_several_paths_even_in_a_whole_text(text: str) -> None:
+    assert "/etc/x" in readings(text, replace(READER, whole=True))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,204 @@
+"""Commands that start containers: which of their words are paths in the container."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from hub.guard.budget import Meter, TooManyWaysError
+from hub.guard.text.commands import passed_words, renames_programs, spellings_of
+from hub.guard.text.readings import VARIABLE, Reader, alternatives, joins_braces, readings
+
+_MOUNT = re.compile(
+    r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
+)
+_WORKDIR = re.compile(r"\s(?:-w|--workdir)[\s=]+/[\w./-]*(?=\s|$)")
+_TARGET = re.compile(r"(?:,|(?<=[\s=\"']))(?:target|dst|destination)=/[\w./-]*(?=[\s,\"']|$)")
+_WHOLE_DISK = re.compile(
+    r"(?:^|[\s\"'])(?:-v|--volume)[\s=]*[\"']?/[/.]*[\"']?:[\"']?/\w"
+    r"|(?:^|[\s,=\"'])(?:src|source)=[\"']?/[/.]*(?=[,\s\"']|$)"
+)
+_WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
+_CAN_MOUNT = re.compile(r"[vB$]|mount|bind|src|source", re.I)
+_OPTION = re.compile(r"-[ditPqT]*[vB]|--volume|--mount|--bind")
+"""An option whose value, the next word, is what a container mounts."""
+_BEFORE_VALUE = re.compile(rf"(?:{_OPTION.pattern})[\s=]*+|[A-Za-z_]\w*=")
+"""What stands before that value in one word: such an option, or a variable."""
+_VOLUME = re.compile(r"\s*/[/.]*:[/$`].*", re.DOTALL)
+_VOLUME_ELSEWHERE = re.compile(r"\s*/[/.]*:")
+"""A volume whose place in the container is in a variable that is not known here."""
+_PLAIN_VOLUME = re.compile(r"/[/.]*:/\w[\w./-]+(?::\w+)?")
+"""Not `/:/d`, which is more likely a command of `sed`."""
+_SOURCE = re.compile(r"(?:^|[,\"'])\s*(?:src|source)\s*=\s*[\"']?/[/.*?]*(?=[,\s\"']|$)", re.I)
+_COMPUTED = re.compile(r"\$\([^()`]*\)|`[^`]*`")
+_SEPARATOR = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
+_VARYING = re.compile(r"[$`]|\{\}")
+_ODD = re.compile(r"[^\w./:=,-]", re.ASCII)
+_NOTHING = re.compile(r"\d?|(?:\$(?:\w+|[@*#?!-]|\{[^{}]*\}))+")
+"""A stream's number, which goes to the shell (`-v 2>x /:/y`), or variables that may be empty."""
+_DEPTH = 3
+"""So deep are shells in shells: `sh -c "sh -c 'docker run ...'"`."""
+_READ = 50
+_CHARACTERS = 64
+"""The effort of reading a word, and how many characters of a command take one unit of it."""
+_DOUBLE = r"\"(?:[^\"\n\\`$]|\$(?![({])|\$\{\w+\})*\""
+"""A text in double quotes, in one line, that runs no other command and has no quotes of its own."""
+_VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUBLE})+"
+_ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
+_CONTAINER = re.compile(
+    # Matched from the start of the command: otherwise it is unknown what is quoted.
+    rf"([^'\"\\]*[;&|(\n])?{_ENGINE}"
+    r"(?:[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*|[^\S\n]+container)?"
+    r"[^\S\n]+(?:run|create|exec)\s"
+    # A quote does not go on in the next line: in a remark or a document it would be none.
+    rf"(?:[^;&|<>()`\n'\"\\$]|\$(?!')|\\\n|'[^'\n]*'|{_DOUBLE})*"
+)
+_INNER = re.compile(
+    # Nothing in what is dropped is read by the shell, which goes on behind it.
+    rf"({_ENGINE}(?:[^\S\n]+compose)?[^\S\n]+(?:exec|run)"
+    r"(?:[^\S\n]+(?:-[itdT]+|--(?:interactive|tty|detach|privileged|rm|init)"
+    r"|(?:-[uwepvhm]|--(?:user|workdir|env|publish|volume|mount|name|network|hostname|platform))"
+    rf"(?:=|[^\S\n]+){_VALUE}))*[^\S\n]+\w[\w./:@-]*"
+    r"|\s*kubectl(?:[^\S\n]+-n[^\S\n]+[\w-]+)?[^\S\n]+exec"
+    r"(?:[^\S\n]+(?:-[itq]+|(?:-[nc]|--namespace|--container)(?:=|[^\S\n]+)[\w.-]+|\w[\w./-]*))+"
+    r"[^\S\n]+--)"
+    r"(?:[^\S\n]+(?:[\w./:=@,%+-]+|'[^'\n]*'|\"[^\"\n\\`$]*\"))+(?=[^\S\n]*(?:$|[;|\n]|&&))"
+)
+_COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
+_IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")
+
+
+def without_mount_targets(command: str) -> str:
+    """Return a command without paths in the container that it starts: `-v a:/b`, `-w /b`.
+
+    `target=/b` of a mount is one of these too, and so is what runs in it, or is copied from there.
+    """
+    command = _INNER.sub(r"\1", command, count=1) if _INNER.match(command) else command
+    copied = _COPY.match(command)
+    if copied is not None:
+        return _IN_CONTAINER.sub("x", copied[0]) + command[copied.end() :]
+    started = _CONTAINER.match(command)
+    if started is None or renames_programs(started[1] or ""):
+        return command
+    inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
+    inner = _WORKDIR.sub(" ", without_targets(inner))
+    return inner + command[started.end() :]
+
+
+def without_targets(mount: str) -> str:
+    """Return a mount without its path in the container: `type=bind,source=a,target=/b`."""
+    return _TARGET.sub("", mount)
+
+
+def mounts_whole_disk(command: str, reader: Reader, effort: Meter, depth: int = _DEPTH) -> bool:
+    """Return whether a command, or one argument, mounts `/`: `-v /:/x`, `type=bind,source=/`.
+
+    It does so if it does in one of the ways in which a shell may read it.
+
+    Raises:
+        PathError: what is mounted can be read in too many ways, or the budget is spent.
+    """
+    if _WHOLE_DISK_AS_ARGUMENT.fullmatch(command) or _WHOLE_DISK.search(command):
+        return True
+    if not _CAN_MOUNT.search(command) and " " in command:
+        return False
+    spellings = (one for text in _forms_of(command) for one in spellings_of(text, reader))
+    return any(_Mounts(one, reader, effort, depth).found() for one in dict.fromkeys(spellings))
+
+
+def _forms_of(command: str) -> list[str]:
+    """Return a command, and one in which what the shell computes is empty."""
+    forms = [command.replace("\\\n", "")]
+    while len(forms) <= _DEPTH and _COMPUTED.search(forms[-1]):
+        forms.append(_COMPUTED.sub("", forms[-1]))
+    if "IFS" in command:
+        forms.append(_SEPARATOR.sub(" ", forms[-1]))
+    return forms
+
+
+class _Mounts:
+    """Looks for a mount of the whole disk among the words of a command."""
+
+    def __init__(self, command: str, reader: Reader, effort: Meter, depth: int) -> None:
+        effort.spend(len(command) // _CHARACTERS)
+        self._words = list(passed_words(command))
+        self._reader = reader
+        self._effort = effort
+        self._depth = depth
+        self._known: dict[str, list[str]] = {}
+
+    def found(self) -> bool:
+        before, mounted = "", list[str]()
+        for word in self._words:
+            if self._is_inner(word) or self._is_glued(word):
+                return True
+            if before and self._is_option(before):
+                mounted.append(word)
+            before = before if _NOTHING.fullmatch(word) else word
+        if len(self._words) == 1:
+            mounted += self._words
+        if before and "xargs" in self._words and self._is_option(before):
+            mounted.append("$")  # what it adds is not known
+        return any(map(self._is_whole_disk, mounted)) or self._is_in_variable(mounted)
+
+    def _is_inner(self, word: str) -> bool:
+        """Return whether a quoted word is a command that mounts the whole disk."""
+        if not self._depth or not any(map(str.isspace, word)):
+            return False
+        return mounts_whole_disk(word, self._reader, self._effort, self._depth - 1)
+
+    def _is_option(self, word: str) -> bool:
+        if not _ODD.search(word):
+            return _OPTION.fullmatch(word) is not None
+        can_be = _CAN_MOUNT.search(word) is not None
+        return can_be and any(map(_OPTION.fullmatch, self._readings_of(word)))
+
+    def _is_glued(self, word: str) -> bool:
+        if not ("$" in word or ("/" in word and (":" in word or "=" in word))):
+            return False
+        if "{" in word and self._is_option(word) and self._is_whole_disk(word):
+            return True  # `{-v,/:/x}`
+        starts = ((one, _BEFORE_VALUE.match(one)) for one in self._readings_of(word))
+        values = [one[start.end() :] for one, start in starts if start is not None]
+        return any(_is_whole(value, word) for value in values)
+
+    def _is_whole_disk(self, word: str) -> bool:
+        return any(_is_whole(one, word) for one in self._readings_of(word))
+
+    def _is_in_variable(self, mounted: list[str]) -> bool:
+        """Return whether what is mounted may come from another word: `for x in /:/y; do ... $x`."""
+        varies = any(map(self._varies, mounted))
+        return varies and any(map(_PLAIN_VOLUME.fullmatch, self._words))
+
+    def _varies(self, word: str) -> bool:
+        """Return whether a word has variables that are not known here, or something computed."""
+        known = VARIABLE.sub(lambda of: self._reader.env.get(of[1] or of[2], of[0]), word)
+        return _VARYING.search(known) is not None
+
+    def _readings_of(self, word: str) -> list[str]:
+        if not _ODD.search(word):
+            return [word]
+        known = self._known.get(word)
+        if known is None:
+            known = self._known[word] = _read(word, self._reader)
+            self._effort.spend(_READ * len(known))
+        return known
+
+
+def _read(word: str, reader: Reader) -> list[str]:
+    try:
+        forms = alternatives(word)
+    except TooManyWaysError:
+        if joins_braces(word):
+            raise
+        forms = [word]
+    whole = replace(reader, whole=True)
+    return [text for form in forms for text in (form, *readings(form, whole))]
+
+
+def _is_whole(value: str, word: str) -> bool:
+    """Return whether `value`, a reading of `word`, is a mount of the whole disk."""
+    if _VOLUME.fullmatch(value) or _SOURCE.search(value):
+        return True
+    return _VARYING.search(word) is not None and _VOLUME_ELSEWHERE.fullmatch(value) is not None
