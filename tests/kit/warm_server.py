@@ -23,7 +23,9 @@ from hub.cli.main import main
 
 SERVED_LATER = (
     *("hub.server.http.serve", "hub.server.http.app", "hub.server.stdio", "uvloop"),
-    *("anyio._backends._asyncio", "uvicorn.protocols.http.httptools_impl", "yaml"),
+    *("anyio._backends._asyncio", "uvicorn.protocols.http.httptools_impl"),
+    *("hub.children.remote.connect", "hub.logins.login_files", "hub.app.issuers"),
+    *("hub.config.source.strict_yaml", "cryptography.hazmat.primitives.ciphers.aead"),
 )
 """What a hub imports once it has read its command line."""
 
