@@ -23,8 +23,9 @@ import httpx2
 from msgspec import Struct
 
 from tests.conftest import PROJECT
+from tests.kit.warm import ROOTS_HUB
 from tests.live.file_readers import LegacyReader, ModernReader
-from tests.live.programs import ROOTS_HUB, SOON, Program, program
+from tests.live.programs import SOON, Program, program
 
 LEGACY_SESSIONS, LEGACY_CALLS, MODERN_CALLS = 10, 10, 20
 NO_NGINX = (

@@ -18,7 +18,8 @@ from tests.clients.inspector import InspectorClient
 from tests.clients.known import Known, Packages, Target
 from tests.kit.trees import PROJECT as FILES
 from tests.kit.trees import plant
-from tests.live.programs import ROOTS_HUB, config_file, environment, era_servers, http_hub
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import config_file, environment, era_servers, http_hub
 
 SERVERS = ("legacy", "modern")
 """The eras that the servers behind the hub speak."""

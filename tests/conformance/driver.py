@@ -22,7 +22,8 @@ from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from hub.protocol.constants import MODERN_VERSIONS
-from tests.live.programs import ROOTS_HUB, config_file, connected
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import config_file, connected
 
 HUBS_OWN = {"get-roots"}
 LOGINS = "auth/"

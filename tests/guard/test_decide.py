@@ -94,7 +94,8 @@ def world_of(row: JsonObject, top: Path) -> tuple[CallContext, JsonObject]:
     flavour, cwd = {"darwin": MACOS, "windows": WINDOWS}.get(str(row["platform"]), POSIX), None
     if flavour is POSIX:
         top = top.resolve()
-        planted(row, top)
+        if row.get("fs_setup"):
+            planted(row, top)
         row = cast("JsonObject", placed(row, str(top)))
         env["HOME"] = f"{top}/home"
         links = CachedDisk(OsDisk())
@@ -110,9 +111,18 @@ def world_of(row: JsonObject, top: Path) -> tuple[CallContext, JsonObject]:
     )
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Plant the tree of the rows that change nothing in it."""
+    return plant(tmp_path_factory.mktemp("project"), *PROJECT)
+
+
 @pytest.mark.parametrize("row", JUDGED, ids=[str(row["id"]) for row in JUDGED])
-def test_the_catalogue_is_judged_as_it_says(row: JsonObject, tmp_path: Path) -> None:
-    world, arguments = world_of(row, tmp_path)
+def test_the_catalogue_is_judged_as_it_says(
+    row: JsonObject, project: Path, request: pytest.FixtureRequest
+) -> None:
+    top: Path = request.getfixturevalue("tmp_path") if row.get("fs_setup") else project
+    world, arguments = world_of(row, top)
     verdict = judge(arguments, world, schema=row.get("tool_schema"))
     assert ("deny" if isinstance(verdict, Refused) else "allow") == row["expect"], verdict
 

@@ -15,7 +15,8 @@ from typing import IO, Any
 
 import pytest
 
-from tests.live.programs import ROOTS_HUB, SOON, environment
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.live.programs import SOON, environment
 
 as_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0,
@@ -138,16 +139,7 @@ def _sockets() -> tuple[tuple[int, int], tuple[int, int]]:
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run `roots-hub` with these arguments to its end."""
-    return subprocess.run(  # noqa: S603 - ours
-        [ROOTS_HUB, *arguments],
-        cwd=cwd,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=2 * SOON,
-        check=False,
-    )
+    return ran([WARM_HUB, *arguments], cwd=cwd, env=environment(), timeout=2 * SOON)
 
 
 def hubs(config: str, cwd: Path) -> list[dict[str, Any]]:

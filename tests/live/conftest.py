@@ -1,10 +1,13 @@
 """What the live tests share: their mark, and a tree that their clients share parts of."""
 
+from collections.abc import Generator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.kit.trees import PROJECT, plant
+from tests.kit.warm import WARM, open_process
 
 HERE = Path(__file__).parent
 
@@ -23,3 +26,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in PROJECT:
         (top / file).write_text(file)
     return top
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_hubs() -> Generator[None]:
+    """Let the SDK's client, too, start hubs that are forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(anyio, "open_process", open_process)
+        yield
+    WARM.end()

@@ -25,8 +25,8 @@ from mcp.types import (
 )
 
 from tests.conftest import PROJECT
+from tests.kit.warm import WARM_HUB, AnyProcess, popen
 
-ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
 RECORDER = [sys.executable, str(Path(__file__).parent / "recording_child.py")]
 MARK = "ROOTS_HUB_TEST_MARK"
 SOON = 20.0
@@ -45,7 +45,7 @@ def environment(**more: str) -> dict[str, str]:
 class Program:
     """A process that prints where it serves; it and its descendants can be told by `mark`."""
 
-    process: subprocess.Popen[str]
+    process: AnyProcess
     mark: str
     errors: Path
 
@@ -91,15 +91,15 @@ def program(
     mark = secrets.token_hex(8)
     errors = cwd / f"stderr-{mark}.log"
     with errors.open("w") as stderr:
-        process = subprocess.Popen(  # noqa: S603 - a test's own command
-            list(arguments),
+        process = popen(
+            arguments,
             cwd=cwd,
             env=environment(**{MARK: mark}, **(env or {})),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            pass_fds=pass_fds,
             text=True,
+            **({"pass_fds": pass_fds} if pass_fds else {}),
         )
     try:
         yield Program(process, mark, errors)
@@ -113,11 +113,12 @@ def program(
 
 
 @contextmanager
-def http_hub(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Generator[str]:
+def http_hub(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, hub: str = WARM_HUB
+) -> Generator[str]:
     """Run `roots-hub run --http` on a free port, and yield its URL."""
-    with program(
-        [ROOTS_HUB, "run", "--http", "127.0.0.1:0", *arguments], cwd=cwd, env=env
-    ) as running:
+    argv = [hub, "run", "--http", "127.0.0.1:0", *arguments]
+    with program(argv, cwd=cwd, env=env) as running:
         yield running.first_line("roots-hub serves ")
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.attaching import AttachedClient, attached, hubs, run, shared_hubs, until
 from tests.live.programs import (
     RECORDER,
-    ROOTS_HUB,
     SOON,
     Mode,
     call,

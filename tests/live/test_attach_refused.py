@@ -15,8 +15,9 @@ import pytest
 from hub.attach.frames import REFUSED, FrameReader, hello, parsed
 from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock
+from tests.kit.warm import ROOTS_HUB
 from tests.live.attaching import RUNNING_CHILD, as_root, attached, hubs, run, shared_hubs, until
-from tests.live.programs import ROOTS_HUB, SOON, config_file
+from tests.live.programs import SOON, config_file
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc")
 

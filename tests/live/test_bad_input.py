@@ -12,7 +12,8 @@ from typing import IO, Any
 
 import pytest
 
-from tests.live.programs import RECORDER, ROOTS_HUB, SOON, environment
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import RECORDER, SOON, environment
 
 
 class Line:

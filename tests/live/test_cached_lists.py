@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +14,9 @@ from mcp import Client, MCPError
 from mcp.types import ToolListChangedNotification
 
 from tests.kit.trees import files_in, plant
+from tests.kit.warm import WARM_HUB, ran
 from tests.live.programs import (
-    ROOTS_HUB,
+    SOON,
     Mode,
     call,
     config_file,
@@ -40,7 +40,7 @@ class Changing:
         servers = {name: self._server(name) for name in tools}
         self.config = config_file(top, servers)
         self.env = {"XDG_CACHE_HOME": str(self.top / "cache")}
-        self.command = [ROOTS_HUB, "run", "--config", self.config]
+        self.command = [WARM_HUB, "run", "--config", self.config]
 
     @property
     def catalogs(self) -> Path:
@@ -230,9 +230,9 @@ def test_check_connect_renews_what_is_kept(tmp_path: Path) -> None:
     servers = Changing(tmp_path, a="one")
 
     def check(*options: str) -> str:
-        command = [ROOTS_HUB, "check", "--config", servers.config, *options]
+        command = [WARM_HUB, "check", "--config", servers.config, *options]
         env = environment(**servers.env)
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)  # noqa: PLW1510, S603 - our own command
+        done = ran(command, cwd=tmp_path, env=env, timeout=SOON)
         return done.stdout
 
     assert "known from an earlier start" not in check("--connect")

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.programs import ROOTS_HUB, SOON, connected, environment, report
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import SOON, connected, environment, report
 
 pytestmark = pytest.mark.usefixtures("hangups")
 

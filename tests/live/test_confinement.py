@@ -24,10 +24,10 @@ from hub.values import Call, JsonObject
 from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock
 from tests.kit.rigs import roots_at
+from tests.kit.warm import ROOTS_HUB
 from tests.live.confined import server
 from tests.live.programs import (
     RECORDER,
-    ROOTS_HUB,
     call,
     config_file,
     connected,
@@ -423,7 +423,9 @@ async def test_the_hub_says_who_is_confined(project: Path, tmp_path: Path) -> No
         "open": {**recorder, "confine": "off"},
         "elsewhere": {"command": "docker", "args": ["run", "x"], "confine": "auto"},
     }
-    with http_hub("--config", config_file(tmp_path, servers, guard="off"), cwd=tmp_path) as url:
+    with http_hub(
+        "--config", config_file(tmp_path, servers, guard="off"), cwd=tmp_path, hub=ROOTS_HUB
+    ) as url:
         async with connected(url, [project]) as client:
             inside, secret = str(project / "a.txt"), str(secret_of(project))
             assert await call(client, "confined__read_file", path=inside) == "inside"

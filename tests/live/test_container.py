@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import (
     RECORDER,
-    ROOTS_HUB,
     SOON,
     call,
     config_file,

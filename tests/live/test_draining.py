@@ -12,7 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.live.programs import ROOTS_HUB, SOON, Program, config_file, program
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import SOON, Program, config_file, program
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE, post, session
 
 CHILD = [sys.executable, str(Path(__file__).parent / "parallel_child.py")]

@@ -12,7 +12,8 @@ import pytest
 
 from hub.confinement import landlock
 from hub.system import this_process as privacy
-from tests.live.programs import ROOTS_HUB, config_file, environment
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import config_file, environment
 
 SECRETS = {
     "OTHERS_TOKEN": "t-0k3n",

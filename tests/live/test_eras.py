@@ -39,8 +39,8 @@ from mcp.types import (
 )
 
 from tests.kit.fakes import Signals
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     Shared,
     call,
@@ -160,7 +160,7 @@ async def taking_part(
 ) -> AsyncGenerator[Party]:
     """Connect a client to the hub at `url`, or to one of its own."""
     era, transport = side
-    target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
+    target = url if transport == "http" else [WARM_HUB, "run", "--config", config]
     party = Party(era, transport, Shared([tree / "project"]))
     async with connected(
         target,

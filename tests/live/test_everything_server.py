@@ -22,8 +22,8 @@ from mcp.types import (
     TextContent,
 )
 
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     Target,
     call,
     config_file,
@@ -129,7 +129,7 @@ async def client(  # noqa: PLR0913, PLR0917 - fixtures, each needed
     side, _, kind = request.param.partition(" to ")
     heard.forget()
     with listening(kind, command, tree) if kind else nullcontext(config) as file:
-        target = url if side == "http" else [ROOTS_HUB, "run", "--config", file]
+        target = url if side == "http" else [WARM_HUB, "run", "--config", file]
         async with heard.connect(target, [tree / "project"]) as connection:
             yield connection
 

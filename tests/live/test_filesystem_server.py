@@ -11,9 +11,9 @@ import pytest
 from mcp import Client
 from mcp_types import Tool
 
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
     RECORDER,
-    ROOTS_HUB,
     SOON,
     Mode,
     Shared,
@@ -54,7 +54,7 @@ def url(tree: Path, config: str) -> Generator[str]:
 @pytest.fixture(params=["stdio", "http"])
 def target(request: pytest.FixtureRequest, url: str, config: str) -> Target:
     """Each test once over each transport."""
-    return url if request.param == "http" else [ROOTS_HUB, "run", "--config", config]
+    return url if request.param == "http" else [WARM_HUB, "run", "--config", config]
 
 
 async def tools_of_both(client: Client) -> list[Tool]:
@@ -213,7 +213,7 @@ async def test_a_client_without_roots_is_judged_by_the_operators(
     mode: Mode, config: str, tree: Path
 ) -> None:
     project, secret = tree / "project", tree / "private/secret.txt"
-    command = [ROOTS_HUB, "run", "--config", config, "--root", str(project)]
+    command = [WARM_HUB, "run", "--config", config, "--root", str(project)]
     async with connected(command, mode=mode) as client:
         assert len(await tools_of_both(client)) > 10
         inside = str(project / "a.txt")

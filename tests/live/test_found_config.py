@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.terminal import Terminal, at_terminal
-from tests.live.programs import ROOTS_HUB, connected, environment, outside
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import connected, environment, outside
 
 ASKED = "Trust this file as it is now, and start them? [y/N] "
 WAITS = "roots-hub waits for an MCP client on stdin, which is this terminal."

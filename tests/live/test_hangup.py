@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from tests.kit.terminal import controlling_terminal
-from tests.live.programs import ROOTS_HUB, SOON, config_file, connected, environment, report
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import SOON, config_file, connected, environment, report
 
 pytestmark = pytest.mark.usefixtures("hangups")
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import PROJECT
-from tests.live.programs import ROOTS_HUB, SOON, config_file, environment, http_hub, outside
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import SOON, config_file, environment, http_hub, outside
 
 
 @pytest.fixture(scope="module")

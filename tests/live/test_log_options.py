@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from mcp.types import Implementation
 
-from tests.live.programs import RECORDER, ROOTS_HUB, call, config_file, connected
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import RECORDER, call, config_file, connected
 
 SERVER = {"command": RECORDER[0], "args": [*RECORDER[1:], "${roots}"]}
 NAMED = Implementation(name="inspector", version="2.1")

@@ -17,8 +17,8 @@ from mcp.types import CallToolResult, ElicitResult
 from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     Shared,
     config_file,
@@ -63,7 +63,7 @@ def config(tmp_path: Path, remote: str) -> str:
 async def test_a_call_goes_on_after_its_user_has_logged_in(
     tmp_path: Path, config: str, mode: Literal["legacy", "auto"]
 ) -> None:
-    person, command = Person(), [ROOTS_HUB, "run", "--config", config]
+    person, command = Person(), [WARM_HUB, "run", "--config", config]
     async with connected(
         command, Shared([tmp_path]), cwd=tmp_path, mode=mode, elicitation_callback=person.elicit
     ) as client:
@@ -79,7 +79,7 @@ async def test_a_call_goes_on_after_its_user_has_logged_in(
 async def test_a_login_that_has_ended_is_asked_for_by_the_next_call(
     tmp_path: Path, config: str, remote: str
 ) -> None:
-    person, command = Person(), [ROOTS_HUB, "run", "--config", config]
+    person, command = Person(), [WARM_HUB, "run", "--config", config]
     files = LoginFiles(Path(os.environ["XDG_STATE_HOME"]) / "roots-hub")
     async with connected(
         command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
@@ -119,7 +119,7 @@ def test_the_process_of_a_login_ends_with_the_hub(tmp_path: Path, remote: str) -
 async def test_who_does_not_want_to_is_not_asked_again_at_once(
     tmp_path: Path, config: str, mode: Literal["legacy", "auto"]
 ) -> None:
-    person, command = Person("decline"), [ROOTS_HUB, "run", "--config", config]
+    person, command = Person("decline"), [WARM_HUB, "run", "--config", config]
     async with connected(
         command, Shared([tmp_path]), cwd=tmp_path, mode=mode, elicitation_callback=person.elicit
     ) as client:
@@ -138,7 +138,7 @@ async def test_calls_at_once_ask_once(
     mode: Literal["legacy", "auto"],
     action: Action,
 ) -> None:
-    person, command = Person(action), [ROOTS_HUB, "run", "--config", config]
+    person, command = Person(action), [WARM_HUB, "run", "--config", config]
     results: list[CallToolResult] = []
     async with connected(
         command, Shared([tmp_path]), cwd=tmp_path, mode=mode, elicitation_callback=person.elicit
@@ -163,7 +163,7 @@ async def test_a_client_that_fails_to_ask_leaves_it_to_the_next_call(
         asked.append(params.url)
         raise RuntimeError("no browser")
 
-    command = [ROOTS_HUB, "run", "--config", config]
+    command = [WARM_HUB, "run", "--config", config]
     async with connected(
         command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=elicit
     ) as client:
@@ -177,7 +177,7 @@ async def test_a_client_that_fails_to_ask_leaves_it_to_the_next_call(
 
 async def test_a_server_that_is_not_there_is_said_before_anybody_is_asked(tmp_path: Path) -> None:
     config = config_file(tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}})
-    person, command = Person(), [ROOTS_HUB, "run", "--config", config]
+    person, command = Person(), [WARM_HUB, "run", "--config", config]
     async with connected(
         command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
     ) as client:
@@ -190,7 +190,7 @@ async def test_a_server_that_is_not_there_is_said_before_anybody_is_asked(tmp_pa
 async def test_a_client_that_cannot_ask_its_user_is_told_the_command(
     tmp_path: Path, config: str
 ) -> None:
-    command = [ROOTS_HUB, "run", "--config", config]
+    command = [WARM_HUB, "run", "--config", config]
     async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
         result = await client.call_tool("remember", {"text": "1"})
         assert result.is_error

@@ -20,7 +20,8 @@ import pytest
 from mcp import Client
 
 from tests.kit.trees import plant
-from tests.live.programs import ROOTS_HUB, Shared, call, config_file, connected, http_hub, program
+from tests.kit.warm import WARM_HUB
+from tests.live.programs import Shared, call, config_file, connected, http_hub, program
 from tests.live.test_logins import browse, logging_in
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import SCOPE, resource
@@ -95,7 +96,7 @@ async def test_hubs_that_come_and_go_renew_a_login_once_each_time(
     with issued() as issuer, remote(tmp_path, resource, issuer) as url:
         config = config_file(tmp_path, {"far": {"url": url, "auth": "oauth"}})
         log_in(config, state)
-        command = [ROOTS_HUB, "run", "--config", config]
+        command = [WARM_HUB, "run", "--config", config]
         begun = time.monotonic()
         end, made = begun + SECONDS, list[int]()
 
@@ -125,7 +126,7 @@ async def test_a_login_that_is_revoked_stops_its_server_alone_until_the_next_one
     with issued() as issuer, remote(tmp_path, resource, issuer) as url:
         config = config_file(tmp_path, {"far": {"url": url, "auth": "oauth"}, **SERVERS})
         log_in(config, state)
-        command = [ROOTS_HUB, "run", "--config", config]
+        command = [WARM_HUB, "run", "--config", config]
         async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
             assert (await call(client, "far__pid")).isdigit()
             httpx2.get(f"{issuer}/forget")
@@ -149,7 +150,7 @@ async def test_where_a_server_names_another_issuer_it_gets_nothing_of_the_login(
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     with issued() as issuer, issued() as other:
         config = config_file(tmp_path, {"far": {"url": resource, "auth": "oauth"}})
-        command = [ROOTS_HUB, "run", "--config", config]
+        command = [WARM_HUB, "run", "--config", config]
         with remote(tmp_path, resource, issuer):
             log_in(config, state)
         async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:

@@ -20,8 +20,8 @@ from hub.logins.issuer_requests import LoginEndedError, renewed
 from hub.logins.login_files import LoginFiles
 from tests.kit.keyrings import FileKeyring
 from tests.kit.trees import plant
+from tests.kit.warm import WARM_HUB, AnyProcess, popen, ran
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     Shared,
     call,
@@ -70,10 +70,10 @@ def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
 @contextmanager
 def logging_in(
     config: str, *options: str, env: dict[str, str] | None = None
-) -> Generator[tuple[subprocess.Popen[str], str]]:
+) -> Generator[tuple[AnyProcess, str]]:
     """Run `roots-hub login far`, and yield it with the first address that it shows."""
-    command = [ROOTS_HUB, "login", "far", "--config", config, *(options or ["--no-browser"])]
-    with subprocess.Popen(  # noqa: S603 - ours
+    command = [WARM_HUB, "login", "far", "--config", config, *(options or ["--no-browser"])]
+    with popen(
         command,
         env=environment(**(env or {})),
         stdin=subprocess.PIPE,
@@ -119,21 +119,14 @@ def enter(url: str, *, abort: bool = False) -> None:
 
 
 def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - ours
-        [ROOTS_HUB, *arguments],
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-    )
+    return ran([WARM_HUB, *arguments], env=environment(**more), timeout=SOON)
 
 
 async def test_a_person_logs_in_and_the_hub_calls_the_server(
     tmp_path: Path, remote: str, issuer: str
 ) -> None:
     config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
-    command = [ROOTS_HUB, "run", "--config", config]
+    command = [WARM_HUB, "run", "--config", config]
     assert "nobody is logged in: roots-hub login far" in run("login", "--config", config).stdout
     async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
@@ -185,7 +178,7 @@ async def test_a_person_logs_in_on_another_device(tmp_path: Path, remote: str, i
         enter(whole)
         assert running.stderr.read() == f"Logged in at far, by {issuer}.\n"
     assert running.returncode == 0
-    command = [ROOTS_HUB, "run", "--config", config]
+    command = [WARM_HUB, "run", "--config", config]
     async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     assert f"and also at {issuer}." in run("logout", "far", "--config", config).stderr
@@ -215,7 +208,7 @@ async def test_a_login_can_be_kept_by_a_key_in_the_keyring(
         httpx2.get(browse(url, "anna"))
     assert list(keyring.passwords) == ["roots-hub/logins"]
     assert not (tmp_path / "state/roots-hub/login-key").exists()
-    command = [ROOTS_HUB, "run", "--config", config]
+    command = [WARM_HUB, "run", "--config", config]
     async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=env) as client:
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     ended = run("logout", "far", "--config", config, **env)

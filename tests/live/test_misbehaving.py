@@ -22,9 +22,10 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.file import FileReadStream, FileWriteStream
 
+from tests.kit.warm import WARM_HUB, AnyProcess, popen
 from tests.live.misbehaving_child import FLOODS
 from tests.live.misbehaving_remote import REMOTE_KINDS
-from tests.live.programs import MARK, ROOTS_HUB, SOON, alive, config_file, environment
+from tests.live.programs import MARK, SOON, alive, config_file, environment
 from tests.live.raw_client import RawClient, raw_client
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc")
@@ -46,7 +47,7 @@ Transport = Literal["stdio", "http"]
 class Hub:
     """A hub before `good` and `bad`; `client` is one client of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, errors: Path) -> None:
+    def __init__(self, process: AnyProcess, mark: str, errors: Path) -> None:
         self.process = process
         self.mark = mark
         self.errors = errors
@@ -112,8 +113,8 @@ def hub_before(servers: dict[str, Any], transport: Transport, folder: Path) -> G
     mark, errors = secrets.token_hex(8), folder / "errors"
     with (
         errors.open("wb") as stderr,
-        subprocess.Popen(  # noqa: S603 - ours
-            [ROOTS_HUB, "run", *how, "--config", config],
+        popen(
+            [WARM_HUB, "run", *how, "--config", config],
             cwd=folder,
             env=environment(**{MARK: mark}),
             stdin=subprocess.PIPE,
@@ -148,7 +149,7 @@ async def hub_beside(
 
 
 @asynccontextmanager
-async def over_pipes(process: subprocess.Popen[bytes]) -> AsyncGenerator[RawClient]:
+async def over_pipes(process: AnyProcess) -> AsyncGenerator[RawClient]:
     """Speak to a hub on stdio; what it says is read to the end of the hub."""
     assert process.stdin is not None
     assert process.stdout is not None

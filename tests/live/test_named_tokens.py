@@ -18,8 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from hub.protocol.bearer import token_hash
 from tests.kit.trees import plant
+from tests.kit.warm import ROOTS_HUB
 from tests.live.attaching import hubs, run, until
-from tests.live.programs import ROOTS_HUB, SOON, Shared, call, config_file, environment, http_hub
+from tests.live.programs import SOON, Shared, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE, PING, post
 
 TOKENS = {"anna": "rh_of-anna-0123456789", "ben": "rh_of-ben-0123456789"}

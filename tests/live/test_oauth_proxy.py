@@ -23,7 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from tests.kit.trees import plant
-from tests.live.programs import ROOTS_HUB, Shared, call, config_file, environment, http_hub
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import Shared, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged, resource

@@ -24,7 +24,8 @@ import pytest
 
 from hub.children.process.supervised import ForkServerClient
 from tests.kit.terminal import controlling_terminal
-from tests.live.programs import ROOTS_HUB, SOON, config_file, environment
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import SOON, config_file, environment
 from tests.live.test_http_endpoint import post, session
 from tests.live.test_processes import Piped
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import anyio
 
-from tests.live.programs import ROOTS_HUB, call, config_file, connected
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import call, config_file, connected
 
 FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
 

@@ -23,8 +23,8 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
 )
 from hub.protocol.input_requests import ROOTS_KEY
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     Mode,
     call,
@@ -135,7 +135,7 @@ async def test_the_sdks_clients_are_asked_as_often_as_the_child_asks(
         asked.append(params.message)
         return ElicitResult(action="accept", content={"n": len(asked)})
 
-    target = url if transport == "http" else [ROOTS_HUB, "run", "--config", config]
+    target = url if transport == "http" else [WARM_HUB, "run", "--config", config]
     folders = [tree / "project"]
     async with connected(target, folders, mode=mode, elicitation_callback=elicit) as client:
         assert await call(client, "ask", times=0, path=str(tree / "project/a.txt")) == "[]"

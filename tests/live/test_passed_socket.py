@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from tests.conftest import PROJECT
+from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     config_file,
     connected,

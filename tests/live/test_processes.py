@@ -15,10 +15,10 @@ from typing import IO
 import anyio
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import (
     MARK,
     RECORDER,
-    ROOTS_HUB,
     SOON,
     alive,
     call,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.warm import ROOTS_HUB, WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     Shared,
     call,
     config_file,
@@ -79,7 +79,7 @@ async def test_sixteen_mebibytes_go_through_the_hub_both_ways(
     with sdk_server(transport, tree) as remote:
         server = {"url": remote, "transport": transport, "era": era}
         config = config_file(tree, {"remote": server})
-        hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+        hub = [WARM_HUB, "run", "--stdio", "--config", config]
         async with connected(hub, [tree / "project"]) as client:
             assert await call(client, "length", text="x" * size) == str(size)
             assert await call(client, "big", size=size) == "x" * size

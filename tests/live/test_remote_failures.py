@@ -15,7 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.live.programs import ROOTS_HUB, call, config_file, connected, report
+from tests.kit.warm import WARM_HUB
+from tests.live.programs import call, config_file, connected, report
 
 LAST = b"Connection: close\r\n"
 """Lets nobody use a connection again whose end may still be on its way."""
@@ -163,7 +164,7 @@ async def test_a_failure_on_the_way_is_that_of_its_own_call(
 ) -> None:
     with faulty() as url:
         config = config_file(tmp_path, {"far": {"url": url, "timeout": 2}})
-        hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+        hub = [WARM_HUB, "run", "--stdio", "--config", config]
         async with connected(hub, cwd=tmp_path) as client:
             await client.list_tools()
             texts, text = list[str](), ""
@@ -187,7 +188,7 @@ async def test_whatever_comes_in_place_of_an_answer_fails_its_own_call_at_once(
 ) -> None:
     with faulty() as url:
         config = config_file(tmp_path, {"far": {"url": url, "headers": {"X-Key": "s3cret"}}})
-        hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+        hub = [WARM_HUB, "run", "--stdio", "--config", config]
         with anyio.fail_after(30):
             async with connected(hub, cwd=tmp_path) as client:
                 for tool, said in BROKEN:
@@ -207,7 +208,7 @@ async def test_nobody_but_the_configured_server_gets_its_headers(tmp_path: Path)
         ANSWERS["moved"], moved = redirect % there, ANSWERS["moved"]
         try:
             config = config_file(tmp_path, {"far": {"url": url, "headers": {"X-Key": "s3cret"}}})
-            hub = [ROOTS_HUB, "run", "--stdio", "--config", config]
+            hub = [WARM_HUB, "run", "--stdio", "--config", config]
             async with connected(hub, cwd=tmp_path) as client:
                 text = await call(client, "moved")
         finally:
@@ -223,7 +224,7 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew(
 ) -> None:
     with faulty(forgets=status) as url:
         hub = [
-            ROOTS_HUB,
+            WARM_HUB,
             "run",
             "--stdio",
             "--config",
@@ -244,7 +245,7 @@ async def test_a_server_that_fails_at_its_start_is_noticed_at_once(
 ) -> None:
     with faulty(sick) as url:
         servers = {"far": {"url": url, "transport": transport, "start_timeout": 30}}
-        hub = [ROOTS_HUB, "run", "--stdio", "--config", config_file(tmp_path, servers)]
+        hub = [WARM_HUB, "run", "--stdio", "--config", config_file(tmp_path, servers)]
         with anyio.fail_after(15):
             async with connected(hub, cwd=tmp_path) as client:
                 (tool,) = (await client.list_tools()).tools

@@ -19,9 +19,9 @@ import pytest
 
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
 from tests.conftest import PROJECT
+from tests.kit.warm import WARM_HUB
 from tests.live.file_readers import LegacyReader, ModernReader
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     Program,
     Shared,
@@ -50,7 +50,7 @@ class Place:
     @contextmanager
     def hub(self) -> Generator[Program]:
         """Run one process of the hub."""
-        argv = [ROOTS_HUB, "run", "--http", f"127.0.0.1:{self.port}", *self.arguments]
+        argv = [WARM_HUB, "run", "--http", f"127.0.0.1:{self.port}", *self.arguments]
         env = {"XDG_STATE_HOME": str(self.state)}
         with program(argv, cwd=self.tree / "project", env=env) as running:
             running.first_line("roots-hub serves ")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.attaching import attached, hubs, run, until
-from tests.live.programs import ROOTS_HUB, SOON, http_hub
+from tests.live.programs import SOON, http_hub
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no Unix sockets")
 

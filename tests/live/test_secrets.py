@@ -14,8 +14,8 @@ import pytest
 from mcp import Client
 
 from tests.kit.trees import plant
+from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     call,
     config_file,
     connected,
@@ -111,7 +111,7 @@ async def test_a_secret_reaches_the_child_that_names_it_and_nothing_else(top: Pa
 async def test_each_start_of_a_child_reads_its_secrets_again(top: Path) -> None:
     env = {"A": "${file:token}", "B": "${cmd:cat token}"}
     config = config_file(top, {"s": {**SHOWS, "env": env}})
-    with http_hub("--config", config, cwd=top) as url:
+    with http_hub("--config", config, cwd=top, hub=ROOTS_HUB) as url:
         async with connected(url, [top / "root"]) as first:
             assert (await variables(first, "show"))["A"] == MARKER
             rotated(top, "another")
@@ -123,9 +123,9 @@ async def test_each_start_of_a_child_reads_its_secrets_again(top: Path) -> None:
 
 async def test_each_connection_to_a_remote_server_reads_its_headers_again(top: Path) -> None:
     headers = {"Authorization": "Bearer ${file:token}", "X-More": "${cmd:cat token}"}
-    with http_hub(cwd=top / "root", env={"HUB_TOKEN": "right-t0ken"}) as far:
+    with http_hub(cwd=top / "root", env={"HUB_TOKEN": "right-t0ken"}, hub=ROOTS_HUB) as far:
         config = config_file(top, {"far": {"url": far, "headers": headers, "paths": "local"}})
-        with http_hub("--config", config, cwd=top) as url:
+        with http_hub("--config", config, cwd=top, hub=ROOTS_HUB) as url:
             async with connected(url, [top / "root"]) as client:
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["get-roots"]
                 (server,) = (await report(client))["servers"]

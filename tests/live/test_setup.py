@@ -16,7 +16,8 @@ import pytest
 from tests.conftest import PROJECT
 from tests.kit.pages import README, blocks, shown_in
 from tests.kit.terminal import at_terminal
-from tests.live.programs import ROOTS_HUB, call, connected, environment, outside
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import call, connected, environment, outside
 
 
 @pytest.fixture

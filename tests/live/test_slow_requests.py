@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.half_requests import KINDS, posted, session, unfinished
-from tests.live.programs import ROOTS_HUB, Program, program
+from tests.live.programs import Program, program
 
 pytestmark = pytest.mark.live
 

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from tests.live.programs import RECORDER, ROOTS_HUB, SOON, call, connected, environment, http_hub
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import RECORDER, SOON, call, connected, environment, http_hub
 
 WRAP = [ROOTS_HUB, "wrap", "--", *RECORDER]
 INITIALIZE: dict[str, Any] = {
@@ -154,7 +155,7 @@ async def test_large_messages(env: dict[str, str], tmp_path: Path) -> None:
 
 async def test_http(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
-    with http_hub(cwd=tmp_path, env=env) as url:
+    with http_hub(cwd=tmp_path, env=env, hub=ROOTS_HUB) as url:
         async with connected(url) as client:
             assert await call(client, "read_file", path=str(tmp_path / "a.txt")) == "a"
 

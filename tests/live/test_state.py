@@ -13,8 +13,8 @@ import pytest
 from mcp import Client
 
 from tests.kit.trees import plant
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     Mode,
     Shared,
     call,
@@ -42,7 +42,7 @@ async def through(transport: str, config: str, roots: Shared, mode: Mode) -> Asy
     """Connect a client to a hub of its own."""
     cwd = Path(config).parent
     if transport == "stdio":
-        command = [ROOTS_HUB, "run", "--config", config]
+        command = [WARM_HUB, "run", "--config", config]
         async with connected(command, roots, mode=mode, cwd=cwd) as client:
             yield client
     else:

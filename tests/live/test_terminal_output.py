@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.terminal import at_terminal
-from tests.live.programs import RECORDER, ROOTS_HUB, environment
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import RECORDER, environment
 
 pytestmark = pytest.mark.live
 ESCAPE = "\x1b["

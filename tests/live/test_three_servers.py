@@ -11,8 +11,8 @@ import anyio
 import pytest
 from mcp import Client
 
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     Target,
     call,
@@ -53,7 +53,7 @@ def url(tree: Path, config: str) -> Generator[str]:
 
 @pytest.fixture(params=["stdio", "http"])
 def target(request: pytest.FixtureRequest, url: str, config: str) -> Target:
-    return url if request.param == "http" else [ROOTS_HUB, "run", "--config", config]
+    return url if request.param == "http" else [WARM_HUB, "run", "--config", config]
 
 
 async def test_names_are_merged_and_get_roots_shows_the_servers(target: Target, tree: Path) -> None:

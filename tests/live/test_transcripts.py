@@ -18,6 +18,7 @@ import pytest
 
 from hub.jsonrpc.requests import UNSAID
 from tests.conftest import PROJECT
+from tests.kit.warm import WARM_HUB
 from tests.live import conversations
 from tests.live.conversations import (
     ANSWERS,
@@ -31,7 +32,7 @@ from tests.live.conversations import (
     modern,
 )
 from tests.live.exact_json import differences, exact, member
-from tests.live.programs import ROOTS_HUB, SOON, Target, config_file, http_hub, program
+from tests.live.programs import SOON, Target, config_file, http_hub, program
 from tests.live.raw_client import Era, RawClient, raw_client
 
 CHILD = str(Path(__file__).parent / "scripted_child.py")
@@ -244,7 +245,7 @@ async def pair(
         roots = {"fallback": [str(folder)]}
         config = config_file(folder, {"odd": {**behind, "era": era}}, roots=roots)
         if client == "stdio":
-            command = [ROOTS_HUB, "run", "--config", config]
+            command = [WARM_HUB, "run", "--config", config]
             yield Pair(era, client, server, direct, await spoken(command, era, folder, record))
             return
         with http_hub("--config", config, cwd=folder) as url:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.era_server import MANY, NAMES
 from tests.live.programs import (
-    ROOTS_HUB,
     SOON,
     config_file,
     environment,

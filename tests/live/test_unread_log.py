@@ -16,7 +16,8 @@ import anyio
 import httpx2
 import pytest
 
-from tests.live.programs import RECORDER, ROOTS_HUB, SOON, config_file, environment
+from tests.kit.warm import ROOTS_HUB
+from tests.live.programs import RECORDER, SOON, config_file, environment
 
 CALLS = 2000
 HTTP_CALLS = 200

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import (
     RECORDER,
-    ROOTS_HUB,
     Mode,
     Shared,
     call,

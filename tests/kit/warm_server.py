@@ -1,0 +1,136 @@
+"""A process that has imported the hub, and forks a hub for each order (`tests/kit/warm.py`).
+
+A hub's imports take most of its start. What is forked goes on as the installed command does: with
+the command line, directory, environment and files of its order, and no others. The server does
+nothing else, and has neither threads nor a loop.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from importlib import import_module
+from typing import Any, NoReturn
+
+from hub.cli import command_line
+from hub.cli.main import main
+
+SERVED_LATER = (
+    *("hub.server.http.serve", "hub.server.http.app", "hub.server.stdio", "uvloop"),
+    *("anyio._backends._asyncio", "uvicorn.protocols.http.httptools_impl"),
+    *("hub.children.remote.connect", "hub.logins.login_files", "hub.app.issuers"),
+    *("hub.config.source.strict_yaml", "cryptography.hazmat.primitives.ciphers.aead"),
+)
+"""What a hub imports once it has read its command line."""
+
+
+def warm() -> None:
+    """Import what a hub imports."""
+    with command_line.lean():
+        command_line.parser()
+        for module in SERVED_LATER:
+            import_module(module)
+
+
+def taken(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Return the next order and its files; None if there will be no more."""
+    size, files, _, _ = socket.recv_fds(control, 4, 4)
+    if not size:
+        return None
+    text = b""
+    while len(text) < int.from_bytes(size, "little"):
+        text += control.recv(int.from_bytes(size, "little") - len(text))
+    return json.loads(text), files
+
+
+def become(order: dict[str, Any], files: list[int]) -> None:
+    """Turn this process into one that was started for an order."""
+    if order["new_session"]:
+        os.setsid()
+    for number, file in enumerate(files[:3]):
+        os.dup2(file, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    time.tzset()
+    sys.argv[:] = order["argv"]
+    sys.stdin = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115 - for good
+    sys.stdout = _written(1, sys.stdout.errors)
+    sys.stderr = _written(2, sys.stderr.errors)
+    sys.stderr.reconfigure(line_buffering=True)
+
+
+def _written(file: int, errors: str | None) -> Any:
+    return open(file, "w", encoding=sys.stdout.encoding, errors=errors, newline="\n", closefd=False)
+
+
+class Server:
+    """Forks hubs, and tells who ordered one its id, and how it ended."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._ready = select.poll()
+        self._ready.register(control, select.POLLIN)
+        self._running: dict[int, tuple[int, int]] = {}
+        """By a descriptor of the process: its id, and whom to tell that it has ended."""
+
+    def serve(self) -> None:
+        """Serve until the tests have ended; return in each hub."""
+        while True:
+            for ready, _ in self._ready.poll():
+                if ready in self._running:
+                    self._tell_the_end(ready)
+                elif self._is_hub():
+                    return
+
+    def _is_hub(self) -> bool:
+        got = taken(self._control)
+        if got is None:
+            self._end()
+        order, files = got
+        pid = os.fork()
+        if not pid:
+            self._control.detach()  # else it would close, at its end, a descriptor of the hub
+            become(order, files)
+            return True
+        for file in files[:3]:
+            os.close(file)
+        process = os.pidfd_open(pid)
+        self._ready.register(process, select.POLLIN)
+        self._running[process] = pid, files[3]
+        self._tell(files[3], pid)
+        return False
+
+    def _end(self) -> NoReturn:
+        """End, with the hubs of tests that were cut off."""
+        for pid, _ in self._running.values():
+            os.kill(pid, signal.SIGKILL)
+        sys.exit(0)
+
+    def _tell_the_end(self, process: int) -> None:
+        self._ready.unregister(process)
+        pid, orderer = self._running.pop(process)
+        os.close(process)
+        _, status = os.waitpid(pid, 0)
+        self._tell(orderer, os.waitstatus_to_exitcode(status))
+        os.close(orderer)
+
+    @staticmethod
+    def _tell(orderer: int, number: int) -> None:
+        try:
+            os.write(orderer, array.array("i", [number]).tobytes())
+        except BrokenPipeError:
+            return  # its test has ended
+
+
+if __name__ == "__main__":
+    warm()
+    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    sys.exit(main())
