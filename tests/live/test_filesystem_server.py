@@ -275,7 +275,7 @@ async def test_a_relative_path_is_not_read_from_a_directory_around_the_roots(
         "args": [str(named)],
         "roots": {"answer": False},
     }
-    run = [ROOTS_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
+    run = [WARM_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
     secret = (tree / "private/secret.txt").relative_to(named)
     async with connected(run, [tree / "project"]) as client:
         assert "ENOENT" in await call(client, "read_text_file", path=str(secret))
@@ -293,7 +293,7 @@ async def test_a_relative_path_is_judged_from_the_directories_that_a_server_keep
         "roots": {"args": "none", "answer": False},
         "share": share,
     }
-    run = [ROOTS_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
+    run = [WARM_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
     project = tree / "project"
     async with connected(run, [project]) as client:
         path = "private/secret.txt"
