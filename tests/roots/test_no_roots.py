@@ -4,7 +4,7 @@ import pytest
 
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
-from hub.roots.no_roots import why_no_roots
+from hub.roots.no_roots import SHOWN, why_no_roots
 from hub.roots.roots import EMPTY, Announcement, Rejected, RootSet, root_from_path
 from hub.roots.state import Asking, RootsKnown, Settled, State, Undeclared
 from tests.kit.fakes import FakeLinks
@@ -96,6 +96,18 @@ NOBODY = OperatorRoots(when_missing="deny")
             "roots.strict",
         ),
         (
+            State(Asking(), last=shared(roots=at("/a")).last),
+            OperatorRoots(ceiling=at("/b")),
+            "None of the 1 folder that the client shares is inside the operator's ceiling (/b).",
+            "roots.ceiling",
+        ),
+        (
+            shared(),
+            OperatorRoots(strict=True),
+            "The client shares no folder: its list of roots is empty.",
+            "when_empty",
+        ),
+        (
             State(Undeclared()),
             NOBODY,
             "The client shares no folders, and the hub's operator has named none for it.",
@@ -138,3 +150,15 @@ def test_a_reason_names_few_roots_and_is_one_line() -> None:
     assert told.reason.endswith("; and 6 more.")
     assert "\n" not in told.reason
     assert len(told.reason) < 1000
+
+
+@pytest.mark.parametrize(("count", "rest"), [(SHOWN, "accessible."), (SHOWN + 1, "; and 1 more.")])
+def test_what_is_not_named_is_counted(count: int, rest: str) -> None:
+    many = [Rejected(f"file:///{n}", "Path is not accessible") for n in range(count)]
+    assert why_no_roots(shared(*many), NOBODY).reason.endswith(rest)
+
+
+@pytest.mark.parametrize(("length", "told"), [(200, f"{'x' * 200}:"), (201, f"{'x' * 200}...:")])
+def test_a_long_uri_is_cut(length: int, told: str) -> None:
+    rejected = Rejected("x" * length, "Path is not accessible")
+    assert f" {told} Path is not" in why_no_roots(shared(rejected), NOBODY).reason
