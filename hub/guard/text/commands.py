@@ -287,7 +287,7 @@ def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWo
 
 
 def spellings_of(command: str, reader: Reader) -> Iterator[str]:
-    """Yield a command as each shell may read it: without remarks, with `$'...'` decoded, ..."""
+    """Yield a command as each shell may read it: with remarks and without, quotes decoded."""
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()

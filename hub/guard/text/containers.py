@@ -8,7 +8,14 @@ from msgspec.structs import replace
 
 from hub.guard.budget import Meter, TooManyWaysError
 from hub.guard.text.commands import passed_words, renames_programs, spellings_of
-from hub.guard.text.readings import VARIABLE, Reader, alternatives, joins_braces, readings
+from hub.guard.text.readings import (
+    SEPARATOR_VARIABLE,
+    VARIABLE,
+    Reader,
+    alternatives,
+    joins_braces,
+    readings,
+)
 
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
@@ -32,7 +39,6 @@ _PLAIN_VOLUME = re.compile(r"/[/.]*:/\w[\w./-]+(?::\w+)?")
 """Not `/:/d`, which is more likely a command of `sed`."""
 _SOURCE = re.compile(r"(?:^|[,\"'])\s*(?:src|source)\s*=\s*[\"']?/[/.*?]*(?=[,\s\"']|$)", re.I)
 _COMPUTED = re.compile(r"\$\([^()`]*\)|`[^`]*`")
-_SEPARATOR = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _VARYING = re.compile(r"[$`]|\{\}")
 _ODD = re.compile(r"[^\w./:=,-]", re.ASCII)
 _NOTHING = re.compile(r"\d?|(?:\$(?:\w+|[@*#?!-]|\{[^{}]*\}))+")
@@ -113,7 +119,7 @@ def _forms_of(command: str) -> list[str]:
     while len(forms) <= _DEPTH and _COMPUTED.search(forms[-1]):
         forms.append(_COMPUTED.sub("", forms[-1]))
     if "IFS" in command:
-        forms.append(_SEPARATOR.sub(" ", forms[-1]))
+        forms.append(SEPARATOR_VARIABLE.sub(" ", forms[-1]))
     return forms
 
 

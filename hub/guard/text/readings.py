@@ -76,7 +76,7 @@ _JOINED_BRACES = re.compile(
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
 """A variable with another text in its place, which may have variables of its own."""
 _COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
-_SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
+SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
 _SHORT_FLAG = re.compile(r"-[A-Za-z].")
@@ -257,7 +257,7 @@ def _with_variables(text: str, reader: Reader) -> Iterable[str]:
     yield from defaulted(text, reader)
     yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
     if reader.as_shell:
-        plain = _SEPARATOR_VARIABLE.sub(" ", text)
+        plain = SEPARATOR_VARIABLE.sub(" ", text)
         if plain != text:
             yield plain
         plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
