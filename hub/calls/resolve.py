@@ -59,7 +59,7 @@ class Relay:
         self.modern_routes = ModernRoutes(services)
         self.lookup = CallLookup(services, self.listings, self.session_routes, self.modern_routes)
         self._services = services
-        self._stateful = StatefulServers()
+        self._stateful = StatefulServers(services.guards)
         self._login_first: LoginFirst | None = None
 
     async def call(

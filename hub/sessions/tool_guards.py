@@ -59,7 +59,9 @@ class ToolGuards:
     def of(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
         """Return the guard of calls of `route`; compile it, if that was not done before."""
         found = self._find(spec, method, route)
-        return self._keep(spec, method, route) if found is None else found
+        if found is not None:
+            return found
+        return self._keep(spec, method, route, _compiled(spec, method, route))
 
     async def compile_ahead(
         self,
@@ -105,13 +107,8 @@ class ToolGuards:
         return None if kept is None or not kept.is_for(spec, definition) else kept.guard
 
     def _keep(
-        self,
-        spec: ServerSpec,
-        method: CallMethod,
-        route: ChildRoute,
-        guard: ToolGuard | None = None,
+        self, spec: ServerSpec, method: CallMethod, route: ChildRoute, guard: ToolGuard
     ) -> ToolGuard:
-        guard = guard or _compiled(spec, method, route)
         name, definition = _judged_by(method, route)
         self._kept.pop((spec.name, method, name), None)
         while len(self._kept) >= self._max_kept:

@@ -34,9 +34,10 @@ from hub.protocol.input_requests import ASKABLE
 from hub.roots.effective import NOT_ASKED
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.sessions.tool_guards import ToolGuards
 from hub.specs import ServerSpec
 from hub.system.disk import CachedDisk
-from hub.values import Call, Json, JsonObject, ServerName, object_or_empty
+from hub.values import Call, ChildRoute, Json, JsonObject, ServerName, object_or_empty
 
 _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
 
@@ -113,7 +114,8 @@ class StatefulServers:
     for clients of unknown roots, and what they leave there would be missing at the other child.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guards: ToolGuards) -> None:
+        self._guards = guards
         self._known: dict[ServerName, tuple[Listing, bool]] = {}
 
     def has(self, spec: ServerSpec, listing: Listing | None) -> bool:
@@ -122,14 +124,10 @@ class StatefulServers:
             return False
         known = self._known.get(spec.name)
         if known is None or known[0] is not listing:
-            guards = (_guard_of(spec, tool) for tool in listing.tools)
+            routes = (ChildRoute(spec.name, str(tool.get("name")), tool) for tool in listing.tools)
+            guards = (self._guards.of(spec, "tools/call", route) for route in routes)
             known = self._known[spec.name] = listing, any(map(acts_on_places, guards))
         return known[1]
-
-
-def _guard_of(spec: ServerSpec, tool: JsonObject) -> ToolGuard:
-    policy = spec.policy_of(str(tool.get("name")))
-    return compile_tool(tool.get("inputSchema"), read_only=True, policy=policy)
 
 
 def need_before_deciding(
