@@ -8,10 +8,10 @@ A POST needs no task if it is a call whose route is cached: `DirectHttp` gives i
 `FastCallAcceptor`. For any other POST a task runs `HttpServer`. Only `uvicorn_protocol`,
 `bounds.bounded_protocol` and `bounds.plain_http` use uvicorn's private names.
 
-Main types: `HttpServer`, `AccessCheck`, `HttpSession`, `PostResponse`, `EventStream`, `PlainCall`.
+Main types: `HttpServer`, `AccessCheck`, `PostResponse`, `ModernPosts`, `PlainCall`.
 
-Read in this order: `serve`, `app`, `open_requests`, `access`, `responses`; for the legacy era
-`legacy`, `sessions`, `event_store`, `event_streams`, `resumption`; for the modern era `modern`;
-for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The limits are in the
-package `bounds`, who sends a request in `auth`, sessions that outlive their process in `adoption`.
+Read in this order: `serve`, `app`, `open_requests`, `access`, `responses`; for the modern era
+`modern`; for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The legacy era
+has the package `legacy`. The limits are in the package `bounds`, who sends a request in `auth`,
+what lets a session outlive its process in `adoption`.
 """

@@ -34,7 +34,6 @@ from hub.protocol.constants import (
 )
 from hub.server.connection import ConnectionFactory, client_of_handshake
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
-from hub.server.http.adoption.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.auth.admission import Admission
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
@@ -43,7 +42,8 @@ from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.large_messages import MessageReader
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
-from hub.server.http.legacy import HttpSession, SessionPost
+from hub.server.http.legacy.http_session import HttpSession, SessionPost
+from hub.server.http.legacy.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.modern import (
     MAX_UNDERWAY,
     ModernPost,

@@ -46,7 +46,7 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.large_messages import LARGE_MESSAGE
-from hub.server.http.resumption import OPEN_AFTER
+from hub.server.http.legacy.resumption import OPEN_AFTER
 from hub.values import JsonObject, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals

@@ -16,7 +16,7 @@ from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
-from tests.server.http.adoption.test_legacy_sessions import Processes
+from tests.server.http.legacy.test_legacy_sessions import Processes
 from tests.server.http.test_app import (
     MODERN,
     MODERN_CALL,

@@ -5,8 +5,8 @@ session at the first request with the id. An id that was ended is remembered unt
 Nothing else of a session is carried on: roots are asked for anew, subscriptions, log level, consent
 and unread events are gone. No request is read here.
 
-Main types: `SessionIds` (makes, opens and ends ids), `LegacySessions` (opens, adopts and finds the
-sessions of one endpoint), `SurvivingState` (what one hub's processes share).
+Main types: `SessionIds` (makes, opens and ends ids), `SurvivingState` (what one hub's processes
+share). The sessions themselves are in the package `legacy`.
 
-Read in this order: `session_ids`, `surviving_state`, `legacy_sessions`.
+Read in this order: `session_ids`, `surviving_state`.
 """

@@ -11,7 +11,7 @@ from hub.protocol.listen_filter import LISTEN
 from hub.server.http.app import NO_TOKEN
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.server.http.adoption.test_legacy_sessions import Processes
+from tests.server.http.legacy.test_legacy_sessions import Processes
 from tests.server.http.test_app import (
     MODERN,
     Web,

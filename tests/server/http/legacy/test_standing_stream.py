@@ -12,8 +12,8 @@ from hub.jsonrpc.messages import (
     Notification,
     Request,
 )
-from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.event_streams import WAITING_NOTIFICATIONS, NotificationStream
+from hub.server.http.legacy.event_store import EventId, EventStore
+from hub.server.http.legacy.event_streams import WAITING_NOTIFICATIONS, NotificationStream
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 from tests.kit.loops import all_tasks_blocked, virtual_time

@@ -3,8 +3,8 @@ from __future__ import annotations
 import anyio
 
 from hub.jsonrpc.messages import Notification
-from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.event_streams import EventStream, StreamConnection
+from hub.server.http.legacy.event_store import EventId, EventStore
+from hub.server.http.legacy.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PING_EVERY
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock

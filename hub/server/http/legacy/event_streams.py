@@ -19,7 +19,7 @@ from hub.jsonrpc.messages import (
     Notification,
     Request,
 )
-from hub.server.http.event_store import STANDING, EventId, Journal
+from hub.server.http.legacy.event_store import STANDING, EventId, Journal
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
 
 RETRY = 1000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
 
-from hub.server.http.legacy import HttpSession
+from hub.server.http.legacy.http_session import HttpSession
 
 
 class _Owned(Struct, eq=False):

@@ -19,10 +19,10 @@ from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection
 from hub.server.http.auth.admission import GrantedScopes
-from hub.server.http.event_store import STANDING, EventId
-from hub.server.http.event_streams import NotificationStream
+from hub.server.http.legacy.event_store import STANDING, EventId
+from hub.server.http.legacy.event_streams import NotificationStream
+from hub.server.http.legacy.resumption import ResumableResponse, ResumableStreams
 from hub.server.http.responses import PostResponse, answer_in, last_word, respond
-from hub.server.http.resumption import ResumableResponse, ResumableStreams
 
 PRIMED_SINCE = "2025-11-25"
 """The first revision whose clients accept an event without data, and a stream that ends early."""

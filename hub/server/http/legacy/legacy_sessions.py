@@ -13,11 +13,11 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.server.connection import ConnectionFactory
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.auth.admission import Admission
-from hub.server.http.event_store import EventStore
-from hub.server.http.event_streams import NotificationStream
-from hub.server.http.legacy import HttpSession
-from hub.server.http.resumption import ResumableStreams
-from hub.server.http.sessions import Sessions
+from hub.server.http.legacy.event_store import EventStore
+from hub.server.http.legacy.event_streams import NotificationStream
+from hub.server.http.legacy.http_session import HttpSession
+from hub.server.http.legacy.resumption import ResumableStreams
+from hub.server.http.legacy.sessions import Sessions
 from hub.sessions.client import Client
 from hub.usage.limits import OverLimit
 from hub.usage.principals import UsageByPrincipal

@@ -4,7 +4,7 @@ from weakref import WeakSet
 
 import pytest
 
-from hub.server.http.event_store import MAX_AGE, EventId, EventStore, Journal
+from hub.server.http.legacy.event_store import MAX_AGE, EventId, EventStore, Journal
 from tests.kit.fakes import FakeClock
 
 

@@ -13,8 +13,8 @@ from hub.jsonrpc.messages import (
     Notification,
     Response,
 )
-from hub.server.http.event_store import EventId, EventStore
-from hub.server.http.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
+from hub.server.http.legacy.event_store import EventId, EventStore
+from hub.server.http.legacy.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time

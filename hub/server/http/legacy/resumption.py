@@ -20,8 +20,8 @@ from hub.jsonrpc.messages import (
     Request,
     Response,
 )
-from hub.server.http.event_store import EventId, Journal
-from hub.server.http.event_streams import EventStream, StreamConnection
+from hub.server.http.legacy.event_store import EventId, Journal
+from hub.server.http.legacy.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond
 
 RESUME_WITHIN = 60.0
