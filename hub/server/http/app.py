@@ -20,7 +20,6 @@ from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import (
-    Failure,
     Message,
     Request,
     to_bytes,
@@ -28,22 +27,21 @@ from hub.jsonrpc.messages import (
 from hub.protocol.constants import (
     CALLS,
     HANDSHAKE_VERSIONS,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
     MODERN_VERSIONS,
 )
-from hub.server.connection import ConnectionFactory, client_of_handshake
+from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.session_ids import SessionIds
 from hub.server.http.auth.admission import Admission
-from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLimit, BodyLoad
+from hub.server.http.bounds.bodies import BodyLimit, BodyLoad
 from hub.server.http.bounds.connections import CONNECTION
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.large_messages import MessageReader
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
-from hub.server.http.legacy.http_session import HttpSession, SessionPost
-from hub.server.http.legacy.legacy_sessions import LegacySessions, NoRoomForSession, Sender
+from hub.server.http.legacy.http_session import SessionPost
+from hub.server.http.legacy.legacy_sessions import LegacySessions, Sender
+from hub.server.http.legacy.requests import LegacyRequests
 from hub.server.http.modern import (
     MAX_UNDERWAY,
     ModernPost,
@@ -60,12 +58,11 @@ from hub.server.http.responses import (
     METHODS,
     NO_ROOM,
     TOO_LARGE,
-    PostResponse,
-    answer_in,
     asks_first,
     counted,
     read_body,
     readable,
+    refuse_for_now,
     respond,
 )
 from hub.usage.limits import OverLimit, RefusedCall
@@ -140,7 +137,7 @@ class HttpServer:
         self._open_requests = OpenRequests(gatekeeper, checks, path, self._client, self._refuse)
         self._patience = Deadlines(self._limits.patience)
         self.acceptor = FastCallAcceptor(
-            self._header_checks,
+            checks,
             self._plain_post,
             self._patience,
             bodies=self.bodies,
@@ -155,6 +152,7 @@ class HttpServer:
             poll_after=poll_after,
             usage=self._usage,
         )
+        self._legacy = LegacyRequests(self._sessions, self.log, self._patience)
         gatekeeper.ended, gatekeeper.profiles_changed = self._end_access, self._interrupt
 
     async def run(
@@ -163,15 +161,19 @@ class HttpServer:
         """Own the sessions until cancelled, and expire idle sessions and old events."""
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+                self._tasks = self._legacy.tasks = tasks
                 tasks.start_soon(self._gatekeeper.keep_fresh)
                 tasks.start_soon(self._gatekeeper.end_in_time)
                 task_status.started()
                 await self._expire()
         finally:
-            self._tasks = None
+            self._tasks = self._legacy.tasks = None
             self.end_answers()
             self._sessions.forget()
+
+    def drain(self) -> None:
+        """Open no session any more."""
+        self.is_draining, self._legacy.tasks = True, None
 
     @property
     def is_busy(self) -> bool:
@@ -328,11 +330,9 @@ class HttpServer:
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
             await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
         elif method == "GET":
-            await self._get(headers, sender, receive, send)
+            await self._legacy.get(headers, sender, receive, send)
         else:
-            await self._delete(headers, sender, send)
-
-    # POST: one message
+            await self._legacy.delete(headers, sender, send)
 
     async def _post(
         self, headers: RequestHeaders, address: str, posted: _Posted, receive: Receive, send: Send
@@ -346,12 +346,12 @@ class HttpServer:
         if usage is not None:
             over = self._over_limit(usage, message, headers, sender)
             if over is not None:
-                await self._refuse_for_now(over, message, send)
+                await refuse_for_now(over, message, send)
                 return
             usage.carried(posted.size)
             send = counted(send, usage)
         if checked.is_legacy(message):
-            await self._legacy(message, headers, sender, receive, send)
+            await self._legacy.post(message, headers, sender, receive, send)
         else:
             await self._modern(message, checked, headers, receive, send)
 
@@ -378,11 +378,6 @@ class HttpServer:
             )
         return over
 
-    async def _refuse_for_now(self, over: OverLimit, message: Message | None, send: Send) -> None:
-        id_ = message.id if isinstance(message, Request) else None
-        failure = Failure(id_, {"code": INTERNAL_ERROR, "message": over.why})
-        await respond(send, 429, to_bytes(failure), {"retry-after": str(over.seconds)})
-
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
         if head.checked.is_legacy(request):
@@ -393,91 +388,6 @@ class HttpServer:
             return None
         asked = ModernRequest(head.checked.admission, request, head.fields)
         return ModernPost(self._modern_posts, asked, self._tasks)
-
-    async def _legacy(
-        self,
-        message: Message,
-        headers: RequestHeaders,
-        sender: Sender,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        key = headers.get("mcp-session-id")
-        if isinstance(message, Request) and message.method == "initialize" and key is None:
-            await self._open(message, sender, receive, send)
-            return
-        session = await self._session(headers, sender, message, send)
-        if session is None:
-            return
-        if isinstance(message, Request):
-            post = SessionPost(session, message, sender.admission.scopes)
-            response = post.response(send)
-            with session.in_use():
-                if headers.prefers_stream and not post.may_be_forbidden:
-                    await response.begin()
-                await answer_post(post, receive, response, self._patience)
-        else:
-            await session.connection.peer.receive(message)
-            await respond(send, 202, b"")
-
-    async def _session(
-        self, headers: RequestHeaders, sender: Sender, message: Message | None, send: Send
-    ) -> HttpSession | None:
-        """Return the session that a request names, which may be one of an earlier process.
-
-        Without one, send an error and return None.
-        """
-        key = headers.get("mcp-session-id")
-        session: HttpSession | NoRoomForSession | None
-        session = self._sessions.find(key, sender.admission.identity)
-        if session is None and key is not None:
-            session = await self._adopted(key, sender)
-        if isinstance(session, NoRoomForSession):
-            await self._refuse_session(sender, session, message, send)
-            return None
-        if session is None:
-            status, text = (
-                (400, "Mcp-Session-Id is missing")
-                if key is None
-                else (404, "There is no such session")
-            )
-            id_ = message.id if isinstance(message, Request) else None
-            failure = Failure(
-                id_, {"code": INVALID_REQUEST, "message": f"{text}: initialize a session first"}
-            )
-            await respond(send, status, to_bytes(failure))
-        return session
-
-    async def _adopted(self, key: str, sender: Sender) -> HttpSession | NoRoomForSession | None:
-        if self._tasks is None or self.is_draining:
-            return NoRoomForSession(ENDING)
-        return await self._sessions.adopted(key, sender, self._tasks)
-
-    async def _refuse_session(
-        self, sender: Sender, refused: NoRoomForSession, message: Message | None, send: Send
-    ) -> None:
-        why, again = refused.why, {"retry-after": str(RETRY_AFTER)}
-        self.log.note("session refused", sender.address, why)
-        if refused.over is not None:
-            await self._refuse_for_now(refused.over, message, send)
-            return
-        await respond(send, 503, {"error": f"{why}; try again later"}, again)
-
-    async def _open(self, request: Request, sender: Sender, receive: Receive, send: Send) -> None:
-        if self._tasks is None or self.is_draining:
-            await self._refuse_session(sender, NoRoomForSession(ENDING), request, send)
-            return
-        opened = self._sessions.opened(client_of_handshake(request.params), sender, self._tasks)
-        if isinstance(opened, NoRoomForSession):
-            await self._refuse_session(sender, opened, request, send)
-            return
-        key, session = opened
-        connection = session.connection
-        await answer_in(connection, request, receive, PostResponse(send, {"mcp-session-id": key}))
-        if connection.session.client is None:
-            self._sessions.end(key)
-        else:
-            session.speaks(connection.session.client.version)
 
     async def _modern(
         self,
@@ -501,33 +411,6 @@ class HttpServer:
         asked = ModernRequest(checked.admission, message, headers.fields)
         post = ModernPost(self._modern_posts, asked, self._tasks)
         await answer_post(post, receive, post.response(send), self._patience)
-
-    # GET opens the notification stream, DELETE ends the session
-
-    async def _get(
-        self, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
-    ) -> None:
-        if not headers.accepts("text/event-stream"):
-            await respond(send, 406, {"error": "Accept must name text/event-stream"})
-            return
-        session = await self._session(headers, sender, None, send)
-        if session is None:
-            return
-        seen = headers.get("last-event-id")
-        with session.in_use():
-            async with anyio.create_task_group() as tasks:
-                end = tasks.cancel_scope.cancel
-                if session.is_standing(seen):
-                    end = session.notification_stream.interrupt
-                tasks.start_soon(sender.admission.when_expired, end)
-                await session.listen(seen, receive, send)
-                tasks.cancel_scope.cancel()
-
-    async def _delete(self, headers: RequestHeaders, sender: Sender, send: Send) -> None:
-        key = headers.get("mcp-session-id")
-        if await self._session(headers, sender, None, send) is not None and key is not None:
-            self._sessions.end(key, DELETED)
-            await respond(send, 200, b"")
 
 
 def _is_known(version: str | None) -> bool:

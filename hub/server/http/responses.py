@@ -26,6 +26,7 @@ from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.auth.admission import GrantedScopes
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
+from hub.usage.limits import OverLimit
 from hub.usage.principals import ClientUsage
 from hub.values import Json
 
@@ -57,6 +58,13 @@ async def respond(
     every = [*kind, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
     await send({"type": "http.response.start", "status": status, "headers": every})
     await send({"type": "http.response.body", "body": content})
+
+
+async def refuse_for_now(over: OverLimit, message: Message | None, send: Send) -> None:
+    """Refuse a message of a principal that has used up a limit, and say when to try again."""
+    id_ = message.id if isinstance(message, Request) else None
+    failure = Failure(id_, {"code": INTERNAL_ERROR, "message": over.why})
+    await respond(send, 429, to_bytes(failure), {"retry-after": str(over.seconds)})
 
 
 def counted(send: Send, usage: ClientUsage) -> Send:

@@ -140,7 +140,7 @@ async def _stop(
     none when pressed.
     """
     await shutdown.begun.wait()
-    app.is_draining = True
+    app.drain()
     await _drain(app, shutdown, drain)
     server.should_exit = True
     app.end_streams()

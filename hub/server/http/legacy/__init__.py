@@ -5,9 +5,9 @@ MCP 2025-11-25, "Transports", "Streamable HTTP", and the revisions before it. A 
 GET opens. A response that was lost is resumed from the events that are kept. Whoever sends a
 request was admitted before; no token is checked here.
 
-Main types: `HttpSession`, `SessionPost`, `LegacySessions` (opens, adopts, finds and ends sessions),
-`EventStream`, `NotificationStream`, `ResumableStreams`.
+Main types: `LegacyRequests` (answers POST, GET and DELETE), `LegacySessions` (opens, adopts, finds
+and ends sessions), `HttpSession`, `SessionPost`, `NotificationStream`, `ResumableStreams`.
 
 Read in this order: `event_store`, `event_streams`, `resumption`, `http_session`, `sessions`,
-`legacy_sessions`.
+`legacy_sessions`, `requests`.
 """

@@ -192,7 +192,7 @@ async def test_a_hub_that_drains_opens_and_adopts_nothing() -> None:
         earlier = await site.session()
     async with web(ids=hub.ids()) as site:
         key = await site.session()
-        site.app.is_draining = True
+        site.app.drain()
         for refused in (await site.post(initialize()), await site.post(asked("ping"), earlier)):
             assert (refused.status, "retry-after" in refused.headers) == (503, True)
         assert (await site.post(asked("ping"), key)).status == 200
