@@ -30,7 +30,7 @@ from hub.children.handshake import (
 )
 from hub.children.link import AnsweringLink, ChildConnection, ProcessLink, WatchedLink
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
-from hub.children.listing import SendRequest, read_again, read_listing
+from hub.children.listing import RELIST_PAUSE, ChildLists
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
@@ -46,7 +46,6 @@ from hub.jsonrpc.messages import (
     Message,
     Notification,
     Payload,
-    size_of,
 )
 from hub.jsonrpc.peer import (
     Asked,
@@ -55,7 +54,7 @@ from hub.jsonrpc.peer import (
 )
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.legible import shortened
-from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED
+from hub.protocol.constants import LIST_CHANGED
 from hub.protocol.input_requests import FOR_CLIENTS
 from hub.roots.roots import RootSet
 from hub.specs import RemoteTarget, ServerSpec
@@ -86,11 +85,6 @@ LONGEST_REASON: Final = 2000
 """Characters of the reason why a child is down: each call to it repeats them, in the logs too."""
 LAST_WORDS = 0.5
 """Seconds to wait for the reason (such as an exit code) when the connection breaks at the start."""
-RELIST_PAUSE, RELIST_SHARE = 0.2, 20
-"""Pause between two readings of the lists: least seconds, and multiple of a reading's duration.
-Changes during the pause share the next reading."""
-MAX_LISTED = 32 * 1024 * 1024
-"""Bytes that the pages of a child's lists may have together."""
 STALL = 30.0
 """Seconds that a child may go on sending messages without reading the responses to them."""
 
@@ -121,7 +115,7 @@ class Child:
         stall: float = STALL,
         relist_pause: float = RELIST_PAUSE,
     ) -> None:
-        self._stall, self._relist_pause = stall, relist_pause
+        self._stall = stall
         self._learned = learned
         self.spec = answers.spec
         self.answers = answers
@@ -132,8 +126,7 @@ class Child:
         self.pid: int | None = None
         self._started, self._stop = anyio.Event(), anyio.Event()
         self.is_stopping = False
-        self._outdated: set[str] = set()
-        self._wake = anyio.Event()
+        self._lists = ChildLists(hub, self.spec.start_timeout, relist_pause)
         self._listen_streams: ChildListenStreams | None = None
         self.limiter = answers.limiter
         self.deadlines = Deadlines(self.spec.timeout)
@@ -146,6 +139,7 @@ class Child:
         self.spec = self.answers.spec = spec
         self.deadlines.allow(spec.timeout)
         self.limiter.follow(spec)
+        self._lists.timeout = spec.start_timeout
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it after `stop` or when the child is gone."""
@@ -196,7 +190,6 @@ class Child:
                 with anyio.move_on_after(LAST_WORDS):
                     await self._started.wait()
                 raise
-            tasks.start_soon(self._relist, peer)
             try:
                 await self._stop.wait()
             finally:
@@ -233,9 +226,9 @@ class Child:
     async def _shake_hands(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
         handshake = await shake_hands(peer, self.hub, self.spec.era)
         self._listen_streams = listen_streams_of(
-            handshake, self.hub, (tasks, peer, outlet), self._changed
+            handshake, self.hub, (tasks, peer, outlet), self._lists.note_change
         )
-        listing = await read_listing(self._reader(peer, handshake), handshake, self._conduct.log)
+        listing = await self._lists.read(peer, handshake, self._conduct.log)
         self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
         self._health.came()
@@ -244,42 +237,17 @@ class Child:
         for name in self._learned(self.state):
             await self.answers.spread(Notification(name, {}))
         await self.answers.came()
+        told_by = peer, handshake, self._conduct.log
+        tasks.start_soon(self._lists.follow, *told_by, listing, self._relisted)
 
-    def _reader(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
-        listed = 0
-
-        async def request(method: str, params: JsonObject) -> JsonObject:
-            nonlocal listed
-            asked = with_envelope(params, handshake, self.hub)
-            page = await peer.request(method, asked, timeout=self.spec.start_timeout)
-            listed += size_of(page)
-            if listed > MAX_LISTED:
-                raise WireError(INTERNAL_ERROR, f"its lists have over {MAX_LISTED} bytes")
-            return wire.as_object(page)
-
-        return request
-
-    async def _relist(self, peer: Peer) -> None:
-        """Read the lists that the child says have changed, and notify its users.
-
-        If reading fails, the last known lists stay.
-        """
-        while True:
-            await self._wake.wait()
-            self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
-            if not isinstance(self.state, Ready):
-                return
-            handshake, known = self.state.handshake, self.state.listing
-            request = self._reader(peer, handshake)
-            began = anyio.current_time()
-            listing = await read_again(request, handshake, self._conduct.log, known, changed)
-            if listing is not self.state.listing:
-                self.state = Ready(handshake, listing)
-                self._learned(self.state)
-                for name in sorted(changed):
-                    await self.answers.spread(Notification(name, {}))
-            taken = anyio.current_time() - began
-            await anyio.sleep(max(self._relist_pause, RELIST_SHARE * taken))
+    async def _relisted(self, listing: Listing, changed: Collection[str]) -> None:
+        """Take lists that were read again, and tell the child's users which have changed."""
+        if not isinstance(self.state, Ready):
+            return
+        self.state = Ready(self.state.handshake, listing)
+        self._learned(self.state)
+        for name in sorted(changed):
+            await self.answers.spread(Notification(name, {}))
 
     def _fall(self, reason: str) -> None:
         if isinstance(self.state, Down):
@@ -375,13 +343,9 @@ class Child:
             else self._listen_streams.heard(notification)
         )
         if heard is not None and heard.method in LIST_CHANGED:
-            self._changed({heard.method})
+            self._lists.note_change({heard.method})
         elif heard is not None:
             await self.answers.spread(heard)
-
-    def _changed(self, methods: Collection[str]) -> None:
-        self._outdated.update(methods)
-        self._wake.set()
 
 
 def _asks_without_naming(spec: ServerSpec, handshake: ServerHandshake) -> bool:

@@ -1,26 +1,36 @@
-"""Reads a child's lists of tools, resources, templates and prompts, with all their pages."""
+"""Reads a child's lists of tools, resources, templates and prompts, and what has changed again."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeAlias
 
+import anyio
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children.handshake import ServerHandshake
+from hub.children.handshake import HubIdentity, ServerHandshake, with_envelope
+from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import (
     RpcError,
     SilentError,
 )
 from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.messages import size_of
+from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.rated_log import ChildLog
-from hub.protocol.constants import LIST_CHANGED, LISTS, METHOD_NOT_FOUND
+from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, LISTS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
 
 MAX_PAGES = 1000
 MAX_ENTRIES = 20_000
 """Entries of one list that are used; merging and encoding more would keep other clients waiting."""
+
+MAX_LISTED = 32 * 1024 * 1024
+"""Bytes that the pages of a child's lists may have together."""
+RELIST_PAUSE, RELIST_SHARE = 0.2, 20
+"""Pause between two readings of the lists: least seconds, and multiple of a reading's duration.
+Changes during the pause share the next reading."""
 
 SendRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
@@ -36,6 +46,75 @@ _FIELD = {
     "resources/templates/list": "templates",
     "prompts/list": "prompts",
 }
+
+
+class ChildLists:
+    """The lists of one child: read once, and again after each change that it tells of.
+
+    `timeout` is for each page, in seconds; `pause` is the least time between two readings.
+    """
+
+    def __init__(self, hub: HubIdentity, timeout: float, pause: float = RELIST_PAUSE) -> None:
+        self.timeout = timeout
+        self._hub = hub
+        self._pause = pause
+        self._outdated: set[str] = set()
+        self._wake = anyio.Event()
+
+    def note_change(self, methods: Collection[str]) -> None:
+        """Have the lists read again that these notifications are about."""
+        self._outdated.update(methods)
+        self._wake.set()
+
+    async def read(self, peer: Peer, handshake: ServerHandshake, log: ChildLog) -> Listing:
+        """Return the lists that the child declares.
+
+        Raises: SilentError, GoneError.
+        """
+        return await read_listing(self._pages(peer, handshake), handshake, log)
+
+    async def follow(
+        self,
+        peer: Peer,
+        handshake: ServerHandshake,
+        log: ChildLog,
+        known: Listing,
+        changed_to: Callable[[Listing, Collection[str]], Awaitable[None]],
+    ) -> None:
+        """Read what changes, and pass on the new lists and the notifications; until cancelled.
+
+        If reading fails, the lists that are `known` stay.
+        """
+        while True:
+            await self._wake.wait()
+            self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
+            methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
+            began, request = anyio.current_time(), self._pages(peer, handshake)
+            try:
+                listing = await read_listing(request, handshake, log, methods=methods, known=known)
+            except (RpcError, SilentError, WireError) as exc:
+                log.warning("listing failed", error=str(exc))
+                listing = known
+            if listing is not known:
+                known = listing
+                await changed_to(listing, changed)
+            taken = anyio.current_time() - began
+            await anyio.sleep(max(self._pause, RELIST_SHARE * taken))
+
+    def _pages(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
+        """Return what requests the pages of one reading, of bounded size together."""
+        listed = 0
+
+        async def request(method: str, params: JsonObject) -> JsonObject:
+            nonlocal listed
+            asked = with_envelope(params, handshake, self._hub)
+            page = await peer.request(method, asked, timeout=self.timeout)
+            listed += size_of(page)
+            if listed > MAX_LISTED:
+                raise WireError(INTERNAL_ERROR, f"its lists have over {MAX_LISTED} bytes")
+            return wire.as_object(page)
+
+        return request
 
 
 async def read_listing(
@@ -59,25 +138,6 @@ async def read_listing(
             if entries is not None:
                 listing = replace(listing, **{_FIELD[method]: entries})
     return listing
-
-
-async def read_again(
-    request: SendRequest,
-    handshake: ServerHandshake,
-    log: ChildLog,
-    known: Listing,
-    changed: Collection[str],
-) -> Listing:
-    """Return `known` with those lists read again that the notifications `changed` are about.
-
-    If that fails, the result is `known` itself.
-    """
-    methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
-    try:
-        return await read_listing(request, handshake, log, methods=methods, known=known)
-    except (RpcError, SilentError, WireError) as exc:
-        log.warning("listing failed", error=str(exc))
-        return known
 
 
 async def _read_list(

@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import LONGEST_REASON, MAX_LISTED, Child, Down, Ready, Starting
+from hub.children.child import LONGEST_REASON, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity
+from hub.children.listing import MAX_LISTED
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import (
@@ -410,7 +411,7 @@ async def test_a_list_that_is_not_answered_stays_as_it_was_known() -> None:
     fake = FakeChild(ECHO)
     async with owned(fake) as child:
         await child.ready()
-        child.spec = replace(SPEC, start_timeout=0.01)
+        child.follow(replace(SPEC, start_timeout=0.01))
         fake.answers["tools/list"] = SILENT
         with capture_logs() as logs:
             fake.link.notify("notifications/tools/list_changed", {})
