@@ -80,6 +80,16 @@ class NonBlockingOutlet(Protocol):
         ...
 
 
+@runtime_checkable
+class LosableOutlet(Protocol):
+    """An outlet whose connection may end before it does: the other side may come back to it."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no connection carries it, so that nobody may ever read what is sent."""
+        ...
+
+
 class PeerWatch(Protocol):
     """Counts the useful and the useless messages of the other side."""
 

@@ -21,7 +21,7 @@ from hub.jsonrpc.errors import (
 )
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
-from hub.jsonrpc.peer import Outlet
+from hub.jsonrpc.peer import LosableOutlet, Outlet
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.presence import RootPresence
 from hub.roots.roots import Announcement, Rejected
@@ -91,6 +91,7 @@ class ClientRoots:
         self._timer: anyio.CancelScope | None = None
         self._asking: anyio.CancelScope | None = None
         self._asking_through: Outlet | None = None
+        self._waiting: list[Outlet] = []
         self._is_certain = True
         self._warn = warn
 
@@ -127,6 +128,10 @@ class ClientRoots:
         if self._asking_through is None:
             _cancel(self._asking)
 
+    def connection_lost(self) -> None:
+        """Process that the connection of a call is gone; the client may come back to its stream."""
+        self._wake_waiting()
+
     def list_changed(self) -> None:
         """Process the client's `notifications/roots/list_changed`."""
         self._feed(Changed(self._clock()))
@@ -151,11 +156,27 @@ class ClientRoots:
     async def _arrival(self, outlet: Outlet) -> None:
         self._feed(Needed(self._clock()), outlet)
         number = self.state.awaits
-        while number is not None and not self._arrived(number):
-            await self._moved.wait()
-            if isinstance(self.state.phase, Unasked):
-                self._feed(Needed(self._clock()), outlet)
-                number = self.state.awaits
+        if number is None or self._arrived(number):
+            return
+        self._waiting.append(outlet)
+        try:
+            while number is not None and not self._arrived(number):
+                if self._is_asked_in_vain:
+                    _cancel(self._asking)
+                await self._moved.wait()
+                if isinstance(self.state.phase, Unasked):
+                    live = (one for one in self._waiting if not _is_lost(one))
+                    self._feed(Needed(self._clock()), next(live, outlet))
+                    number = self.state.awaits
+        finally:
+            self._waiting.remove(outlet)
+
+    @property
+    def _is_asked_in_vain(self) -> bool:
+        """Whether the client may never see the question, and can be asked through another call."""
+        through = self._asking_through
+        is_lost = through is not None and _is_lost(through)
+        return is_lost and not all(map(_is_lost, self._waiting))
 
     def _arrived(self, number: int) -> bool:
         state = self.state
@@ -193,6 +214,9 @@ class ClientRoots:
                     self._changed()
                 case Warn(text):
                     self._warn(text)
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
@@ -248,6 +272,10 @@ class ClientRoots:
             more, cursor = page.get("roots"), page.get("nextCursor")
             roots = [*roots, *(more if isinstance(more, list) else [])]
         return {**first, "roots": roots}
+
+
+def _is_lost(outlet: Outlet) -> bool:
+    return isinstance(outlet, LosableOutlet) and outlet.is_lost
 
 
 def _cancel(scope: anyio.CancelScope | None) -> None:

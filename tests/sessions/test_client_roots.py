@@ -34,6 +34,12 @@ CALL = RecordingOutlet()
 """The way to a client through one of its calls."""
 
 
+class LosableCall(RecordingOutlet):
+    """The way through a call whose connection may end before the call does."""
+
+    is_lost = False
+
+
 class Asked:
     """A client that is asked for its roots: each answer waits until the test gives it."""
 
@@ -433,6 +439,52 @@ async def test_a_stream_that_closes_after_the_answer_changes_nothing(top: Path) 
         asked.roots.unreachable()
         await asked.current()
         assert asked.questions == [(None, None)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_what_was_asked_on_a_lost_connection_is_asked_again_through_the_next_call(
+    top: Path,
+) -> None:
+    async with client() as asked, anyio.create_task_group() as calls:
+        first, second = LosableCall(), LosableCall()
+        calls.start_soon(asked.roots.current, first)
+        await asked.until_asked()
+        first.is_lost = True
+        calls.start_soon(asked.roots.current, second)
+        await asked.until_asked(2)
+        asked.reply(shared(top / "a"))
+        await asked.until_changed()
+        assert asked.questions == [(None, first), (None, second)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_call_beside_a_connection_that_is_lost_asks_itself(top: Path) -> None:
+    async with client() as asked, anyio.create_task_group() as calls:
+        lost, left = [LosableCall() for _ in range(3)], LosableCall()
+        for one in (*lost, left):
+            calls.start_soon(asked.roots.current, one)
+        await asked.until_asked()
+        for one in lost:
+            one.is_lost = True
+            asked.roots.connection_lost()
+        await asked.until_asked(2)
+        asked.reply(shared(top / "a"))
+        await asked.until_changed()
+        assert asked.questions == [(None, lost[0]), (None, left)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_client_that_comes_back_answers_what_nobody_else_could_ask(top: Path) -> None:
+    async with client() as asked, anyio.create_task_group() as calls:
+        call = LosableCall()
+        calls.start_soon(asked.roots.current, call)
+        await asked.until_asked()
+        call.is_lost = True
+        asked.roots.connection_lost()
+        await all_tasks_blocked()
+        asked.reply(shared(top / "a"))
+        await asked.until_changed()
+        assert asked.questions == [(None, call)]
         assert asked.known == [str(top / "a")]
 
 

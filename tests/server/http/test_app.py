@@ -720,6 +720,28 @@ async def test_roots_asked_on_a_stream_that_closes_are_asked_again_through_the_c
         assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
 
 
+@virtual_time
+@pytest.mark.parametrize("waits", [True, False])
+async def test_roots_asked_on_a_connection_that_is_lost_are_asked_again_by_the_next_call(
+    *, waits: bool
+) -> None:
+    async with web() as site:
+        key = await site.session(ROOTS)
+        lost = site.start("POST", key, echo())
+        (first,) = await lost.heard(1)
+        call = site.start("POST", key, echo(8)) if waits else None
+        await all_tasks_blocked()
+        lost.disconnect()
+        await all_tasks_blocked()
+        call = call or site.start("POST", key, echo(8))
+        (again,) = await call.heard(1)
+        assert again["method"] == "roots/list"
+        assert again["id"] != first["id"]
+        answer: JsonObject = {"jsonrpc": "2.0", "id": again["id"], "result": {"roots": []}}
+        assert (await site.post(answer, key)).status == 202
+        assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
 async def test_one_clients_answer_is_not_anothers() -> None:
     async with web() as site:
         first, second = [await site.session(ROOTS) for _ in range(2)]

@@ -50,6 +50,7 @@ class HttpSession(Struct, eq=False):
     def __post_init__(self) -> None:
         self.idle_since = self.clock()
         self.streams.is_asking = self.connection.peer.pending.is_waiting
+        self.streams.lost = self.connection.session.roots.connection_lost
 
     @property
     def principal(self) -> str:

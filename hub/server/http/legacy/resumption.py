@@ -44,7 +44,8 @@ class ResumableStreams(Struct, eq=False):
     """The event streams that one session's requests are answered on.
 
     `primed`: the client accepts an event without data, and a response that ends before the answer.
-    `is_asking`: whether the client has not answered all that it was asked.
+    `is_asking`: whether the client has not answered all that it was asked. `lost` is called when
+    the connection of a stream is gone.
     `poll_after`: seconds after which such a response ends, for the client to come back; 0: never.
     """
 
@@ -52,6 +53,7 @@ class ResumableStreams(Struct, eq=False):
     poll_after: float = 0
     primed: bool = False
     is_asking: Callable[[], bool] = _nothing
+    lost: Callable[[], object] = _nothing
     _under_way: dict[int, EventStream] = field(default_factory=dict[int, EventStream])
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _asked: anyio.Event = field(default_factory=anyio.Event)
@@ -172,6 +174,11 @@ class ResumableResponse(PostResponse):
             if self._streams.is_asking():
                 return
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether no connection carries the stream, or its client has gone for good."""
+        return self._over or (self._events is not None and self._events.carrier is None)
+
     async def lost(self) -> None:
         """Let the client come back; return if it cannot, or is away for `RESUME_WITHIN` seconds."""
         async with self._turn:
@@ -181,6 +188,7 @@ class ResumableResponse(PostResponse):
                 return
         carrier.gone = True
         stream.release(carrier)
+        self._streams.lost()
         while stream.is_resumable:
             with anyio.move_on_after(RESUME_WITHIN) as away:
                 await stream.carried.wait()
