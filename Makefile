@@ -4,6 +4,7 @@ LISTEN ?= 127.0.0.1:8765
 PYTEST ?=
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
+CHAOS_SECONDS ?= 120
 MUTATION ?= hub/guard hub/roots --sample 200
 CONFORMANCE ?=
 CLIENTS ?=
@@ -34,7 +35,7 @@ SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 PYTEST_RUN := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BENCH := .bench
 
-.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak bench bench-quick slow-requests misbehaving growth instructions docs dist dist-quick manifests completions fmt lock clean
+.PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak chaos bench bench-quick slow-requests misbehaving growth instructions docs dist dist-quick manifests completions fmt lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -51,6 +52,7 @@ help:
 	@echo 'make fuzz     the guard on ever new input, for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make mutation  small mistakes in the guard and the roots that no test notices (MUTATION="hub/paths --sample 50" narrows)'
 	@echo 'make soak     clients that come and go, for SOAK_SECONDS=$(SOAK_SECONDS): nothing may be left, no call lost'
+	@echo 'make chaos    kills, lost connections and broken configs among calls, for CHAOS_SECONDS=$(CHAOS_SECONDS): each answer must be right'
 	@echo 'make bench    the hub beside a bare relay and other programs, which this installs (10 minutes)'
 	@echo 'make slow-requests  a client beside 5,000 that finish nothing: is it served, and what does that cost'
 	@echo 'make growth   how what a hub spends grows with sessions, children, tools, roots and paths'
@@ -152,6 +154,9 @@ mutation: $(VENV)/dev.stamp
 
 soak: $(VENV)/dev.stamp
 	$(BIN)/python bench/soak.py $(SOAK_SECONDS)
+
+chaos: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.chaos $(CHAOS_SECONDS)
 
 bench-quick: $(VENV)/dev.stamp $(BENCH)/yardstick.stamp
 	$(BIN)/python -m bench.quick $(BENCH_ROUNDS)
