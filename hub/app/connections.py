@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from anyio.abc import TaskGroup
-
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.resolve import Relay
@@ -20,6 +18,7 @@ from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.services import (
     Services,
 )
+from hub.system.tasks import TaskStarter
 from hub.values import SessionKey
 
 
@@ -44,7 +43,7 @@ class ConnectionBuilder:
         self._rounds = ModernCalls(self._relay, services, seals)
         self._clients = count(1)
 
-    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
+    def __call__(self, outlet: Outlet, tasks: TaskStarter, principal: str, /) -> ClientConnection:
         return ClientConnection(
             self._relay, self._rounds, self._services, outlet, tasks, principal=principal
         )
@@ -65,5 +64,5 @@ class ConnectionBuilder:
         kept = principal_key_of(principal, None)
         return self._rounds.route_for(self._services.identity_of(principal), kept, request, headers)
 
-    def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: RequestRegistry, tasks: TaskStarter, /) -> CallDispatcher:
         return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))

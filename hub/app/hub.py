@@ -9,7 +9,6 @@ from pathlib import Path
 
 import structlog
 from anyio import to_thread
-from anyio.abc import TaskGroup
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -38,6 +37,7 @@ from hub.sessions.services import (
 from hub.specs import ServerSpec
 from hub.system.log import is_logged
 from hub.system.machine import Machine
+from hub.system.tasks import TaskStarter
 from hub.system.this_process import resident
 from hub.usage.principals import UsageByPrincipal
 from hub.values import Json, JsonObject, ServerName
@@ -78,7 +78,7 @@ class Hub:
         machine: Machine,
         children: ChildPool,
         audits: AuditLogs,
-        tasks: TaskGroup,
+        tasks: TaskStarter,
         prepare: Callable[[], None],
     ) -> None:
         self._clock = machine.clock

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 
 import anyio
-from anyio.abc import TaskGroup
 
 from hub.app.configured import configured
 from hub.app.hub import INFO, AuditLogs, Hub
@@ -22,6 +21,7 @@ from hub.config.watch import watching
 from hub.system.cache_files import CacheFiles
 from hub.system.machine import Machine
 from hub.system.shutdown import Shutdown
+from hub.system.tasks import IndependentTasks, TaskStarter
 
 MAX_CHILDREN = 64
 """The limit on running children, until a config says another."""
@@ -62,13 +62,13 @@ async def running_hub(
 
 
 @asynccontextmanager
-async def _tasks() -> AsyncGenerator[TaskGroup]:
+async def _tasks() -> AsyncGenerator[TaskStarter]:
     """Own the tasks that outlive the requests that started them; they are cancelled at the end."""
     async with anyio.create_task_group() as tasks:
         if inherits_orphans():
             tasks.start_soon(reap_orphans)
         try:
-            yield tasks
+            yield IndependentTasks(tasks)
         finally:
             tasks.cancel_scope.cancel()
 

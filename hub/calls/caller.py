@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from hub.calls.era_bridge import ask_by_result, ask_within
@@ -24,6 +23,7 @@ from hub.protocol.input_requests import ELICITED
 from hub.protocol.request_state import NO_RETRY, CallState, ChildInputRound, RetryInput
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import JsonObject, SessionKey
 
 PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
@@ -42,7 +42,7 @@ class ClientCaller(Struct, eq=False):
     owner: Session
     outlet: Outlet
     token: RequestId | None
-    tasks: TaskGroup
+    tasks: TaskStarter
     send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None

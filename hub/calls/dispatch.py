@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from anyio.abc import TaskGroup
-
 from hub.calls.audit_trail import CallAudit
 from hub.calls.in_flight import InFlightCall, InFlightRegistry, ReplySink
 from hub.calls.refusals.scopes import has_scopes
@@ -26,6 +24,7 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
 from hub.sessions.session import Session
+from hub.system.tasks import TaskStarter
 from hub.usage.limits import OverLimit
 from hub.usage.principals import ClientUsage
 from hub.values import Call
@@ -48,7 +47,7 @@ class CallDispatcher:
     def __init__(
         self,
         register: RequestRegistry,
-        tasks: TaskGroup,
+        tasks: TaskStarter,
         modern: Callable[..., InFlightCall] | None = None,
     ) -> None:
         self.register = register

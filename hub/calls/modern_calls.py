@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
@@ -36,6 +35,7 @@ from hub.protocol.request_state import NO_RETRY, RetryInput, identity
 from hub.sessions.kept_roots import KeptRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.system.tasks import TaskStarter
 from hub.values import JsonObject, SessionKey, object_or_empty
 
 _ENDED = (
@@ -72,7 +72,7 @@ class ModernCalls:
         return self._relay.modern_routes.find(principal, request, kept, headers)
 
     def dispatcher(
-        self, register: RequestRegistry, tasks: TaskGroup, known_as: SessionKey
+        self, register: RequestRegistry, tasks: TaskStarter, known_as: SessionKey
     ) -> CallDispatcher:
         """Return the dispatcher for one client; its calls ask by their results.
 

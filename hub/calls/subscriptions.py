@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import anyio
 import anyio.lowlevel
 import structlog
-from anyio.abc import TaskGroup
 
 from hub.calls.resolve import Relay
 from hub.children.child import Child
@@ -35,6 +34,7 @@ from hub.protocol.listen_filter import (
 )
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, ServerName, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
@@ -152,7 +152,7 @@ def _is_final(exc: HubError | RpcError) -> bool:
 class ListenStream:
     """One `subscriptions/listen` stream, with its own session; a `ChildUser` of its children."""
 
-    def __init__(self, relay: Relay, session: Session, asked: Asked, tasks: TaskGroup) -> None:
+    def __init__(self, relay: Relay, session: Session, asked: Asked, tasks: TaskStarter) -> None:
         self._session = session
         self._asked = asked
         self._tasks = tasks

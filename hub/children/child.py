@@ -58,6 +58,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.protocol.input_requests import FOR_CLIENTS
 from hub.roots.roots import RootSet
 from hub.specs import RemoteTarget, ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import JsonObject, SessionKey
 
 
@@ -309,7 +310,7 @@ class Child:
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
-    def share(self, roots: RootSet, tasks: TaskGroup) -> None:
+    def share(self, roots: RootSet, tasks: TaskStarter) -> None:
         """Give the child other roots; a task of `tasks` notifies it that they changed.
 
         A child that does not read its input keeps nobody waiting, and gets one notification for

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.children.callbacks import ChildCallbacks
@@ -44,6 +43,7 @@ from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID, Answer, Progress
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.specs import ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import Call, JsonObject, SessionKey, object_or_empty
 
 MAX_INPUT_ROUNDS: Final = 8
@@ -96,7 +96,7 @@ class ChildCall(Struct, eq=False):
     request_owner: Caller
     progress: Progress | None
     taker: ResultTaker
-    tasks: TaskGroup
+    tasks: TaskStarter
     _is_at_child: bool = False
     _sent: Request | None = None
     _rounds: _Rounds | None = None

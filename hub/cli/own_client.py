@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
-from anyio.abc import TaskGroup
 
 from hub import __version__
 from hub.app.connections import ConnectionBuilder
@@ -27,6 +26,7 @@ from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, object_or_empty
 
 
@@ -34,7 +34,7 @@ class OwnClient:
     """A client that shares no roots and can be asked nothing; implements `Outlet`."""
 
     def __init__(
-        self, open_connection: ConnectionFactory, tasks: TaskGroup, services: Services
+        self, open_connection: ConnectionFactory, tasks: TaskStarter, services: Services
     ) -> None:
         self.services = services
         self._connection = open_connection(self, tasks, "command line")

@@ -15,7 +15,6 @@ from typing import Final, Protocol, runtime_checkable
 import anyio
 import anyio.lowlevel
 import structlog
-from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.jsonrpc import messages as wire
@@ -42,6 +41,7 @@ from hub.jsonrpc.requests import (
     RequestOwner,
     with_token,
 )
+from hub.system.tasks import TaskStarter
 from hub.values import JsonObject
 
 CANCEL_GRACE = 2.0
@@ -152,7 +152,7 @@ class Peer:
         *,
         serve: Serve,
         notified: Notified,
-        tasks: TaskGroup,
+        tasks: TaskStarter,
         watch: PeerWatch | None = None,
         cancel_grace: float = CANCEL_GRACE,
     ) -> None:

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
+
+from hub.system.tasks import TaskStarter
 
 LIMIT, MAX_WEIGHT = 1024, 64 * 1024 * 1024
 """Number of messages, and their bytes, that may wait for a reader that does not read.
@@ -25,7 +26,7 @@ class SendQueue:
     """Queues messages for one client or child, so that a slow reader does not block the sender."""
 
     def __init__(
-        self, tasks: TaskGroup, *, limit: int = LIMIT, max_weight: int = MAX_WEIGHT
+        self, tasks: TaskStarter, *, limit: int = LIMIT, max_weight: int = MAX_WEIGHT
     ) -> None:
         self._tasks = tasks
         self._limit, self._max_weight = limit, max_weight

@@ -19,8 +19,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import msgspec
-from anyio.abc import ByteReceiveStream, Process, TaskGroup
+from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
+
+from hub.system.tasks import TaskStarter
 
 LIMIT: Final = 330.0
 """Seconds that a login may take: somewhat more than the person at the browser has."""
@@ -168,7 +170,7 @@ class LoginRuns:
     They are kept in `directory`; `kept` is told the server and the owner of each.
     """
 
-    def __init__(self, tasks: TaskGroup, environment: Mapping[str, str], directory: Path) -> None:
+    def __init__(self, tasks: TaskStarter, environment: Mapping[str, str], directory: Path) -> None:
         self.directory = directory
         self.kept: Callable[[str, str], None] = lambda _url, _owner: None
         self._tasks = tasks

@@ -16,6 +16,9 @@ MAX_ROOTS = 256
 INACCESSIBLE = "Path is not accessible"
 """How the reason begins why a root that is not there, or cannot be read, is rejected."""
 
+UNSAFE = "Path is not safe for sharing"
+"""The reason why a root is rejected that is on the list of unsafe places."""
+
 _UNSAFE = {
     Flavour.POSIX: ("/etc", "/usr", "/bin", "/boot", "/proc", "/sys", "/dev", "/System"),
     Flavour.MACOS: ("/etc", "/usr", "/bin", "/boot", "/proc", "/sys", "/dev", "/System"),
@@ -161,6 +164,32 @@ def parse_announcement(
     return Announcement(root_set(roots), tuple(rejected))
 
 
+def without_unsafe(
+    announcement: Announcement, *, flavour: Flavour, unsafe: UnsafePaths | None
+) -> Announcement:
+    """Return an announcement without the roots that are unsafe by another list than it was read."""
+    if unsafe is None:
+        return announcement
+    refused = [
+        root
+        for root in announcement.roots.roots
+        if any(map(unsafe.refuses, _spellings(_path_of(root, flavour), root.parts, flavour)))
+    ]
+    if not refused:
+        return announcement
+    safe = tuple(root for root in announcement.roots.roots if root not in refused)
+    rejected = tuple(Rejected(root.uri, UNSAFE) for root in refused)
+    return Announcement(RootSet(safe), (*announcement.rejected, *rejected))
+
+
+def _path_of(root: Root, flavour: Flavour) -> str:
+    """Return a root's path as its client spelled it."""
+    try:
+        return path_from_uri(root.uri, flavour)
+    except UriError:
+        return root.path
+
+
 def root_from_path(
     path: str, *, name: str | None, links: LinkReader, flavour: Flavour, unsafe: UnsafePaths | None
 ) -> Root:
@@ -194,7 +223,7 @@ def _root(path: str, uri: str, name: str, world: _World) -> Root:
     parts = parts_of(canonical, world.flavour)
     spellings = _spellings(path, parts, world.flavour)
     if world.unsafe is not None and any(map(world.unsafe.refuses, spellings)):
-        raise RootError("Path is not safe for sharing")
+        raise RootError(UNSAFE)
     is_file = found.kind == "file"
     return Root(uri, canonical, name, is_file, parts, found.device, found.inode)
 

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls
@@ -45,6 +44,7 @@ from hub.server.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, s
 from hub.sessions.client import Client
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
@@ -61,7 +61,7 @@ class ClientConnection:
         rounds: ModernCalls,
         services: Services,
         outlet: Outlet,
-        tasks: TaskGroup,
+        tasks: TaskStarter,
         *,
         principal: str,
     ) -> None:
@@ -244,7 +244,7 @@ def client_of_handshake(params: JsonObject) -> Client | None:
 class ConnectionFactory(Protocol):
     """Opens client connections; routes and dispatches modern calls that need no connection."""
 
-    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
+    def __call__(self, outlet: Outlet, tasks: TaskStarter, principal: str, /) -> ClientConnection:
         """Return a client's connection: `outlet` reaches the client, `tasks` runs its tasks."""
         ...
 
@@ -258,6 +258,6 @@ class ConnectionFactory(Protocol):
         """Return the cached route of a modern call, or its known answer; None if neither."""
         ...
 
-    def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: RequestRegistry, tasks: TaskStarter, /) -> CallDispatcher:
         """Return a dispatcher for one modern call, under a session key of its own."""
         ...

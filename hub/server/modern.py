@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -47,6 +46,7 @@ from hub.sessions.client import Client
 from hub.sessions.kept_roots import KeptAnswer, principal_key_of
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, object_or_empty
 
 _CHANGES: Final[JsonObject] = {"listChanged": True}
@@ -92,7 +92,7 @@ class Modern:
         rounds: ModernCalls,
         services: Services,
         session: Session,
-        tasks: TaskGroup,
+        tasks: TaskStarter,
     ) -> None:
         self._relay = relay
         self._rounds = rounds
@@ -219,7 +219,7 @@ class Modern:
         finally:
             session.close()
 
-    def _session(self, client: Client, tasks: TaskGroup, log_level: str | None) -> Session:
+    def _session(self, client: Client, tasks: TaskStarter, log_level: str | None) -> Session:
         session = self._connection.of_request(client, tasks, self.headers)
         session.notifier.log_level = log_level
         return session

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import (
@@ -24,7 +24,7 @@ from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import LosableOutlet, Outlet
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.presence import RootPresence
-from hub.roots.roots import Announcement, Rejected
+from hub.roots.roots import Announcement, Rejected, RootSet
 from hub.roots.state import (
     Ask,
     Changed,
@@ -48,6 +48,7 @@ from hub.roots.state import (
     start,
     step,
 )
+from hub.system.tasks import TaskStarter
 from hub.values import Json
 
 MAX_PAGES = 16
@@ -56,6 +57,8 @@ MAX_PAGES = 16
 AskClient: TypeAlias = Callable[[Json, Outlet | None], Awaitable[Payload]]
 """Sends one `roots/list` for the page at the given cursor and returns its result."""
 Read: TypeAlias = Callable[[Json], Announcement | None]
+Sift: TypeAlias = Callable[[Announcement], Announcement]
+"""Rejects the roots of an announcement that the config forbids now."""
 
 
 class ClientRoots:
@@ -69,17 +72,18 @@ class ClientRoots:
         *,
         ask: AskClient,
         read: Read,
+        sift: Sift,
         links: LinkReader,
         flavour: Flavour,
         changed: Callable[[], None],
-        tasks: TaskGroup,
+        tasks: TaskStarter,
         clock: Callable[[], float],
         debounce: float,
         warn: Callable[[str], None],
     ) -> None:
         self.state: State = start(debounce)
         self._ask = ask
-        self._read = read
+        self._read, self._sift = read, sift
         self._links = links
         self._flavour = flavour
         self._standing = RootPresence(())
@@ -110,9 +114,21 @@ class ClientRoots:
 
     def kept(self, announcement: Announcement, at: float) -> None:
         """Use the roots that the client sent with an earlier request, at the time `at`."""
+        announcement = self._sift(announcement)
         self._standing = RootPresence.of(announcement.roots)
         self._rejected = announcement.rejected
         self._feed(Given(announcement, at))
+
+    def follow(self, debounce: float) -> None:
+        """Apply a changed config to what the client has announced, and to its next changes."""
+        self.state = replace(self.state, debounce=debounce)
+        announced = RootSet(tuple(root for root, _ in self._standing.roots))
+        sifted = self._sift(Announcement(announced, self._rejected))
+        if self.state.last is None or sifted.roots == announced:
+            return
+        left = tuple(one for one in self._standing.roots if one[0] in sifted.roots.roots)
+        self._standing, self._rejected = RootPresence(left), sifted.rejected
+        self._revise()
 
     def reachable(self, *, certain: bool = True) -> None:
         """Process that the client can be asked outside of its own requests.
@@ -197,15 +213,19 @@ class ClientRoots:
         if last is None or presence is self._standing:
             return
         self._standing = presence
-        refused = (*self._rejected, *presence.absent)
-        self._feed(Revised(Announcement(presence.present, refused)))
+        self._revise()
+
+    def _revise(self) -> None:
+        refused = (*self._rejected, *self._standing.absent)
+        self._feed(Revised(Announcement(self._standing.present, refused)))
 
     def _feed(self, event: RootsEvent, outlet: Outlet | None = None) -> None:
         self.state, effects = step(self.state, event)
         for effect in effects:
             match effect:
                 case Ask(number):
-                    self._tasks.start_soon(self._perform_ask, number, outlet)
+                    self._asking, self._asking_through = anyio.CancelScope(), outlet
+                    self._tasks.start_soon(self._perform_ask, number, outlet, self._asking)
                 case Wake(at):
                     _cancel(self._timer)
                     self._timer = timer = anyio.CancelScope()
@@ -225,10 +245,10 @@ class ClientRoots:
             await anyio.sleep(max(0.0, at - self._clock()))
             self._feed(Ticked(self._clock()))
 
-    async def _perform_ask(self, number: int, outlet: Outlet | None) -> None:
-        self._asking_through = outlet
-        with anyio.CancelScope() as scope:
-            self._asking = scope
+    async def _perform_ask(
+        self, number: int, outlet: Outlet | None, scope: anyio.CancelScope
+    ) -> None:
+        with scope:
             await self._ask_once(number, outlet)
         if scope.cancelled_caught:
             reason = "the connection to the client is closed"

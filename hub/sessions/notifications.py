@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from anyio.abc import TaskGroup
-
 from hub.catalog.resource_uris import wrapped
 from hub.children.log_levels import reaches
 from hub.jsonrpc import messages
@@ -30,6 +28,7 @@ from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUN
 from hub.protocol.input_requests import ELICITED, accepts, mode_of
 from hub.sessions.client import Client
 from hub.specs import ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, ServerName
 
 RELAYED = ("sampling", "elicitation")
@@ -63,7 +62,7 @@ class ClientNotifier:
     `listening` gets the notifications for a modern client that has a listen stream.
     """
 
-    def __init__(self, addressee: Addressee, tasks: TaskGroup) -> None:
+    def __init__(self, addressee: Addressee, tasks: TaskStarter) -> None:
         self.log_level: str | None = None
         self.listening: Callable[[ServerSpec, Notification], None] | None = None
         self.subscriptions: dict[tuple[ServerName, str], str] = {}

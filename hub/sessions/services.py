@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyio.abc import TaskGroup
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -23,6 +22,7 @@ from hub.sessions.operator_roots import Operator
 from hub.sessions.tool_guards import ToolGuards
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
+from hub.system.tasks import TaskStarter
 from hub.system.worker import FairWorker
 from hub.usage.principals import UsageByPrincipal
 from hub.values import JsonObject, ServerName, identity_of
@@ -122,7 +122,7 @@ class Services(Struct, eq=False):
     machine: Machine
     settings: RootsSettings
     audit: AuditSink
-    tasks: TaskGroup
+    tasks: TaskStarter
     plans: LaunchPlanCache
     expose: Expose = "tools"
     is_for_one: bool = False

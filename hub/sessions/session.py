@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 
 from hub.children.child import log_from
 from hub.children.slot import ChildSlot, ClientOfKey
@@ -32,7 +31,7 @@ from hub.roots.effective import (
     for_server,
 )
 from hub.roots.no_roots import why_no_roots
-from hub.roots.roots import Announcement, parse_announcement
+from hub.roots.roots import Announcement, parse_announcement, without_unsafe
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
@@ -42,6 +41,7 @@ from hub.sessions.root_warnings import warn_of_all_paths, warn_of_no_paths
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, ServerName, SessionKey
 
 log = structlog.stdlib.get_logger(__name__)
@@ -57,7 +57,7 @@ class Session:
     """
 
     def __init__(
-        self, services: Services, tasks: TaskGroup, *, principal: str, peer: Peer | None = None
+        self, services: Services, tasks: TaskStarter, *, principal: str, peer: Peer | None = None
     ) -> None:
         self.key = self.party = SessionKey(secrets.token_hex(8))
         self.services = services
@@ -81,6 +81,7 @@ class Session:
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
+            sift=self._without_unsafe,
             links=services.machine.links,
             flavour=services.machine.flavour,
             changed=self._roots_changed,
@@ -92,7 +93,7 @@ class Session:
         self._unfollow = services.operator.follow(self._operator_changed)
 
     def of_request(
-        self, client: Client, tasks: TaskGroup, headers: Sequence[tuple[str, str]] | None
+        self, client: Client, tasks: TaskStarter, headers: Sequence[tuple[str, str]] | None
     ) -> Session:
         """Return a new session for one request of a modern client; `self` is the connection's."""
         session = Session(self.services, tasks, principal=self.principal, peer=self.peer)
@@ -151,6 +152,11 @@ class Session:
         machine, unsafe = self.services.machine, self.services.settings.unsafe
         return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=unsafe)
 
+    def _without_unsafe(self, announcement: Announcement) -> Announcement:
+        services = self.services
+        flavour, unsafe = services.machine.flavour, services.settings.unsafe
+        return without_unsafe(announcement, flavour=flavour, unsafe=unsafe)
+
     def _roots_changed(self) -> None:
         known = self.known_effective()
         self.services.config_file.grant(known.roots)
@@ -161,8 +167,11 @@ class Session:
         if self._served is not self.services.servers:
             before, self._served = self._served, self.services.servers
             self._tasks.start_soon(self._take_servers, before)
-        # A client whose answer is still due gets the new roots together with that answer.
-        if self.roots.state.awaits is None and not isinstance(self.roots.state.phase, NotConnected):
+        self.roots.follow(self.services.settings.debounce)
+        state = self.roots.state
+        # A client whose first answer is still due gets the new roots together with that answer.
+        is_known = state.awaits is None or state.last is not None
+        if is_known and not isinstance(state.phase, NotConnected):
             self._roots_changed()
 
     async def effective(self, outlet: Outlet) -> EffectiveRoots:
@@ -216,8 +225,8 @@ class Session:
     async def _notify_if_hints_changed(self, effective: EffectiveRoots) -> None:
         """Notify the client of a changed tool list if tool descriptions name other roots now."""
         before, now = self._root_hints, self.telling(effective)
-        if before and before != now:
-            spec = self.services.servers[next(iter(now))]
+        spec = next(iter(self.services.servers.values()), None)  # all lists are the hub's
+        if spec is not None and before and before != now:
             await self.told(spec, Notification("notifications/tools/list_changed", {}))
 
     # Children

@@ -53,7 +53,7 @@ class ToolGuards:
     def __init__(self, *, kept: int = MAX_GUARDS, rest: float = REST) -> None:
         self._max_kept, self._rest = kept, rest
         self._kept: dict[tuple[ServerName, CallMethod, str], _Kept] = {}
-        self._next: Mapping[str, Route] | None = None
+        self._next: tuple[Mapping[str, Route], Mapping[ServerName, ServerSpec]] | None = None
         self._is_compiling = False
 
     def of(self, spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
@@ -73,14 +73,14 @@ class ToolGuards:
 
         Of lists that come while one is compiled, the newest is next; the others are left out.
         """
-        self._next = tools
+        self._next = tools, servers
         if self._is_compiling:
             return
         self._is_compiling = True
         try:
             while self._next is not None:
-                listed, self._next = self._next, None
-                await self._compile(worker, listed.values(), servers)
+                (listed, known), self._next = self._next, None
+                await self._compile(worker, listed.values(), known)
         finally:
             self._is_compiling = False
 

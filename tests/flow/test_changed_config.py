@@ -17,7 +17,7 @@ from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.errors import ConfigError
 from hub.sessions.config_file import ConfigState
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 from tests.kit.fakes import SILENT
 from tests.kit.hubs import FakeClient, FlowHub, flow_hub, text_of
 from tests.kit.loops import virtual_time
@@ -262,3 +262,37 @@ async def test_a_changed_file_is_taken_over(tmp_path: Path) -> None:
     events = {str(line["event"]): line for line in logged}
     assert events["config reloaded"]["keys"] == ["roots.fallback", "roots.deny"]
     assert events["roots.fallback has no effect"]["before_it"] == "--root"
+
+
+@pytest.mark.parametrize("after", [{"files": FILES}, {}])
+async def test_tools_lose_the_sentence_on_roots_with_the_setting_or_with_their_server(
+    tmp_path: Path, after: dict[str, Any]
+) -> None:
+    described = {"files": {**FILES, "describe_roots": True}}
+    async with flow_hub({"servers": described}) as hub:
+        client = await hub.connected([{"uri": tmp_path.as_uri()}])
+        other = await hub.connected([{"uri": tmp_path.as_uri()}])
+        assert str(tmp_path) in json.dumps(await client.request("tools/list", {}))
+        with capture_logs() as logs:
+            await take(hub, servers=after)
+            await client.until(lambda: told(client) > 0)
+        assert not [one for one in logs if one["log_level"] == "error"]
+        assert str(tmp_path) not in json.dumps(await client.request("tools/list", {}))
+        await other.request("ping", {})
+
+
+async def test_roots_that_became_unsafe_are_in_force_for_no_open_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = plant(tmp_path, "home/.ssh/id", "home/work/f") / "home"
+    roots: list[Json] = [{"uri": (shared / name).as_uri()} for name in (".ssh", "work")]
+    monkeypatch.setenv("HOME", str(shared))
+    async with flow_hub({"roots": {"allow_unsafe": True}}) as hub:
+        client = await hub.connected(roots)
+        assert not await client.is_refused(str(shared / ".ssh/id"))
+        await take(hub)
+        assert await client.is_refused(str(shared / ".ssh/id"))
+        told_of = await client.get_roots()
+        assert told_of["filePaths"] == [str(shared / "work")]
+        assert "not safe" in json.dumps(told_of)
+        assert not await client.is_refused(str(shared / "work/f"))

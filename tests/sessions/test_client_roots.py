@@ -51,6 +51,7 @@ class Asked:
         self.roots = ClientRoots(
             ask=self._ask,
             read=self._read,
+            sift=lambda announcement: announcement,
             links=OsDisk(),
             flavour=Flavour.POSIX,
             changed=self._changed,
@@ -429,6 +430,30 @@ async def test_a_stream_that_closes_does_not_end_what_a_call_has_asked(top: Path
             asked.reply(shared(top / "a"))
         assert asked.questions == [(None, CALL)]
         assert asked.known == [str(top / "a")]
+
+
+async def test_a_stream_that_closes_as_soon_as_it_opens_is_not_waited_for(top: Path) -> None:
+    async with client() as asked, anyio.create_task_group() as calls:
+        asked.roots.reachable(certain=False)
+        asked.roots.unreachable()
+        calls.start_soon(asked.current)
+        await asked.until_asked(2)
+        asked.reply(shared(top / "a"))
+        await asked.until_changed()
+        assert asked.questions == [(None, None), (None, CALL)]
+        assert asked.known == [str(top / "a")]
+
+
+async def test_a_changed_debounce_counts_for_the_next_change(top: Path) -> None:
+    async with client(debounce=3600) as asked:
+        asked.reply(shared(top / "a"))
+        await asked.current()
+        asked.roots.list_changed()
+        await all_tasks_blocked()
+        assert len(asked.questions) == 1
+        asked.roots.follow(0.001)
+        asked.roots.list_changed()
+        await asked.until_asked(2)
 
 
 async def test_a_stream_that_closes_after_the_answer_changes_nothing(top: Path) -> None:

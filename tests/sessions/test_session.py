@@ -336,3 +336,18 @@ async def test_a_client_that_is_asked_for_roots_gets_no_child_for_the_fallback(t
         at.services.operator.take(replace(operator, fallback=roots_at(top)))
         await all_tasks_blocked()
         assert fake.links == []
+
+
+async def test_a_new_ceiling_counts_for_the_children_of_a_client_that_does_not_answer(
+    top: Path,
+) -> None:
+    spec = launched("files", "${roots}", share="roots")
+    async with rig({"files": spec}, {"files": FakeChild(ECHO)}) as at:
+        client = at.client(top / "a", top / "b")
+        await started(at, client, spec)
+        client.answers["roots/list"] = SILENT
+        client.session.roots.list_changed()
+        at.services.operator.take(OperatorRoots(ceiling=roots_at(top / "a")))
+        await all_tasks_blocked()
+        (slot,) = client.session.slots
+        assert slot.key.roots.paths == (str(top / "a"),)

@@ -14,7 +14,6 @@ from itertools import count
 from typing import Final, Protocol
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from hub.calls.caller import ClientCaller
@@ -42,6 +41,7 @@ from hub.roots.effective import EffectiveRoots
 from hub.sessions.notifications import require_taken
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
+from hub.system.tasks import TaskStarter
 from hub.values import Call, JsonObject, SessionKey
 
 GATHER: Final = 0.02
@@ -57,7 +57,7 @@ TOLD_BETWEEN: Final = 256
 class AskableCalls(Protocol):
     """What the calls of all modern clients share; `tasks` outlive the clients' requests."""
 
-    tasks: TaskGroup
+    tasks: TaskStarter
 
     def park(self, key: str, call: AskableCall) -> None:
         """Register a call that waits for its client's answers.

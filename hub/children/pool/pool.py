@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -35,6 +34,7 @@ from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED
 from hub.specs import RemoteTarget, ServerSpec
+from hub.system.tasks import IndependentTasks, TaskStarter
 from hub.usage.limits import UsageLimits
 from hub.usage.principals import UsageByPrincipal
 from hub.values import (
@@ -89,13 +89,13 @@ class ChildPool:
         self._chance = chance
         self._slots: dict[ChildKey, ChildSlot] = {}
         self._clients: set[SessionKey] = set()
-        self._tasks: TaskGroup | None = None
+        self._tasks: TaskStarter | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run the pool while the context lasts, and end all children at its end."""
         async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
+            self._tasks = IndependentTasks(tasks)
             tasks.start_soon(self._sweep)
             if self._cache is not None:
                 tasks.start_soon(self._cache.write)
@@ -187,7 +187,7 @@ class ChildPool:
         self.known.remember(slot.key, ready)
         return child
 
-    def _learned(self, slot: ChildSlot, tasks: TaskGroup, ready: Ready) -> Collection[str]:
+    def _learned(self, slot: ChildSlot, tasks: TaskStarter, ready: Ready) -> Collection[str]:
         """Take what a child lists; returns the notifications that its clients are owed.
 
         Clients of other slots that were shown otherwise are told here.

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
@@ -65,6 +64,7 @@ from hub.server.http.responses import (
     refuse_for_now,
     respond,
 )
+from hub.system.tasks import IndependentTasks, TaskStarter
 from hub.usage.limits import OverLimit, RefusedCall
 from hub.usage.principals import ClientUsage, UsageByPrincipal
 from hub.values import JsonObject
@@ -112,7 +112,7 @@ class HttpServer:
     """
 
     is_draining = False
-    _tasks: TaskGroup | None = None
+    _tasks: TaskStarter | None = None
 
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
         self,
@@ -161,7 +161,7 @@ class HttpServer:
         """Own the sessions until cancelled, and expire idle sessions and old events."""
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = self._legacy.tasks = tasks
+                self._tasks = self._legacy.tasks = IndependentTasks(tasks)
                 tasks.start_soon(self._gatekeeper.keep_fresh)
                 tasks.start_soon(self._gatekeeper.end_in_time)
                 task_status.started()

@@ -9,7 +9,6 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec import Struct
 from starlette.types import Receive, Send
 
@@ -41,6 +40,7 @@ from hub.server.http.access import RequestHeaders
 from hub.server.http.auth.admission import Admission
 from hub.server.http.responses import ENDING, Field, PostResponse, answer_in, last_word
 from hub.server.modern import supported
+from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject
 
 _VERSION: Final = "mcp-protocol-version"
@@ -223,7 +223,7 @@ class ModernPosts:
         return len(self._underway) + len(self._builder) > listening
 
     def pass_on(
-        self, asked: ModernRequest, tasks: TaskGroup, reply: ReplySink
+        self, asked: ModernRequest, tasks: TaskStarter, reply: ReplySink
     ) -> Cancellable | None:
         """Start a call if its route is cached and open; else return None."""
         if self._is_full:
@@ -279,7 +279,7 @@ class ModernPosts:
 class ModernPost:
     """The POST of one modern request; implements `PostedRequest`."""
 
-    def __init__(self, posts: ModernPosts, asked: ModernRequest, tasks: TaskGroup) -> None:
+    def __init__(self, posts: ModernPosts, asked: ModernRequest, tasks: TaskStarter) -> None:
         self._posts = posts
         self._asked = asked
         self._tasks = tasks

@@ -47,7 +47,8 @@ from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.legacy.resumption import OPEN_AFTER
-from hub.values import JsonObject, object_or_empty
+from hub.system.tasks import TaskStarter
+from hub.values import JsonObject, ServerName, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock, Signals
 from tests.kit.loops import all_tasks_blocked, virtual_time
@@ -191,7 +192,7 @@ async def web(  # noqa: PLR0913 - what a test says of the hub
 
         class Watched(ConnectionBuilder):
             def __call__(
-                self, outlet: Outlet, tasks: TaskGroup, principal: str, /
+                self, outlet: Outlet, tasks: TaskStarter, principal: str, /
             ) -> ClientConnection:
                 return site.watched(super().__call__(outlet, tasks, principal))
 
@@ -603,7 +604,7 @@ async def test_before_it_runs_no_session_is_opened() -> None:
 
         class Closed:
             def __call__(
-                self, outlet: Outlet, tasks: TaskGroup, principal: str, /
+                self, outlet: Outlet, tasks: TaskStarter, principal: str, /
             ) -> ClientConnection:
                 pytest.fail("opened")
 
@@ -613,7 +614,9 @@ async def test_before_it_runs_no_session_is_opened() -> None:
             def route_for(self, principal: str, request: Request, headers: Headers, /) -> None:
                 pytest.fail("asked for a way")
 
-            def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+            def dispatcher(
+                self, register: RequestRegistry, tasks: TaskStarter, /
+            ) -> CallDispatcher:
                 pytest.fail("asked for a call")
 
         keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
@@ -740,6 +743,25 @@ async def test_roots_asked_on_a_connection_that_is_lost_are_asked_again_by_the_n
         answer: JsonObject = {"jsonrpc": "2.0", "id": again["id"], "result": {"roots": []}}
         assert (await site.post(answer, key)).status == 202
         assert (await call.over()).events[1]["result"]["structuredContent"] == {"text": "hi"}
+
+
+async def test_a_task_that_fails_for_one_client_ends_nothing_of_another() -> None:
+    async with web() as site:
+
+        async def fail(_: str) -> None:
+            raise KeyError("nobody expected this")
+
+        keys = [await site.session() for _ in range(2)]
+        session = site.connection_builder[0].session
+        session.renew = fail
+        session.notifier.subscriptions[ServerName("files"), "note://a"] = "note://a"
+        with capture_logs() as logs:
+            await session.came(site.hub.services.servers[ServerName("files")])
+            await all_tasks_blocked()
+        assert [one["event"] for one in logs] == ["a task failed"]
+        for key in keys:
+            answer = (await site.post(echo(), key)).json
+            assert answer["result"]["structuredContent"] == {"text": "hi"}
 
 
 async def test_one_clients_answer_is_not_anothers() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from anyio.abc import TaskGroup
 
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.rounds.modern_routes import Headers
@@ -24,6 +23,7 @@ from hub.server.http.auth.admission import Admission
 from hub.server.http.fast_calls import PATIENCE, PlainCall
 from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts, ModernRequest
 from hub.sessions.client import Client
+from hub.system.tasks import TaskStarter
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
@@ -52,7 +52,7 @@ class Ways:
     def __init__(self, at: Rig) -> None:
         self._at = at
 
-    def __call__(self, outlet: Outlet, tasks: TaskGroup, principal: str, /) -> ClientConnection:
+    def __call__(self, outlet: Outlet, tasks: TaskStarter, principal: str, /) -> ClientConnection:
         raise AssertionError("no conversation is needed")
 
     def within(self, profile: str | None, /) -> Ways:
@@ -63,7 +63,7 @@ class Ways:
     ) -> CallRoute | KnownAnswer | None:
         return self._at.relay.modern_routes.find(principal, request, headers=headers)
 
-    def dispatcher(self, register: RequestRegistry, tasks: TaskGroup, /) -> CallDispatcher:
+    def dispatcher(self, register: RequestRegistry, tasks: TaskStarter, /) -> CallDispatcher:
         return CallDispatcher(register, tasks)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from itertools import count
 
-from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from hub.jsonrpc.messages import Notification
@@ -19,6 +18,7 @@ from hub.server.http.legacy.http_session import HttpSession
 from hub.server.http.legacy.resumption import ResumableStreams
 from hub.server.http.legacy.sessions import Sessions
 from hub.sessions.client import Client
+from hub.system.tasks import TaskStarter
 from hub.usage.limits import OverLimit
 from hub.usage.principals import UsageByPrincipal
 
@@ -85,7 +85,7 @@ class LegacySessions:
         return session if session is not None and session.identity == identity else None
 
     def opened(
-        self, client: Client | None, sender: Sender, tasks: TaskGroup
+        self, client: Client | None, sender: Sender, tasks: TaskStarter
     ) -> tuple[str, HttpSession] | NoRoomForSession:
         """Open a session for a handshake, and return its id with it; `client` is what it said."""
         refused = self._refusal(sender)
@@ -95,7 +95,7 @@ class LegacySessions:
         return key, self._added(key, sender, tasks, first_stream=1)
 
     async def adopted(
-        self, key: str, sender: Sender, tasks: TaskGroup
+        self, key: str, sender: Sender, tasks: TaskStarter
     ) -> HttpSession | NoRoomForSession | None:
         """Go on with a session of another process; None if its id may not be adopted.
 
@@ -128,7 +128,7 @@ class LegacySessions:
         return None if full is None else NoRoomForSession(full)
 
     def _added(
-        self, key: str, sender: Sender, tasks: TaskGroup, *, first_stream: int
+        self, key: str, sender: Sender, tasks: TaskStarter, *, first_stream: int
     ) -> HttpSession:
         journal = self._events.journal()
         streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))

@@ -6,7 +6,6 @@ MCP 2025-11-25, "Transports", "Streamable HTTP", and the revisions before it.
 from __future__ import annotations
 
 import anyio
-from anyio.abc import TaskGroup
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.deadlines import Deadlines
@@ -20,6 +19,7 @@ from hub.server.http.fast_calls import answer_post
 from hub.server.http.legacy.http_session import HttpSession, SessionPost
 from hub.server.http.legacy.legacy_sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.responses import ENDING, PostResponse, answer_in, refuse_for_now, respond
+from hub.system.tasks import TaskStarter
 
 DELETED = "the session was ended by its client"
 """Why requests under way are given up when the client deletes its session."""
@@ -31,7 +31,7 @@ class LegacyRequests:
     `tasks` is the group of the sessions that are opened; None: none is opened now.
     """
 
-    tasks: TaskGroup | None = None
+    tasks: TaskStarter | None = None
 
     def __init__(self, sessions: LegacySessions, log: RefusalLog, patience: Deadlines) -> None:
         self._sessions = sessions
