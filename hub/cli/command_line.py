@@ -189,7 +189,7 @@ def _meant(wrong: str, known: Iterable[str]) -> str:
     """Return a hint with the one of `known` that is most like `wrong`; empty if none is."""
     from difflib import get_close_matches  # noqa: PLC0415 - for mistakes alone
 
-    near = get_close_matches(wrong, list(known), n=1, cutoff=0.7)
+    near = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

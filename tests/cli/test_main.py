@@ -112,7 +112,7 @@ def test_a_misplaced_argument_is_an_error_that_says_where_it_belongs(
     ("arguments", "end"),
     [
         (["chek"], "(did you mean check?)"),
-        (["token", "nw"], "(did you mean new?)"),
+        (["token", "nwe"], "(did you mean new?)"),
         (["--log-level", "warn", "check"], "(did you mean warning?)"),
         (["check", "--log-format", "jsn"], "(did you mean json?)"),
         (["frobnicate"], "'stop')"),
