@@ -75,6 +75,7 @@ _COMMANDS: Final = {
     "hubs.commands": ("status", "reload", "stop"),
 }
 """The subcommands of each module of this package."""
+_OF_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
 _WRONG_CHOICE: Final = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 """How argparse says it."""
 
@@ -177,7 +178,7 @@ def _parsed(given: Sequence[str]) -> Namespace:
 
 def _advice(options: Namespace, left: str) -> str:
     """Return a hint for an unrecognised argument `left`; empty if none fits."""
-    if "config" in options and not left.startswith("-"):
+    if "config" in options and Path(left).suffix in _OF_CONFIGS:
         return f" (a config is named by --config {left})"
     if "command" in options:
         return " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"

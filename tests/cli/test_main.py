@@ -92,6 +92,7 @@ def test_bad_usage_ends_with_two(
         (["run", "--nonsense"], ""),
         (["wrap", "npx", "-y"], " (put -- before the server's command: "),
         (["schema", "extra"], ""),
+        (["roots", "add", "a", "b"], ""),
         (["check", "--conect"], " (did you mean --connect?)"),
         (["run", "--htp=127.0.0.1:1"], " (did you mean --http?)"),
         (["token", "new", "anna", "--dys=3"], " (did you mean --days?)"),
