@@ -9,15 +9,16 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from logging import Handler
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from hub import __version__
 from hub.errors import ConfigError, HubError, StartError, UsageError, leaves
@@ -74,14 +75,33 @@ _COMMANDS: Final = {
     "hubs.commands": ("status", "reload", "stop"),
 }
 """The subcommands of each module of this package."""
+_OF_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
+_WRONG_CHOICE: Final = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+"""How argparse says it."""
 
 
-class _CommandParser(ArgumentParser):
+class _TopParser(ArgumentParser):
+    """The parser of the whole line: of a wrong choice it says which one was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = _WRONG_CHOICE.search(message)
+        choices = re.findall(r"'([^']*)'", wrong[2]) if wrong else ()
+        super().error(message + (_meant(wrong[1], choices) if wrong else ""))
+
+
+class _CommandParser(_TopParser):
     """The parser of a subcommand: the options for the log may come after its name as well."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         _add_log_options(self, after=True)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - overloads that differ in types alone
+        """Parse as always; the namespace knows the usage of the command with unknown options."""
+        options, left = super().parse_known_args(args, namespace)
+        if left and "usage" not in options:
+            options.usage = self.format_usage()
+        return options, left
 
 
 def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
@@ -101,7 +121,7 @@ def parser(command: str | None = None) -> ArgumentParser:
 
     Importing one module instead of all makes the start faster.
     """
-    top = ArgumentParser(
+    top = _TopParser(
         prog="roots-hub",
         description="One MCP endpoint in front of many MCP servers; every path that a tool call "
         "names stays inside the folders that the client shares.",
@@ -158,11 +178,20 @@ def _parsed(given: Sequence[str]) -> Namespace:
 
 def _advice(options: Namespace, left: str) -> str:
     """Return a hint for an unrecognised argument `left`; empty if none fits."""
-    if "config" in options and not left.startswith("-"):
+    if "config" in options and Path(left).suffix in _OF_CONFIGS:
         return f" (a config is named by --config {left})"
     if "command" in options:
         return " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
-    return ""
+    known = re.findall(r"(?<![\w-])--[a-z][\w-]*", getattr(options, "usage", ""))
+    return _meant(left.partition("=")[0], known) if left.startswith("-") else ""
+
+
+def _meant(wrong: str, known: Iterable[str]) -> str:
+    """Return a hint with the one of `known` that is most like `wrong`; empty if none is."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes alone
+
+    near = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _perform(options: Namespace) -> int:

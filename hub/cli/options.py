@@ -6,7 +6,9 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
+from io import FileIO
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
@@ -128,6 +130,8 @@ def config_and_folders(options: Namespace) -> tuple[HubConfig | None, tuple[str,
 def log_to_file(path: Path) -> ThreadedLog:
     """Return what adds the lines of the log to a file; a missing file is created with mode 0600.
 
+    A file that was moved away, as programs that rotate logs do, is created anew.
+
     Raises: StartError if it cannot be opened, or is not safe to write to.
     """
     from hub.audit.open_file import UnfitFileError, open_to_add  # noqa: PLC0415 - seldom needed
@@ -141,10 +145,27 @@ def log_to_file(path: Path) -> ThreadedLog:
             f"--log-file {path}: {exc.strerror}", "Name a file that the hub may write."
         ) from exc
 
+    full = path.absolute()
+
     def write(text: str) -> None:
+        nonlocal file
+        if _is_moved(full, file):
+            with suppress(OSError):  # what stands there cannot be written to: the old one goes on
+                before, file = file, open_to_add(full)
+                before.close()
         file.write(text.encode("utf-8", "replace"))
 
     return ThreadedLog(write)
+
+
+def _is_moved(path: Path, file: FileIO) -> bool:
+    """Return whether `path` no longer leads to the open file."""
+    opened = os.fstat(file.fileno())
+    try:
+        found = path.stat()
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
 
 
 def file_server_config() -> HubConfig:
@@ -166,7 +187,8 @@ def file_server_setting(options: Namespace) -> Setting:
 
 def log_file_of(options: Namespace) -> str | None:
     """Return the option `--log-file`, which belongs to the program as a whole."""
-    return getattr(options, "log_file", None)
+    named = getattr(options, "log_file", None)
+    return named if named is None else str(Path(named).absolute())
 
 
 def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:

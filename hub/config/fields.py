@@ -35,6 +35,7 @@ from hub.launch.secret_references import (
     SecretText,
 )
 from hub.launch.templates import Template, literal, parse_template
+from hub.paths.file_uris import path_meant
 from hub.protocol.host_names import host_name, origin_in
 from hub.secrets.reading import text_value
 from hub.secrets.values import SecretError
@@ -192,6 +193,8 @@ def absolute_path(text: str, info: ValidationInfo) -> str:
     resolved = _resolved(text, info)
     if not resolved:
         raise _empty(text)
+    if (meant := path_meant(resolved)) is not None:
+        raise FieldError("must be a path, not a URI", f"Write {meant}.")
     context = _context(info)
     return str(context.directory / _below_home(resolved, context.home))
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from hub.config.models import Roots
 from hub.errors import RootError, StartError
 from hub.guard.own_files import OwnFiles
-from hub.paths.file_uris import uri_from_path
+from hub.paths.file_uris import path_meant, uri_from_path
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.effective import OperatorRoots, Source
 from hub.roots.roots import EMPTY, Rejected, Root, RootSet, UnsafePaths, root_from_path, root_set
@@ -96,6 +96,8 @@ class PathContext(Struct, frozen=True):
 
         Raises: RootError if it cannot be a root or may not be read.
         """
+        if (meant := path_meant(path)) is not None:
+            raise RootError(f"it must be a path, not a URI: write {meant}")
         full = os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
         root = root_from_path(
             full, name=name, links=self.links, flavour=self.flavour, unsafe=self.unsafe

@@ -124,7 +124,7 @@ def _for_unknown(path: Path) -> str:
         return _for_known(key)
     meant = likely_key(key, here)
     is_elsewhere = key in keys_at((), deep=True)
-    if meant is not None and not is_elsewhere:
+    if meant is not None and (not is_elsewhere or (around and meant == f"{key}s")):
         return f"Write `{meant}`."
     if key in _FOREIGN and not is_elsewhere:
         return _FOREIGN[key]
@@ -178,6 +178,8 @@ def _words(details: ErrorDetails, path: Path) -> Words:
 def _number(details: ErrorDetails, key: str, path: Path) -> Words:
     value, is_time = details["input"], details["type"].startswith(("float", "finite"))
     what = "must be a number of seconds" if is_time else "must be a whole number"
+    if key.endswith("_per_second"):
+        what, is_time = "must be a number", False
     if isinstance(value, str) and is_time and (seconds := seconds_in(value)) is not None:
         return what, f"Write `{key}: {seconds:g}`."
     if key == "port" and isinstance(value, str) and (port := value.rpartition(":")[2]).isdigit():
@@ -255,6 +257,8 @@ def _mapping(details: ErrorDetails, key: str, path: Path) -> Words:
     if len(keys) == 1 and isinstance(value, str) and may_be_shown(value, path):
         return what, f"Write `{key}: {{{keys[0]}: {value}}}`."
     known = ", ".join(keys[:6])
+    if keys and isinstance(path[-1], int):
+        return what, f"Write `- {keys[0]}: ...` and its keys below it: {known}."
     return what, f"Write `{key}:` and its keys below it: {known}." if known else (
         f"Write `{key}: {{KEY: VALUE}}`."
     )
@@ -268,7 +272,8 @@ def _choice(details: ErrorDetails, key: str, path: Path) -> Words:
     what = f"must be {_either(choices)}"
     meant = likely_value(details["input"], choices)
     if meant is not None:
-        return what, f"Write `{key}: {meant}`."
+        is_in_list = isinstance(path[-1], int)
+        return what, f"Write `{meant}`." if is_in_list else f"Write `{key}: {meant}`."
     return what, f"Write {_either([f'`{choice}`' for choice in choices])}."
 
 

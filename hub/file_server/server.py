@@ -8,22 +8,26 @@ import base64
 import difflib
 import inspect
 import mimetypes
+import reprlib
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
+    CallToolResult,
     EmbeddedResource,
     ImageContent,
+    InputRequiredResult,
     ToolAnnotations,
 )
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from hub import __version__
 from hub.file_server.files import (
@@ -38,6 +42,21 @@ Path = Annotated[str, Field(description="Absolute, or relative to the first shar
 LineCount = Annotated[int | None, Field(ge=1, description="Only this many lines")]
 Patterns = Annotated[Sequence[str], Field(description="Glob patterns of what to leave out")]
 
+_SAID: Final = {
+    "sequence_str": "must be a list",
+    "sequence_type": "must be a list",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "string_type": "must be a text",
+    "model_type": "must be an object",
+    "greater_than_equal": "must be at least 1",
+    "string_too_short": "must not be empty",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+}
+"""What is wrong with an argument, by pydantic's name for it. Others are told as pydantic does."""
+
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -51,6 +70,25 @@ class Edit(BaseModel):
 
     oldText: str = Field(min_length=1, description="Must occur exactly once")  # noqa: N815 (wire)
     newText: str = Field(description="Replaces it")  # noqa: N815 (wire)
+
+
+class FileServer(MCPServer):
+    """An MCP server that says in one line which argument of a call is wrong."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool by name.
+
+        Raises: ToolError with what is wrong.
+        """
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as exc:
+            if not isinstance(exc.__cause__, ValidationError):
+                raise
+            wrong = "; ".join(map(_wrong_argument, exc.__cause__.errors(include_url=False)))
+            raise ToolError(_printable(f"Error executing tool {name}: {wrong}")) from exc
 
 
 class FileTools:
@@ -142,10 +180,10 @@ class FileTools:
         return "\n".join(self._files.directories) or "No directories are shared"
 
 
-def file_server(directories: Sequence[str]) -> MCPServer:
+def file_server(directories: Sequence[str]) -> FileServer:
     """Return an MCP server for the files below `directories`, paths from `shared_directory`."""
     tools = FileTools(SharedFiles(directories))
-    server = MCPServer(
+    server = FileServer(
         "roots-hub-files",
         title="Files",
         version=__version__,
@@ -205,6 +243,15 @@ def _explaining(tool: Callable[..., object]) -> Callable[..., object]:
         return _printable(result) if isinstance(result, str) else result
 
     return call
+
+
+def _wrong_argument(error: ErrorDetails) -> str:
+    """Return which argument is wrong, and how."""
+    where = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"argument '{where}' is missing"
+    what = _SAID.get(error["type"], error["msg"])
+    return f"argument '{where}': {what[:1].lower()}{what[1:]}, not {reprlib.repr(error['input'])}"
 
 
 def _text(path: str, content: bytes) -> str:

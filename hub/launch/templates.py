@@ -151,7 +151,7 @@ def parse_template(text: str, *, spread: bool = False) -> Template:
         TemplateError: an unknown or unclosed placeholder, or `${roots}` where it is not allowed.
     """
     if "\0" in text:
-        raise TemplateError("contains a NUL character")
+        raise TemplateError("contains a NUL character", "Take it out.")
     parts: list[TemplatePart] = []
     end = 0
     for found in _PLACEHOLDER.finditer(text):

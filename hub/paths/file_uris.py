@@ -42,6 +42,16 @@ def path_from_uri(uri: str, flavour: Flavour) -> str:
     return path
 
 
+def path_meant(text: str) -> str | None:
+    """Return the path, or a word for it, that stands in `text` as a `file:` URI; None if none."""
+    if not re.match(r"file:/", text, re.IGNORECASE):
+        return None
+    try:
+        return path_from_uri(text, Flavour.POSIX)
+    except UriError:
+        return "the path alone"
+
+
 def uri_from_path(path: str, flavour: Flavour) -> str:
     """Return the `file:` URI of an absolute path, percent-encoded."""
     if flavour is Flavour.WINDOWS:

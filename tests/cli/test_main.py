@@ -92,6 +92,10 @@ def test_bad_usage_ends_with_two(
         (["run", "--nonsense"], ""),
         (["wrap", "npx", "-y"], " (put -- before the server's command: "),
         (["schema", "extra"], ""),
+        (["roots", "add", "a", "b"], ""),
+        (["check", "--conect"], " (did you mean --connect?)"),
+        (["run", "--htp=127.0.0.1:1"], " (did you mean --http?)"),
+        (["token", "new", "anna", "--dys=3"], " (did you mean --days?)"),
     ],
 )
 def test_a_misplaced_argument_is_an_error_that_says_where_it_belongs(
@@ -103,6 +107,24 @@ def test_a_misplaced_argument_is_an_error_that_says_where_it_belongs(
     unknown = f"roots-hub: error: unrecognized arguments: {arguments[-1]}"
     assert said.startswith(f"{unknown}{advice}" if advice else unknown)
     assert bool(advice) == ("(" in said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end"),
+    [
+        (["chek"], "(did you mean check?)"),
+        (["token", "nwe"], "(did you mean new?)"),
+        (["--log-level", "warn", "check"], "(did you mean warning?)"),
+        (["check", "--log-format", "jsn"], "(did you mean json?)"),
+        (["frobnicate"], "'stop')"),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_the_one_that_is_meant(
+    arguments: list[str], end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().err.splitlines()[-1].endswith(end)
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,5 @@
 from argparse import ArgumentParser, Namespace
+from logging import INFO, Formatter, LogRecord
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from hub.cli.options import (
     add_root_option,
     configured,
     load_context,
+    log_file_of,
+    log_to_file,
     required_config,
     watched_config,
 )
@@ -85,6 +88,36 @@ def test_a_file_is_watched_and_nothing_else_is(
     assert watched is not None
     assert (watched.source, watched.context.directory) == ("one.yaml", directory)
     assert watched.seen == watched.look()
+
+
+def test_a_log_file_that_was_moved_away_is_made_anew(directory: Path) -> None:
+    log = log_to_file(Path("hub.log"))
+    log.setFormatter(Formatter("%(message)s"))
+
+    def say(text: str) -> None:
+        log.emit(LogRecord("hub", INFO, "", 0, text, None, None))
+        log.flush()
+
+    say("first")
+    Path("hub.log").rename("hub.log.1")
+    say("second")
+    Path("hub.log").unlink()
+    Path("hub.log").mkdir()
+    say("third")
+    Path("hub.log").rmdir()
+    Path("hub.log").symlink_to(directory / "one.yaml")
+    say("fourth")
+    Path("hub.log").unlink()
+    say("fifth")
+    assert Path("hub.log.1").read_text() == "first\n"
+    assert Path("hub.log").read_text() == "fifth\n"
+    assert Path("hub.log").stat().st_mode & 0o777 == 0o600
+    assert "fourth" not in Path("one.yaml").read_text()
+
+
+def test_a_log_file_is_named_in_full(directory: Path) -> None:
+    assert log_file_of(Namespace(log_file="hub.log")) == str(directory / "hub.log")
+    assert log_file_of(Namespace(log_file=None)) is None
 
 
 def test_roots_are_given_one_by_one_and_forgotten_after() -> None:

@@ -98,6 +98,12 @@ def test_an_unusable_root_on_the_command_line_is_an_error(
     assert (caught.value.what, caught.value.fix) == (f"HUB_ROOTS {root}: {reason}", fix)
 
 
+def test_a_root_on_the_command_line_is_no_uri(top: Path) -> None:
+    with pytest.raises(StartError) as caught:
+        settled(top, [(top / "given").as_uri()])
+    assert caught.value.what.endswith(f": it must be a path, not a URI: write {top}/given")
+
+
 def test_an_unusable_root_of_the_config_is_skipped_with_a_warning(top: Path) -> None:
     config = {"fallback": [f"{top}/gone", {"path": f"{top}/config", "name": "Kept"}, "/etc"]}
     with capture_logs() as logged:

@@ -27,6 +27,8 @@ READERS = {
     "get_file_info",
     "list_allowed_directories",
 }
+NO_NEW_TEXT = "argument 'edits.0.newText' is missing"
+NO_NUMBER = "argument 'tail': must be a whole number, not 'a'"
 DESTROYERS = {"write_file", "edit_file", "move_file", "delete_file"}
 
 
@@ -116,6 +118,13 @@ async def test_a_binary_file_is_returned_as_media(client: Client, tmp_path: Path
         ("read_file", {"path": "x", "head": 1, "tail": 1}, "Give head or tail, not both"),
         ("write_file", {"path": "x", "content": "\ud800"}, "The text has half a character at 0"),
         ("delete_file", {"path": "\udcff"}, "'\ufffd\ufffd\ufffd' does not exist"),
+        ("read_file", {}, "argument 'path' is missing"),
+        ("move_file", {}, "argument 'source' is missing; argument 'destination' is missing"),
+        ("edit_file", {"path": "x", "edits": [{"oldText": "a"}]}, NO_NEW_TEXT),
+        ("edit_file", {"path": "x", "edits": "y"}, "argument 'edits': must be a list, not 'y'"),
+        ("read_file", {"path": "x", "head": 0}, "argument 'head': must be at least 1, not 0"),
+        ("read_file", {"path": "x", "tail": "a"}, NO_NUMBER),
+        ("read_file", {"path": ["\udcff"]}, "argument 'path': must be a text, not ['\\udcff']"),
     ],
 )
 async def test_an_error_names_what_is_wrong(

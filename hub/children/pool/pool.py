@@ -325,7 +325,7 @@ class ChildPool:
                 spare.child.stop()
                 spare.child = None
             else:
-                self._end(spare)
+                self._end(spare, "another server needs the room")
 
     def _limits_of(self, slot: ChildSlot) -> list[UsageLimits]:
         """Return the limits of the principal whose child it is; none for one that all share."""
@@ -382,7 +382,7 @@ class ChildPool:
         self._clients.discard(client)
         for slot in list(self._slots.values()):
             if slot.key.session == client and not slot.users:
-                self._end(slot)
+                self._end(slot, "its client has disconnected")
 
     async def _sweep(self) -> None:
         while True:
@@ -397,7 +397,7 @@ class ChildPool:
         if slot.key.session in self._clients and not self._is_superseded(slot):
             return
         if child is None or not child.answers.busy:
-            self._end(slot)
+            self._end(slot, "nobody uses it")
 
     def _is_superseded(self, slot: ChildSlot) -> bool:
         """Whether a client has another child of the server, for the roots that it has named."""
@@ -406,11 +406,12 @@ class ChildPool:
             (key.server, key.session) == own and not key.unknown for key in self._slots
         )
 
-    def _end(self, slot: ChildSlot) -> None:
+    def _end(self, slot: ChildSlot, why: str) -> None:
         if self._slots.get(slot.key) is slot:
             del self._slots[slot.key]
         slot.is_kept = False
         if slot.child is not None:
+            log.debug("ended", server=slot.spec.name, why=why)
             slot.child.stop()
 
 

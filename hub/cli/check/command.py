@@ -22,6 +22,7 @@ from hub.cli.check.connecting import LOCAL, ServerAnswer, answers_of
 from hub.cli.check.kernel_trial import confinement_report
 from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
+    address_warnings,
     audit_problem,
     folder_problems,
     program_problem,
@@ -205,6 +206,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             *secrets.warnings,
             *moved_names,
             *_ending_tokens(config),
+            *address_warnings(config, os.environ),
         ),
         hints=tuple(_hints(config)),
         problems=(*_problems(config, servers), *secrets.problems),

@@ -9,7 +9,7 @@ import difflib
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from hub.config.models import HubConfig
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
+from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.secrets.commands import program_path
 from hub.secrets.keyrings import is_installed, not_installed
@@ -81,6 +82,16 @@ def audit_problem(config: HubConfig) -> str | None:
         return None
     found = unfit(Path(config.audit.file))
     return None if found is None else f"audit.file: {config.audit.file}: {found[0]}. {found[1]}"
+
+
+def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield why the hub does not serve at `listen.host`: anybody would be let in."""
+    host = config.listen.host
+    if not (is_loopback(host) or config.listen.is_guarded or environment.get("HUB_TOKEN")):
+        yield (
+            f"listen.host: {host} can be reached from other machines, and there is no token: "
+            "`run --http` refuses it. Set HUB_TOKEN, listen.token or listen.tokens."
+        )
 
 
 def folder_problems(config: HubConfig) -> Iterator[str]:

@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children.child import Child
@@ -142,9 +143,11 @@ async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
         at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         assert slot.state == "ready"
         at.clock.advance(1)
-        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        with capture_logs() as logs:
+            at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         await at.fake.ended()
         assert at.lease() is not slot
+        assert [(one["event"], one["why"]) for one in logs] == [("ended", "nobody uses it")]
 
 
 async def test_the_sweep_ends_what_is_unused() -> None:

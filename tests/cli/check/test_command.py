@@ -75,6 +75,29 @@ def test_the_schema_is_that_of_the_config(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == json_schema()
 
 
+@pytest.mark.parametrize(
+    ("listen", "token", "is_told"),
+    [
+        ({"host": "192.0.2.1"}, "", True),
+        ({"host": "192.0.2.1"}, "a" * 20, False),
+        ({"host": "192.0.2.1", "token": "a" * 20}, "", False),
+        ({"host": "::1"}, "", False),
+    ],
+)
+def test_an_address_that_run_will_refuse_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    listen: Mapping[str, str],
+    token: str,
+    is_told: bool,
+) -> None:
+    monkeypatch.setenv("HUB_TOKEN", token)
+    configure(monkeypatch, {"s": {"command": sys.executable}}, listen=listen)
+    assert run("check") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("warning: listen.host: 192.0.2.1 can be reached from other") is is_told
+
+
 # plan
 
 
