@@ -183,8 +183,9 @@ class Child:
                 with anyio.fail_after(self.spec.start_timeout):
                     await self._shake_hands(peer, link.outlet, tasks)
             except TimeoutError:
+                stray = f" ({self._conduct.last_stray})" if self._conduct.last_stray else ""
                 raise ChildError(
-                    f"it did not answer within {self.spec.start_timeout:g} s of its start"
+                    f"it did not answer within {self.spec.start_timeout:g} s of its start{stray}"
                 ) from None
             except GoneError:
                 # The closed pipe is seen first; the exit code that follows says more.

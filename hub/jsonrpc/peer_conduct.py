@@ -29,6 +29,7 @@ FORGIVEN_WASTE: Final = 8 * 1024 * 1024
 class PeerConduct:
     """The counters of one connection to a child, its `log`, and its loop time (`pace`).
 
+    `last_stray` describes the last message that was of no use; empty if there was none.
     A given `log` is shared by all connections to the server, at the same time and one after the
     other. `clock` is in seconds. `pace` is given where more than messages uses the loop time.
     """
@@ -47,6 +48,7 @@ class PeerConduct:
         self.pace = pace or LoopShare()
         self._strays = self._waste = 0
         self._since = 0.0
+        self.last_stray = ""
 
     def answered(self) -> None:
         """Reduce the counters: the child has answered a request."""
@@ -67,6 +69,7 @@ class PeerConduct:
 
         Raises: GoneError if the limit is exceeded.
         """
+        self.last_stray = what
         why = self.verdict(what, size, 1)
         if why is not None:
             raise GoneError(why)

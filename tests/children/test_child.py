@@ -27,6 +27,7 @@ from hub.jsonrpc.messages import (
     Payload,
     Request,
 )
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.roots.roots import EMPTY
@@ -39,6 +40,7 @@ from tests.kit.fakes import (
     SILENT,
     Answer,
     FakeChild,
+    FakeLink,
     RecordingAsker,
     RecordingLessee,
     failure,
@@ -223,6 +225,18 @@ async def test_who_starts_silently_is_not_waited_for_without_end() -> None:
     async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
         assert "it did not answer within 0.01 s of its start" in await error_of(child)
     assert fake.closed == 1
+
+
+async def test_who_says_no_messages_while_it_starts_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conduct = PeerConduct("files")
+    conduct.count("stdout is not JSON-RPC", 10)
+    monkeypatch.setattr(FakeLink, "conduct", conduct, raising=False)
+    fake = FakeChild(answers={"initialize": SILENT})
+    async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
+        said = await error_of(child)
+    assert "within 0.01 s of its start (stdout is not JSON-RPC)" in said
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
                 if len(content) > MOST_BYTES:
                     raise IssuerUnavailableError(f"{url}: over {MOST_BYTES} bytes")
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
-        raise IssuerUnavailableError(f"{url}: {type(exc).__name__}: {exc}") from exc
+        why = f"{url}: cannot be reached ({str(exc) or type(exc).__name__})"
+        raise IssuerUnavailableError(why) from exc
     return json_object(bytes(content), url)
 
 

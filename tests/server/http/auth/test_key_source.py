@@ -104,7 +104,8 @@ async def test_what_is_no_key_set_is_said(served: Site, page: Any, why: str) -> 
 async def test_an_issuer_that_is_not_there_is_said(served: Site) -> None:
     served.pages.clear()
     assert "HTTP status 404" in await unavailable(WebSource(served.url, None))
-    assert "ConnectError" in await unavailable(WebSource("x", "http://127.0.0.1:9/keys"))
+    said = await unavailable(WebSource("x", "http://127.0.0.1:9/keys"))
+    assert said == "http://127.0.0.1:9/keys: cannot be reached (All connection attempts failed)"
 
 
 @virtual_time
