@@ -239,6 +239,7 @@ class Child:
         for name in self._learned(self.state):
             await self.answers.spread(Notification(name, {}))
         await self.answers.came()
+        self._tell_soon(tasks)
         told_by = peer, handshake, self._conduct.log
         tasks.start_soon(self._lists.follow, *told_by, listing, self._relisted)
 
@@ -319,7 +320,11 @@ class Child:
         """
         self.answers.share(roots)
         self._roots_changes += 1
-        if isinstance(self.state, Ready) and not self._is_telling:
+        self._tell_soon(tasks)
+
+    def _tell_soon(self, tasks: TaskStarter) -> None:
+        """Tell the child of changed roots, if there are any and it is ready: else once it is."""
+        if isinstance(self.state, Ready) and self._roots_changes and not self._is_telling:
             self._is_telling = True
             tasks.start_soon(self._tell_of_roots)
 

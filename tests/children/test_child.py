@@ -474,6 +474,19 @@ async def test_a_child_with_other_roots_is_told_and_asks_for_them(tmp_path: obje
         }
 
 
+async def test_a_child_is_told_of_roots_that_changed_while_it_started(tmp_path: object) -> None:
+    fake = FakeChild(ECHO, answers={"tools/list": SILENT})
+    async with anyio.create_task_group() as tasks, owned(fake) as child:
+        listed = await (await fake.connected()).request("tools/list")
+        fake.link.ask("r", "roots/list", {})
+        await fake.link.reply("r")
+        child.share(roots_at(tmp_path), tasks)
+        fake.link.answer(listed["id"], {"tools": [ECHO]})
+        await child.ready()
+        with anyio.fail_after(5):
+            await fake.link.request("notifications/roots/list_changed")
+
+
 def asking(times: int, *, state: Json = "s") -> FakeChild:
     """Return a modern child whose tool asks for input so many times before it answers."""
 
