@@ -24,7 +24,7 @@ from hub.jsonrpc.peer import (
     Asked,
     Outlet,
 )
-from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, RESOURCE_NOT_FOUND
+from hub.protocol.constants import INVALID_PARAMS, INVALID_REQUEST, LIST_CHANGED, RESOURCE_NOT_FOUND
 from hub.protocol.listen_filter import (
     ACKNOWLEDGED,
     SUBSCRIPTION_ID_META,
@@ -39,8 +39,14 @@ from hub.values import Json, JsonObject, ServerName, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
 
+MAX_SUBSCRIPTIONS = 1024
+"""Resources that one session may have subscribed to, or one stream of notifications."""
 SHOWN = 300
 """Characters of the log's reason for a refused subscription, which names what a client wrote."""
+_TOO_MANY = (
+    f"{MAX_SUBSCRIPTIONS} resources are subscribed to, which is the most:"
+    " unsubscribe from one first"
+)
 _RENEWAL = "roots-hub/renewal"
 """The id of a request that the hub makes to renew a subscription; no client sent it."""
 
@@ -62,8 +68,8 @@ class Subscriptions:
     async def subscribe(self, asked: Asked) -> Payload:
         """Subscribe at the child by a guarded call, and store the URI that the client uses.
 
-        Raises: RouteError for an unknown resource; RpcError that the child answered, or a refusal;
-            InsufficientScopeError.
+        Raises: RouteError for an unknown resource; RpcError that the child answered, a refusal, or
+            if there are too many subscriptions; InsufficientScopeError.
         """
         result, _server, _own = await self.subscribed(asked)
         return result
@@ -76,8 +82,11 @@ class Subscriptions:
         uri = str(asked.request.params.get("uri"))
         self._relay.check_scopes(self._session, asked)
         server, own = await self._owner_of(asked, uri)
+        held = self._session.notifier.subscriptions
+        if len(held) >= MAX_SUBSCRIPTIONS and (server, own) not in held:
+            raise RpcError(INVALID_REQUEST, _TOO_MANY)
         result = await self._relay.call(self._session, asked)
-        self._session.notifier.subscriptions[server, own] = uri
+        held[server, own] = uri
         self._granted[uri] = asked.granted
         child = self._child(server)
         if child is not None:
@@ -132,7 +141,9 @@ class Subscriptions:
                     await self._drop(server, own)
 
     async def _drop(self, server: ServerName, own: str) -> None:
-        self._session.notifier.subscriptions.pop((server, own), None)
+        public = self._session.notifier.subscriptions.pop((server, own), None)
+        if public is not None:
+            self._granted.pop(public, None)
         try:
             await self._end(server, own)
         except (ChildError, RpcError) as exc:

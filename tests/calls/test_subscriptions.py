@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hub.calls import subscriptions
 from hub.calls.subscriptions import Subscriptions
 from hub.errors import RouteError
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.values import Json
@@ -62,6 +64,25 @@ async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
         client = at.client()
         client.session.notifier.subscriptions[remote().name, "x"] = "x"
         assert await of(at, client).unsubscribe("x") == {}
+
+
+async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    fake = noting("note://1", "note://2", "note://3")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        made = of(at, alice)
+        for uri in ("note://1", "note://2", "note://2"):
+            await subscribe(made, alice, uri)
+        with pytest.raises(RpcError, match="unsubscribe from one first"):
+            await subscribe(made, alice, "note://3")
+        assert len(fake.link.requests(SUBSCRIBE)) == 3
+        await subscribe(of(at, bob), bob, "note://3")
+        await made.unsubscribe("note://1")
+        await subscribe(made, alice, "note://3")
+        assert list(alice.session.notifier.subscriptions.values()) == ["note://2", "note://3"]
 
 
 async def test_one_clients_end_is_not_the_others() -> None:
