@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
 
+from hub.calls.in_flight import InFlightCall
 from hub.calls.resolve import Relay
+from hub.calls.routes import ResolvedRoute
 from hub.children.child import Child
 from hub.children.clients import RootsNeededError
 from hub.errors import ChildError, HubError, InsufficientScopeError, RouteError
@@ -85,13 +88,30 @@ class Subscriptions:
         held = self._session.notifier.subscriptions
         if len(held) >= MAX_SUBSCRIPTIONS and (server, own) not in held:
             raise RpcError(INVALID_REQUEST, _TOO_MANY)
-        result = await self._relay.call(self._session, asked)
+        calls: list[InFlightCall] = []
+
+        def make(*parts: Any, **named: Any) -> InFlightCall:
+            calls.append(InFlightCall(*parts, **named))
+            return calls[-1]
+
+        result = await self._relay.call(self._session, asked, make=make)
         held[server, own] = uri
         self._granted[uri] = asked.granted
-        child = self._child(server)
-        if child is not None:
-            child.answers.subscribe(own, self._session.key)
+        await self._count(calls[-1].route.resolved, own)
         return result, server, own
+
+    async def _count(self, resolved: ResolvedRoute, own: str) -> None:
+        """Count the session as a subscriber at the child that answered.
+
+        If the session has another child by now, end the subscription and make it there again.
+        """
+        slot, child = resolved.slot, resolved.child
+        if slot.child is child and self._session.is_using(slot):
+            child.answers.subscribe(own, self._session.key)
+            return
+        if child.answers.unsubscribe(own, self._session.key):
+            self._session.services.tasks.start_soon(_unsubscribe, child, own)
+        await self.renew(slot.spec.name)
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
         effective = await self._session.effective(asked.outlet)
