@@ -91,7 +91,7 @@ class _Writer:
         self._backlog = backlog
         self._pause = pause
         self._ends: deque[Recordable] = deque()
-        self._lost = 0
+        self._lost = 0  # only grows, and only `write` changes it: the thread runs at the same time
         self._is_called = False
         self._call = threading.Event()
         self._end = threading.Event()
@@ -112,7 +112,7 @@ class _Writer:
         self.thread.join(timeout=5)
 
     def _run(self) -> None:
-        is_ending = False
+        is_ending, told = False, 0
         while not is_ending:
             self._call.wait()
             self._call.clear()
@@ -121,9 +121,10 @@ class _Writer:
             self._is_called = False
             while not self._tried_to_write():
                 pass
-            lost, self._lost = self._lost, 0
-            if lost:
-                log.error("audit lines lost: the disk is too slow", lines=lost)
+            lost = self._lost
+            if lost > told:
+                log.error("audit lines lost: the disk is too slow", lines=lost - told)
+            told = lost
 
     def _tried_to_write(self) -> bool:
         """Write what came so far, up to what fails; return whether nothing did."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import structlog
 
+from hub.calls.in_flight import InFlightCall
 from hub.calls.resolve import Relay
+from hub.calls.routes import ResolvedRoute
 from hub.children.child import Child
 from hub.children.clients import RootsNeededError
 from hub.errors import ChildError, HubError, InsufficientScopeError, RouteError
@@ -23,7 +26,7 @@ from hub.jsonrpc.peer import (
     Asked,
     Outlet,
 )
-from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, RESOURCE_NOT_FOUND
+from hub.protocol.constants import INVALID_PARAMS, INVALID_REQUEST, LIST_CHANGED, RESOURCE_NOT_FOUND
 from hub.protocol.listen_filter import (
     ACKNOWLEDGED,
     SUBSCRIPTION_ID_META,
@@ -39,8 +42,14 @@ from hub.values import Json, JsonObject, ServerName, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
 
+MAX_SUBSCRIPTIONS = 1024
+"""Resources that one session may have subscribed to, or one stream of notifications."""
 SHOWN = 300
 """Characters of the log's reason for a refused subscription, which names what a client wrote."""
+_TOO_MANY = (
+    f"{MAX_SUBSCRIPTIONS} resources are subscribed to, which is the most:"
+    " unsubscribe from one first"
+)
 _RENEWAL = "roots-hub/renewal"
 """The id of a request that the hub makes to renew a subscription; no client sent it."""
 
@@ -62,8 +71,8 @@ class Subscriptions:
     async def subscribe(self, asked: Asked) -> Payload:
         """Subscribe at the child by a guarded call, and store the URI that the client uses.
 
-        Raises: RouteError for an unknown resource; RpcError that the child answered, or a refusal;
-            InsufficientScopeError.
+        Raises: RouteError for an unknown resource; RpcError that the child answered, a refusal, or
+            if there are too many subscriptions; InsufficientScopeError.
         """
         result, _server, _own = await self.subscribed(asked)
         return result
@@ -76,13 +85,33 @@ class Subscriptions:
         uri = str(asked.request.params.get("uri"))
         self._relay.check_scopes(self._session, asked)
         server, own = await self._owner_of(asked, uri)
-        result = await self._relay.call(self._session, asked)
-        self._session.notifier.subscriptions[server, own] = uri
+        held = self._session.notifier.subscriptions
+        if len(held) >= MAX_SUBSCRIPTIONS and (server, own) not in held:
+            raise RpcError(INVALID_REQUEST, _TOO_MANY)
+        calls: list[InFlightCall] = []
+
+        def make(*parts: Any, **named: Any) -> InFlightCall:
+            calls.append(InFlightCall(*parts, **named))
+            return calls[-1]
+
+        result = await self._relay.call(self._session, asked, make=make)
+        held[server, own] = uri
         self._granted[uri] = asked.granted
-        child = self._child(server)
-        if child is not None:
-            child.answers.subscribe(own, self._session.key)
+        await self._count(calls[-1].route.resolved, own)
         return result, server, own
+
+    async def _count(self, resolved: ResolvedRoute, own: str) -> None:
+        """Count the session as a subscriber at the child that answered.
+
+        If the session has another child by now, end the subscription and make it there again.
+        """
+        slot, child = resolved.slot, resolved.child
+        if slot.child is child and self._session.is_using(slot):
+            child.answers.subscribe(own, self._session.key)
+            return
+        if child.answers.unsubscribe(own, self._session.key):
+            self._session.services.tasks.start_soon(_unsubscribe, child, own)
+        await self.renew(slot.spec.name)
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
         effective = await self._session.effective(asked.outlet)
@@ -132,7 +161,9 @@ class Subscriptions:
                     await self._drop(server, own)
 
     async def _drop(self, server: ServerName, own: str) -> None:
-        self._session.notifier.subscriptions.pop((server, own), None)
+        public = self._session.notifier.subscriptions.pop((server, own), None)
+        if public is not None:
+            self._granted.pop(public, None)
         try:
             await self._end(server, own)
         except (ChildError, RpcError) as exc:

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import threading
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -208,6 +209,35 @@ def test_records_over_the_queue_limit_are_dropped_and_their_number_is_logged(
         writer.finish()
     assert [line["tool"] for line in lines(path)] == ["t0", "t1"]
     assert [entry["lines"] for entry in logs] == [3]
+
+
+class BusyWriter(Writer):
+    """Gets two records, with room for one, just when its thread first looks how many are lost."""
+
+    looked = False
+
+    def __getattribute__(self, name: str) -> object:
+        found = super().__getattribute__(name)
+        if name == "_lost" and threading.current_thread() is self.thread and not self.looked:
+            self.looked = True
+            for record in numbered(2):
+                self.write(record)
+        return found
+
+
+def test_records_that_are_dropped_while_the_thread_counts_are_counted_too(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.touch(0o600)
+    writer = BusyWriter(path, backlog=1, pause=0)
+    with capture_logs() as logs:
+        for record in numbered(3):
+            writer.write(record)
+        writer.thread.start()
+        deadline = time.monotonic() + 5
+        while len(logs) < 2 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        writer.finish()
+    assert [entry["lines"] for entry in logs] == [2, 1]
 
 
 def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -> None:

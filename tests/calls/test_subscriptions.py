@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from hub.calls import subscriptions
 from hub.calls.subscriptions import Subscriptions
 from hub.errors import RouteError
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.values import Json
-from tests.kit.fakes import FakeChild, failure
+from tests.kit.fakes import SILENT, FakeChild, failure
 from tests.kit.loops import all_tasks_blocked
-from tests.kit.rigs import Rig, RigClient, remote, rig
+from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
 SUBSCRIBE, UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
@@ -64,6 +66,25 @@ async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
         assert await of(at, client).unsubscribe("x") == {}
 
 
+async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    fake = noting("note://1", "note://2", "note://3")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        made = of(at, alice)
+        for uri in ("note://1", "note://2", "note://2"):
+            await subscribe(made, alice, uri)
+        with pytest.raises(RpcError, match="unsubscribe from one first"):
+            await subscribe(made, alice, "note://3")
+        assert len(fake.link.requests(SUBSCRIBE)) == 3
+        await subscribe(of(at, bob), bob, "note://3")
+        await made.unsubscribe("note://1")
+        await subscribe(made, alice, "note://3")
+        assert list(alice.session.notifier.subscriptions.values()) == ["note://2", "note://3"]
+
+
 async def test_one_clients_end_is_not_the_others() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
@@ -104,6 +125,31 @@ async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() 
         await at.services.children.obtain(next(iter(alice.session.slots)))
         again = await fake.connected(2)
         await again.request(SUBSCRIBE, nth=2)
+
+
+async def test_a_subscription_is_made_at_the_child_that_took_the_place_of_the_one_asked(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/", "b/")
+    fake = noting()
+    async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        made = of(at, client)
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, made, client)
+        old = await fake.connected()
+        asked = await old.request(SUBSCRIBE)
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        new = await fake.connected(2)
+        await all_tasks_blocked()
+        fake.answers[SUBSCRIBE] = {}
+        old.answer(asked["id"], {})
+        assert (await new.request(SUBSCRIBE))["params"] == {"uri": "note://1"}
+        await old.request(UNSUBSCRIBE)
+        await all_tasks_blocked()
+        await made.unsubscribe("note://1")
+        assert (len(new.requests(SUBSCRIBE)), len(new.requests(UNSUBSCRIBE))) == (1, 1)
 
 
 async def test_under_other_roots_a_subscription_is_judged_again(tmp_path: Path) -> None:

@@ -135,7 +135,6 @@ class AttachServer:
         Raises: OSError if the socket cannot be made.
         """
         listener = self._listener()
-        self._spare = os.open(os.devnull, os.O_RDONLY)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._accept, listener, tasks)
@@ -147,7 +146,7 @@ class AttachServer:
                 tasks.cancel_scope.cancel()
         finally:
             listener.close()
-            os.close(self._spare)
+            self._close_spare()
             self._place.remove("sock")
 
     def _listener(self) -> socket.socket:
@@ -190,6 +189,7 @@ class AttachServer:
         """
         with listener:
             while True:
+                self._keep_spare()
                 await anyio.wait_readable(listener)
                 try:
                     connection, _ = listener.accept()
@@ -207,11 +207,21 @@ class AttachServer:
     def _turn_away(self, listener: socket.socket) -> None:
         """Close the next connection, for which no descriptor is free: its client then knows."""
         log.error("a client was turned away: no descriptor is free. Raise `ulimit -n`")
-        os.close(self._spare)
+        self._close_spare()
         with suppress(OSError):
             listener.accept()[0].close()
-        with suppress(OSError):
-            self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._keep_spare()
+
+    def _keep_spare(self) -> None:
+        """Hold a descriptor open that can be closed for a connection, if one is free."""
+        if self._spare < 0:
+            with suppress(OSError):
+                self._spare = os.open(os.devnull, os.O_RDONLY)
+
+    def _close_spare(self) -> None:
+        spare, self._spare = self._spare, -1
+        if spare >= 0:
+            os.close(spare)
 
     async def _meet(self, connection: socket.socket) -> None:
         """Serve one connection; whatever goes wrong with it stays with it."""

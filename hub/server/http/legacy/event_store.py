@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import inf
 from typing import Final
 
+import structlog
 from msgspec import Struct
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -26,6 +27,8 @@ MAX_AGE = 300.0
 STANDING: Final = 0
 """The number of a session's notification stream; the streams of its requests begin with 1."""
 _ID = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class EventId(Struct, frozen=True):
@@ -51,6 +54,14 @@ class StoredEvent(Struct, frozen=True):
     at: float
     id: EventId
     chunk: bytes
+
+
+def log_lost(after: EventId, left: Sequence[StoredEvent], last: int) -> int:
+    """Return how many events from behind `after` to `last` are not `left`; log it if any."""
+    lost = last - after.number - len(left)
+    if lost:
+        log.info("a client came back too late for some events", after=str(after), lost=lost)
+    return lost
 
 
 class EventStore:
@@ -123,10 +134,10 @@ class Journal:
         """Return whether an event is still stored."""
         return any(event.id == id_ for event in self._fresh())
 
-    def after(self, id_: EventId) -> list[bytes]:
+    def after(self, id_: EventId) -> list[StoredEvent]:
         """Return the stored events of a stream after one of its events."""
         return [
-            event.chunk
+            event
             for event in self._fresh()
             if event.id.stream == id_.stream and event.id.number > id_.number
         ]

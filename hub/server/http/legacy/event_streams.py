@@ -19,7 +19,8 @@ from hub.jsonrpc.messages import (
     Notification,
     Request,
 )
-from hub.server.http.legacy.event_store import STANDING, EventId, Journal
+from hub.protocol.constants import LIST_CHANGED
+from hub.server.http.legacy.event_store import STANDING, EventId, Journal, log_lost
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
 
 RETRY = 1000
@@ -32,12 +33,13 @@ class StreamConnection:
     """One HTTP response while it carries an event stream.
 
     `ended`: it carries the stream no longer. `gone`: its client is gone too, so nothing can be
-    sent.
+    sent. `lost`: how many events its client does not get, because they are stored no more.
     """
 
     def __init__(self, send: Send) -> None:
         self.ended = anyio.Event()
         self.gone = False
+        self.lost = 0
         self._send = send
         self._writing: set[anyio.CancelScope] = set()
         self._is_complete = False
@@ -177,8 +179,11 @@ class EventStream:
         async with self._turn:
             displaced.append(self._displaced())
             self._carry(carrier)
-            for chunk in [] if after is None else self._journal.after(after):
-                await carrier.write(chunk)
+            if after is not None:
+                left = self._journal.after(after)
+                carrier.lost = log_lost(after, left, self._last)
+                for stored in left:
+                    await carrier.write(stored.chunk)
             if primed:
                 await self._prime()
             if self._over:
@@ -280,13 +285,16 @@ class NotificationStream:
     ) -> None:
         """Hold the stream open until client or session end it; call `opened` when it is up.
 
-        With `after`, resume the stream after that event, in place of a lost connection.
+        With `after`, resume the stream after that event, in place of a lost connection. If later
+        events are stored no more, the client is told to list again.
         """
         holder = self._holder = object()
         self._is_listening = False
         try:
             carrier = await self._stream.attach(send, after)
             await (self._stream.prime() if primed else self._stream.comment())
+            for method in LIST_CHANGED if carrier.lost else ():
+                await self._stream.put(Notification(method, {}))
             while self._waiting:
                 await self._stream.put(self._waiting.popleft())
             if self._holder is holder:

@@ -20,7 +20,7 @@ from hub.jsonrpc.messages import (
     Request,
     Response,
 )
-from hub.server.http.legacy.event_store import EventId, Journal
+from hub.server.http.legacy.event_store import EventId, Journal, log_lost
 from hub.server.http.legacy.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond
 
@@ -85,7 +85,11 @@ class ResumableStreams(Struct, eq=False):
         stream.end()
 
     async def resume(self, id_: EventId, send: Send, receive: Receive) -> bool:
-        """Send the events after `id_`, stored and to come; return whether that event is known."""
+        """Send the events after `id_`, stored and to come; return whether that event is known.
+
+        Events that are stored no more are left out. The answer is the newest event, and a client
+        that gets an error instead comes back twice, and may then wait for the answer in vain.
+        """
         stream = self._under_way.get(id_.stream)
         if stream is not None:
             if stream.knows(id_):
@@ -96,8 +100,10 @@ class ResumableStreams(Struct, eq=False):
             return False
         left = self.journal.after(id_)
         if left:
+            log_lost(id_, left, left[-1].id.number)
             await begin_stream(send)
-            await send({"type": "http.response.body", "body": b"".join(left), "more_body": False})
+            body = b"".join(event.chunk for event in left)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
         elif self.journal.has(id_):
             await respond(send, 204, b"")
         return bool(left) or self.journal.has(id_)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import (
@@ -240,6 +241,25 @@ async def test_an_answer_that_came_meanwhile_is_kept_for_the_client() -> None:
             connection = await coming.served()
             assert [one["error"]["code"] for one in connection.events] == [-1]
             assert connection.is_over
+
+
+async def test_of_what_is_stored_no_more_the_rest_and_the_answer_come_and_the_log_says_so() -> None:
+    streams = ResumableStreams(EventStore(FakeClock(), max_session_events=3).journal(), 0, True)
+    with capture_logs() as logs:
+        async with posting(streams) as post:
+            await post.response.begin()
+            await post.disconnect()
+            for number in range(1, 6):
+                await post.response.send(told(number))
+            async with come_back(streams, EventId(1, 1)) as coming:
+                assert coming.connection.ids == ["1-3", "1-4", "1-5", "1-5"]
+                await post.response.finish(ANSWER)
+                assert (await coming.served()).events[-1]["result"] == {"x": 1}
+        async with come_back(streams, EventId(1, 1)) as coming:
+            assert (await coming.served()).ids == ["1-4", "1-5", "1-6"]
+        async with come_back(streams, EventId(1, 3)) as coming:
+            assert (await coming.served()).ids == ["1-4", "1-5", "1-6"]
+    assert [(one["after"], one["lost"]) for one in logs] == [("1-1", 1), ("1-1", 2)]
 
 
 async def test_who_has_everything_is_told_so() -> None:

@@ -12,7 +12,8 @@ from hub.jsonrpc.messages import (
     Notification,
     Request,
 )
-from hub.server.http.legacy.event_store import EventId, EventStore
+from hub.protocol.constants import LIST_CHANGED
+from hub.server.http.legacy.event_store import MAX_AGE, EventId, EventStore
 from hub.server.http.legacy.event_streams import WAITING_NOTIFICATIONS, NotificationStream
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
@@ -196,6 +197,23 @@ async def test_what_a_client_did_not_get_it_gets_when_it_comes_back() -> None:
         events = await stream.connection.heard(3)
         assert [one["method"] for one in events] == ["n2", "n3", "n4"]
         assert stream.connection.ids == ["0-2", "0-3", "0-4"]
+
+
+async def test_a_client_that_lost_events_is_told_to_list_again() -> None:
+    clock = FakeClock()
+    notification_stream = NotificationStream(EventStore(clock).journal())
+    async with held(notification_stream) as stream:
+        for name in ("n1", "n2"):
+            await notification_stream.send(Notification(name, {}))
+        await stream.connection.heard(2)
+        clock.advance(MAX_AGE + 1)
+    async with held(notification_stream, after=EventId(0, 1)) as stream:
+        events = await stream.connection.heard(3)
+        assert [one["method"] for one in events] == list(LIST_CHANGED)
+    async with held(notification_stream, after=EventId(0, 5)) as stream:
+        await notification_stream.send(Notification("n3", {}))
+        assert await stream.connection.heard(1)
+        assert stream.connection.ids == ["0-6"]
 
 
 async def test_a_client_can_come_back_that_got_nothing_but_the_beginning() -> None:
