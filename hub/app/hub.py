@@ -178,6 +178,7 @@ class Hub:
                 services.audit = audit
                 services.take(own)
         for name in view.profiles.keys() - made.profiles.keys():
+            view.profiles[name].audit = audit
             view.profiles[name].take(replace(made, servers={}, left_out=()))
 
     def _file_of(self, setting: Setting) -> ConfigFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -47,10 +48,10 @@ async def guarded(
         yield site
 
 
-async def change(site: Web, profiles: Mapping[str, Any]) -> None:
+async def change(site: Web, profiles: Mapping[str, Any], **keys: Any) -> None:
     """Have the running hub take over other profiles, as a changed config file would."""
     config: HubConfig = site.hub.own.config
-    raw = {**config.model_dump(include={"version", "servers"}), "profiles": profiles}
+    raw = {**config.model_dump(include={"version", "servers"}), "profiles": profiles, **keys}
     raw["servers"] = {"files": {"command": "x"}}
     made = HubConfig.model_validate(raw)
     site.keeper.follow(TOKENS, (), (), profile_rules(made))
@@ -246,3 +247,11 @@ async def test_get_roots_tells_the_profile_and_nothing_of_others() -> None:
             ]
             assert report["profile"] == name
             assert [one["name"] for one in report["servers"]] == servers
+
+
+async def test_a_profile_that_is_gone_writes_to_the_audit_log_of_the_config(tmp_path: Path) -> None:
+    async with guarded() as site:
+        gone = dict(site.hub.own.profiles)
+        await change(site, {}, audit={"file": str(tmp_path / "audit.jsonl")})
+        assert gone
+        assert all(one.audit is site.hub.services.audit for one in gone.values())
