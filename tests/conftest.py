@@ -3,6 +3,7 @@
 Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop that users get.
 """
 
+import gc
 import itertools
 import logging
 import os
@@ -44,6 +45,17 @@ settings.register_profile("fast", deadline=None, derandomize=True, max_examples=
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=20)
 settings.register_profile("deep", deadline=None, max_examples=5000)
 settings.load_profile("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Keep garbage collection off what is collected and imported: it stays, and there is much."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

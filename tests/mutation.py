@@ -112,6 +112,7 @@ class Mutating:
         if session.testsfailed:
             self.failures.append("not all tests could be collected")
             return True
+        gc.unfreeze()  # what the project's tests have frozen is searched for functions
         tested = _in_a_fork(lambda: self._observe(session.items), None)
         if not isinstance(tested, list):
             self.failures.append(f"the tests could not be run: {tested}")

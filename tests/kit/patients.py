@@ -29,6 +29,7 @@ _TOOLS = (
     *("cat", "chmod", "cp", "echo", "env", "head", "id", "ln", "mkdir", "mv", "od", "openssl"),
     *("rm", "rmdir", "sleep", "sh", "tr", "bash", "ps"),
 )
+_ENV = shutil.which("env")
 _FETCHED = """case "$*" in
   *astral*) echo 'mkdir -p "$HOME/.local/bin"
     printf "#!/bin/sh\\nexit 0\\n" > "$HOME/.local/bin/uvx"; chmod 755 "$HOME/.local/bin/uvx"';;
@@ -142,13 +143,18 @@ class Patient:
             check=False,
         )
 
-    def _said(self, *options: str) -> str:
-        """Run `doctor` in this process, which is much faster where no shell has a part in it."""
+    def _variables(self, after: str) -> dict[str, str]:
+        """Return what a program is told that a shell starts once it has carried out a command."""
+        ran = self._shell(f"{{ {after}\n}} >&2\nexec {_ENV} -0")
+        return dict(one.split("=", 1) for one in ran.stdout.split("\0") if one)
+
+    def _said(self, *options: str, after: str) -> str:
+        """Run `doctor` in this process, which is much faster than a start."""
         variables, here, said = dict(os.environ), Path.cwd(), StringIO()
-        filled = {name: self._filled(value) for name, value in self.variables.items()}
+        told = self._variables(after)
         os.environ.clear()
-        os.environ.update(filled)
-        os.chdir(self.home if self.home.is_dir() else "/")
+        os.environ.update(told)
+        os.chdir(told["PWD"])
         try:
             with redirect_stdout(said):
                 main(["doctor", *options])
@@ -160,8 +166,8 @@ class Patient:
 
     def found(self, *options: str, after: str = "true") -> list[dict[str, str]]:
         """Return the warnings and problems, of this machine's own places alone."""
-        if (self.before, after) == ("true", "true"):
-            said = self._said("--json", *options)
+        if self.before == "true":
+            said = self._said("--json", *options, after=after)
         else:
             ran = self.run("--json", *options, after=after)
             assert "Traceback" not in ran.stderr, ran.stderr
