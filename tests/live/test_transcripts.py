@@ -170,13 +170,20 @@ class Speaker:
 
 
 async def spoken(target: Target, era: Era, folder: Path, record: Path) -> Transcript:
-    """Have a conversation, and return it."""
+    """Have a conversation, and return it.
+
+    A hub on stdio waits for its server's instructions, but not for long: it is started again where
+    the machine was too busy for them.
+    """
     found = Transcript()
-    async with raw_client(target, era, cwd=folder) as client:
-        speaker = Speaker(client, era)
-        found.exchanges["greeting"] = await speaker.shake_hands()
-        for turn in TURNS[era]:
-            found.exchanges[turn.key] = await speaker.take(turn)
+    while len(found.exchanges) <= 1:
+        await anyio.Path(record).unlink(missing_ok=True)
+        async with raw_client(target, era, cwd=folder) as client:
+            speaker = Speaker(client, era)
+            greeting = found.exchanges["greeting"] = await speaker.shake_hands()
+            if isinstance(target, str) or b'"instructions"' in (greeting.answer or b""):
+                for turn in TURNS[era]:
+                    found.exchanges[turn.key] = await speaker.take(turn)
     found.record = [exact(line) for line in (await anyio.Path(record).read_bytes()).splitlines()]
     return found
 

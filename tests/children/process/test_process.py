@@ -63,6 +63,8 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
 
 
 IN_A_HURRY = EndGraces(eof=0.05, term=0.05)
+PATIENT = EndGraces(exit=10.0)
+"""An exit code is waited for, however busy the machine is."""
 
 
 def exists(path: str | Path) -> bool:
@@ -74,7 +76,7 @@ def entries(directory: Path) -> list[Path]:
 
 
 @asynccontextmanager
-async def launched(planned: LaunchPlan, graces: EndGraces | None = None) -> AsyncGenerator[Process]:
+async def launched(planned: LaunchPlan, graces: EndGraces = PATIENT) -> AsyncGenerator[Process]:
     async with (
         keeping(Shutdown(), graces) as supervisor,
         launch("files", planned, ENVIRONMENT, supervisor) as process,
@@ -88,14 +90,14 @@ def unlaunched() -> Process:
 
 @asynccontextmanager
 async def running(
-    code: str, *arguments: str, cwd: str | None = "/", graces: EndGraces | None = None
+    code: str, *arguments: str, cwd: str | None = "/", graces: EndGraces = PATIENT
 ) -> AsyncGenerator[Process]:
     with anyio.fail_after(20):
         async with launched(python(code, *arguments, cwd=cwd), graces) as process:
             yield process
 
 
-async def ending_of(code: str, graces: EndGraces | None = None) -> str:
+async def ending_of(code: str, graces: EndGraces = PATIENT) -> str:
     async with running(code, graces=graces) as process:
         with pytest.raises(GoneError) as caught:
             await process.next_line()
