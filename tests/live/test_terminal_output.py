@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.kit.terminal import at_terminal
-from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import RECORDER, environment
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.live.programs import RECORDER, SOON, environment
 
 pytestmark = pytest.mark.live
 ESCAPE = "\x1b["
@@ -27,15 +26,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def piped(folder: Path, *arguments: str, **more: str) -> str:
-    ran = subprocess.run(  # noqa: S603 - our own program
-        [ROOTS_HUB, *arguments, "--config", "hub.yaml"],
-        cwd=folder,
-        env={"TERM": "xterm", **environment(**more)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return ran.stdout
+    command = [WARM_HUB, *arguments, "--config", "hub.yaml"]
+    env = {"TERM": "xterm", **environment(**more)}
+    return ran(command, timeout=SOON, cwd=folder, env=env).stdout
 
 
 def at_screen(folder: Path, *arguments: str, **more: str) -> str:
