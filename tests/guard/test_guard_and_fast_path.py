@@ -26,7 +26,7 @@ ODD_PATTERNS = (
 
 
 @given(attacks())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=min(60, settings().max_examples))
 def test_what_is_decided_at_once_is_decided_later_too(attack: Attack) -> None:
     with planted(attack.tree) as world:
         here = context(share(*world.roots), world.cwd, env=world.env)

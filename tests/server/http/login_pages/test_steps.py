@@ -155,6 +155,7 @@ async def test_a_principal_without_the_server_gets_no_login_there(bench: PageBen
     assert bench.steps.with_token(bench.visit(), TOKENS["bob"], HERE).principal == "bob"
 
 
+@pytest.mark.live
 async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
     bench: PageBench, tmp_path: Path
 ) -> None:
