@@ -124,6 +124,8 @@ class JudgingContext(Struct, eq=False):
             flavour=services.machine.flavour,
             enforcing=here.enforcing,
             no_roots=self.session.why_no_roots(self.effective),
+            starts=() if plan is None else plan.starts,
+            near=() if plan is None else plan.near,
         )
 
     def decide_within_inline_budget(self) -> Admitted | Refused | None:

@@ -14,7 +14,7 @@ from hub.calls.results import UNCACHED, completed
 from hub.catalog.merge import Catalog, Listing
 from hub.children.child import Child, Ready
 from hub.children.slot import ChildKey, ChildSlot
-from hub.guard.containment import CallContext, RootIndex
+from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
 from hub.jsonrpc.messages import (
@@ -158,7 +158,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
     if peer is None or not isinstance(ready, Ready):
         return None
     context = case.context()
-    judged_in = replace(context, index=RootIndex.of(context.roots, context.cwd))
+    judged_in = replace(context, index=context.indexed())
     return ResolvedRoute(
         method=case.call.method,
         name=case.call.name,

@@ -28,7 +28,6 @@ from hub.roots.roots import Root, RootSet, entry_of
 OUTSIDE = "outside the allowed roots boundaries"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_NAME_MAX = 255
 _NULL = "/dev/null"
 """Reading it gives nothing, and writing to it changes nothing."""
 LEAST = 10
@@ -43,22 +42,26 @@ class RootIndex(Struct, frozen=True):
     """Lookup tables of a set of roots: `shared` by path, `files` and `directories` by components.
 
     `bases` are the directories that a relative path may start in: the child's working directory,
-    then the roots. `depths` are the numbers of components that the root directories have.
+    the roots, and `starts`, which are in the child's own arguments and need not be there. `depths`
+    are the numbers of components that the root directories have.
     """
 
     bases: tuple[str, ...]
+    starts: frozenset[str]
     shared: Mapping[str, Root]
     files: frozenset[tuple[str, ...]]
     directories: frozenset[tuple[str, ...]]
     depths: tuple[int, ...]
 
     @staticmethod
-    def of(roots: RootSet, cwd: str | None) -> RootIndex:
-        """Return the index of `roots` and of `cwd`, the directory that the child runs in."""
+    def of(roots: RootSet, cwd: str | None, starts: Sequence[str] = ()) -> RootIndex:
+        """Return the index of `roots`, of `cwd`, which the child runs in, and of `starts`."""
         folders = [root.path for root in roots.roots if not root.is_file]
         directories = frozenset(root.parts for root in roots.roots if not root.is_file)
+        places = [cwd, *folders] if cwd else folders
         return RootIndex(
-            bases=tuple(dict.fromkeys([cwd, *folders] if cwd else folders)),
+            bases=tuple(dict.fromkeys([*places, *starts])),
+            starts=frozenset(starts).difference(places),
             shared={root.path: root for root in roots.roots},
             files=frozenset(root.parts for root in roots.roots if root.is_file),
             directories=directories,
@@ -73,6 +76,8 @@ class CallContext(Struct, frozen=True):
     cache its answers for one call, and no longer. `granted` are places outside the roots that the
     client's user allowed; no relative path starts there. `index` is the index of `roots` and `cwd`,
     given if many calls are judged in the same context. `no_roots` says why there are no roots.
+    `starts` are further directories that the child reads a relative path from, if they are there;
+    `near` those that it may read one from, if something of that name is there.
     """
 
     roots: RootSet
@@ -84,6 +89,12 @@ class CallContext(Struct, frozen=True):
     granted: tuple[Root, ...] = ()
     index: RootIndex | None = None
     no_roots: str = ""
+    starts: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+
+    def indexed(self) -> RootIndex:
+        """Return the index of the context, made anew if it was not given."""
+        return self.index or RootIndex.of(self.roots, self.cwd, self.starts)
 
 
 class ReadingResult(Struct, frozen=True):
@@ -120,14 +131,18 @@ class PathTracer:
         self._reach = reach
         self._flavour = context.flavour
         self._posix = context.flavour is not Flavour.WINDOWS
-        index = context.index or RootIndex.of(context.roots, context.cwd)
-        self._bases = index.bases
+        self._separator = "/" if self._posix else "\\"
+        index = context.indexed()
         links = context.links
         if policy.symlinks == "deny":
             shared = RootSet((*context.roots.roots, *context.granted))
             links = _NoLinksBelow(links, shared, context.flavour)
         self.effort = Meter(most)
         self._links = MeteredDisk(links, self.effort)
+        self._bases = index.bases
+        if index.starts:
+            missing = {one for one in index.starts if not self._can_be_folder(one)}
+            self._bases = tuple(one for one in index.bases if one not in missing)
         self._shared = index.shared
         self._files, self._directories = index.files, index.directories
         self._depths = index.depths
@@ -145,6 +160,13 @@ class PathTracer:
             return bool(split(text, self._flavour)[0])
         except PathError:
             return False
+
+    def _can_be_folder(self, path: str) -> bool:
+        try:
+            entry = self._links.entry(path)
+        except PathError:
+            return True
+        return entry is not None and entry.kind != "file"
 
     def objection(self, plain: str) -> str | None:
         """Return the objection to a plain absolute path, or None."""
@@ -167,19 +189,19 @@ class PathTracer:
 
     def has(self, name: str) -> bool:
         """Return whether an entry `name` is, or may be, where a relative path can start."""
-        separator = "/" if self._posix else "\\"
-        return any(self.exists(f"{base}{separator}{name}") for base in self._bases)
+        return any(self.exists(f"{base}{self._separator}{name}") for base in self._bases)
 
     def exists(self, path: str) -> bool:
         """Return whether something is, or may be, at `path`."""
         try:
             self.effort.spend(_LOOK)
             return self._links.entry(path) is not None
+        except DeadEndError:
+            return False
         except TooMuchError:
             raise
         except PathError:
-            # A name too long for any file does not exist. After any other failure it may exist.
-            return len(path.rpartition("/")[2].encode("utf-8", "replace")) <= _NAME_MAX
+            return True
 
     def folders_at(self, text: str, starts: Sequence[str] | None = None) -> list[str]:
         """Return the directories that `text` names from where a relative path may start.
@@ -238,6 +260,9 @@ class PathTracer:
         for base in self.beside():
             if self._is_near(text, base):
                 yield from self._resolve(text, f"{how}, in another argument's folder", base)
+        for base in self._context.near:
+            if self._is_in(text, base):
+                yield from self._resolve(text, f"{how}, in a folder of the server's own", base)
 
     def _directory(self, path: str) -> str:
         """Return a plain absolute path with links followed; caches each directory for the call."""
@@ -258,6 +283,12 @@ class PathTracer:
         if ".." in text or not self._posix:
             return True
         return self.exists(f"{base}/{text.partition('/')[0]}")
+
+    def _is_in(self, text: str, folder: str) -> bool:
+        """Return whether a relative value leads to something from `folder`, not to itself."""
+        names = split(text, self._flavour)[1]
+        climbed = collapse(text, cwd=folder, flavour=self._flavour)
+        return bool(names) and self.exists(climbed or f"{folder}{self._separator}{names[0]}")
 
     def _resolve(
         self, text: str, how: str, base: str | None, *, strict: bool = False

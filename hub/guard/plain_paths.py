@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from hub.guard.arguments import PathCandidate
-from hub.guard.containment import CallContext, RootIndex
+from hub.guard.containment import CallContext
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OwnFileRules
 from hub.guard.policy import DenyPatterns, Policy
@@ -353,9 +353,12 @@ class PlainPathCheck(Struct, frozen=True):
 
 
 def _bases(context: CallContext, patterns: int) -> tuple[str, ...]:
-    """Return where a relative path may start; empty if there are too many or not all are plain."""
-    bases = (context.index or RootIndex.of(context.roots, context.cwd)).bases
-    is_few = len(bases) <= _FEW and len(bases) * patterns <= _MUCH
+    """Return where a relative path may start; empty if there are too many or not all are plain.
+
+    So it is, too, if the judge has to look for a path in a folder of the server's own.
+    """
+    bases = context.indexed().bases
+    is_few = not context.near and len(bases) <= _FEW and len(bases) * patterns <= _MUCH
     return bases if is_few and all(map(is_plain, bases)) else ()
 
 

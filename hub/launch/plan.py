@@ -46,7 +46,8 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     `env` is added to the inherited environment, and so is `secrets`, which is read at each launch.
     `cwd` None means a private empty directory that is made at launch. `shown` is `argv` for
-    printing: environment variables are not filled in.
+    printing: environment variables are not filled in. `folders` are the server's arguments that may
+    be directories, as written or as paths; `reads_there`: it reads relative paths from these.
     """
 
     argv: tuple[str, ...]
@@ -55,6 +56,8 @@ class LaunchPlan(Struct, frozen=True, eq=False):
     roots: RootSet
     shown: tuple[str, ...]
     secrets: tuple[tuple[str, SecretText], ...] = ()
+    folders: tuple[str, ...] = ()
+    reads_there: bool = False
 
     def __repr__(self) -> str:
         return f"LaunchPlan({self.shown!r})"
@@ -73,6 +76,27 @@ class LaunchPlan(Struct, frozen=True, eq=False):
         advice = "; arguments go into `args`" if " " in command.strip() else ""
         return f"there is no command {command!r}{where}{advice}"
 
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The directories of a filesystem server, which may be missing."""
+        return self._places if self.reads_there else ()
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """What may be directories of any other server: it is unknown what they are for."""
+        known = {self.cwd, *self.roots.paths}
+        return () if self.reads_there else tuple(x for x in self._places if x not in known)
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """The paths of `folders`, and how they read if `..` is removed first.
+
+        The private directory has no folders.
+        """
+        placed = (one if _is_absolute(one) else _below(self.cwd, one) for one in self.folders)
+        there = (one for one in placed if one is not None)
+        return tuple(dict.fromkeys(form for one in there for form in (one, _straight(one))))
+
     def environment(self, inherits: Mapping[str, str]) -> dict[str, str]:
         """Return the child's environment as far as it is known before the launch."""
         known = {**inherits, **dict(self.env)}
@@ -82,7 +106,7 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     @property
     def _shape(self) -> tuple[object, ...]:
-        return self.argv, self.env, self.cwd, self.roots, self.secrets
+        return self.argv, self.env, self.cwd, self.roots, self.secrets, self.folders
 
 
 def plan(
@@ -110,6 +134,8 @@ def plan(
         roots=roots,
         shown=_argv(template, roots, environment, _as_written, directories),
         secrets=secrets,
+        folders=_own_folders(template, roots, environment, directories),
+        reads_there=known_filesystem_server(template),
     )
 
 
@@ -182,22 +208,53 @@ def _argv(
     lookup: Lookup,
     directories: Collection[str],
 ) -> tuple[str, ...]:
+    runner, own = _runner_and_own(template, roots, environment, lookup, directories)
+    paths = tuple(root.path for root in roots.roots)
+    command = _fill(f"servers.{template.name}.command", template.command, lookup, paths)
+    return (command, *runner, *own)
+
+
+def _own_folders(
+    template: LaunchTemplate,
+    roots: RootSet,
+    environment: Mapping[str, str],
+    directories: Collection[str],
+) -> tuple[str, ...]:
+    """Return the server's own arguments that may be directories, also as `--dir=PATH`.
+
+    Of a server that is not known to take directories only what looks like a path counts.
+    """
+    if runs_elsewhere(_written(template)):
+        return ()
+    _, own = _runner_and_own(template, roots, environment, environment.get, directories)
+    values = (one.partition("=")[2] if one[:1] == "-" else one for one in own)
+    found = dict.fromkeys(_located(template, one, environment) for one in values if one)
+    return tuple(filter(None if known_filesystem_server(template) else _is_absolute, found))
+
+
+def _runner_and_own(
+    template: LaunchTemplate,
+    roots: RootSet,
+    environment: Mapping[str, str],
+    lookup: Lookup,
+    directories: Collection[str],
+) -> tuple[list[str], list[str]]:
+    """Return the arguments of the runner with the program, and those of the server itself."""
     paths = tuple(root.path for root in roots.roots)
     start = program_index(_written(template))
-    head = [_fill(f"servers.{template.name}.command", template.command, lookup, paths)]
-    own: list[str] = []
+    runner, own = list[str](), list[str]()
     gone = set(directories) if _gives_way(template, roots) else set[str]()
     for index, argument in enumerate(template.args):
         at = f"servers.{template.name}.args[{index}]"
         elements = paths if argument.spreads else (_fill(at, argument, lookup, paths),)
         if index < start:
-            head.extend(elements)
+            runner.extend(elements)
         elif argument.mentions_roots or _located(template, elements[0], environment) not in gone:
             own.extend(elements)
     if _adds_roots(template):
         present = {_trimmed(text) for text in own}
         own += (path for path in _folders(roots, gone) if _trimmed(path) not in present)
-    return (*head, *own)
+    return runner, own
 
 
 def _gives_way(template: LaunchTemplate, roots: RootSet) -> bool:
@@ -297,6 +354,16 @@ def _parent(path: str) -> str:
 
 def _is_absolute(path: str) -> bool:
     return path.startswith("/") or bool(ntpath.splitdrive(path)[0])
+
+
+def _below(cwd: str | None, path: str) -> str | None:
+    if cwd is None:
+        return None
+    return posixpath.join(cwd, path) if cwd.startswith("/") else ntpath.join(cwd, path)
+
+
+def _straight(path: str) -> str:
+    return posixpath.normpath(path) if path.startswith("/") else ntpath.normpath(path)
 
 
 def _trimmed(path: str) -> str:

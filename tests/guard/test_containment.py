@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from hub.guard.budget import TooMuchError
 from hub.guard.containment import OUTSIDE, CallContext, PathTracer
 from hub.guard.policy import DenyPatterns, Policy
+from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.roots.roots import EMPTY, root_set
 from hub.system.disk import OsDisk
 from tests.kit.trees import PROJECT, plant
@@ -13,6 +14,16 @@ from tests.kit.worlds import POSIX, context, on_windows, share
 
 NO_DIRECTORY = "it passes through something that is not a directory"
 DENY_ENV = Policy(deny=DenyPatterns((".env",)))
+
+
+class Unreadable(LinkReader):
+    """A disk that does not answer."""
+
+    def entry(self, path: str) -> Entry | None:
+        raise PathError("the system cannot look it up")
+
+    def target(self, path: str) -> str:
+        raise AssertionError(path)
 
 
 def of(world: CallContext, policy: Policy | None = None) -> PathTracer:
@@ -57,6 +68,34 @@ def test_a_relative_value_is_followed_from_everywhere_it_can_start(tmp_path: Pat
     assert refused == NO_DIRECTORY
 
 
+def test_a_relative_value_is_followed_from_each_directory_that_a_server_reads(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, *PROJECT, "way => private")
+    inside = context(share(top / "project"), top / "project")
+    for start in (f"{top}/private", f"{top}/way", f"{top}/private/"):
+        where = of(replace(inside, starts=(start, f"{top}/project")))
+        assert objections(where, "a.txt", strict=True) == [None, OUTSIDE]
+        assert objections(where, "secret.txt", strict=False)[-1:] == [OUTSIDE]
+        assert where.has("secret.txt")
+    for nowhere in ("none", "project/a.txt", "project"):
+        where = of(replace(inside, starts=(f"{top}/{nowhere}",)))
+        assert objections(where, "a.txt", strict=True) == [None]
+
+
+def test_a_relative_value_is_looked_for_near_a_servers_own_folders(tmp_path: Path) -> None:
+    """It is unknown whether the server reads from there: what is not there is not refused."""
+    top = plant(tmp_path, *PROJECT, "private/a/x", "private/file")
+    inside = context(share(top / "project"), top / "project")
+    where = of(replace(inside, near=(f"{top}/private", f"{top}/docs/b.md", f"{top}/none")))
+    for named in ("secret.txt", "./secret.txt", "a/new", "../private/file", "a/../file"):
+        assert OUTSIDE in objections(where, named, strict=True)
+    for named in (".", "./", "a.txt", "src/a.py", "new/a", "src/../a.txt"):
+        assert set(objections(where, named, strict=True)) == {None}
+    windows = of(replace(on_windows("D:\\R"), near=("E:\\data",)))
+    assert OUTSIDE in objections(windows, "x", strict=True)
+
+
 def test_a_relative_value_without_a_directory_is_outside(tmp_path: Path) -> None:
     assert objections(of(context(EMPTY)), "a", strict=True) == [OUTSIDE]
     assert objections(of(context(EMPTY)), "a/b", strict=False) == []
@@ -78,7 +117,9 @@ def test_whether_something_is_there(tmp_path: Path) -> None:
     assert where.exists(f"{top}/a")
     assert not where.exists(f"{top}/b")
     assert not where.exists(f"{top}/{'b' * 300}")
-    assert where.exists(f"{top}/a/x")
+    assert not where.exists(f"{top}/a/x")  # nothing is below a file
+    unreadable = CallContext(share(top), None, {}, Unreadable(), POSIX)
+    assert of(unreadable).exists(f"{top}/a")
 
 
 def test_whether_a_name_is_at_the_top(tmp_path: Path) -> None:

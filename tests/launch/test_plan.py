@@ -133,6 +133,7 @@ def test_replace_puts_the_roots_in_the_place_of_directories() -> None:
 
 
 CODE = ("/home/user",)
+BELOW = f"{PROJECT.path}/sub"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,38 @@ def test_a_filesystem_server_runs_in_the_directory_that_it_keeps(roots: RootSet)
     assert plan(elsewhere, roots, ENVIRONMENT, directories=CODE).cwd == "/srv"
     beside_it = template(*OFFICIAL, "sub", mode="none")
     assert plan(beside_it, TWO, ENVIRONMENT, directories=("sub",)).cwd == PROJECT.path
+
+
+@pytest.mark.parametrize(
+    ("argv", "rest", "starts", "near"),
+    [
+        # Directories that stay, wherever the server runs, and those that may be there later.
+        ((*OFFICIAL, "/srv/a", "~/b"), {"mode": "none"}, ("/srv/a", "/home/user/b"), ()),
+        ((*OFFICIAL, "/srv/a", "sub"), {"mode": "none", "cwd": "/"}, ("/srv/a", "/sub"), ()),
+        ((*OFFICIAL, "sub"), {"mode": "none", "cwd": "${root}"}, (BELOW,), ()),
+        ((*OFFICIAL, "--dir=/srv/a", "-x"), {"mode": "none"}, ("/srv/a",), ()),
+        ((*OFFICIAL, "/srv/x/../a"), {"mode": "none"}, ("/srv/x/../a", "/srv/a"), ()),
+        ((*OFFICIAL, "/srv/later"), {}, ("/srv/later", *TWO.paths), ()),
+        # Those that give way to the roots.
+        ((*OFFICIAL, "/home/user"), {}, TWO.paths, ()),
+        (("uv", "--directory", "/srv/x", "run", *OFFICIAL[2:], "${root}/sub"), {}, (BELOW,), ()),
+        # Any other server.
+        (("node", "app.js", "/srv/a", "--in=~/b", "rel"), {}, (), ("/srv/a", "/home/user/b")),
+        (("svc", "${roots}", "${root}/sub"), {}, (), (BELOW,)),
+        (("docker", "run", "x", "/srv/a"), {}, (), ()),
+    ],
+)
+def test_which_folders_a_server_may_read_relative_paths_from(
+    argv: Sequence[str], rest: dict[str, Any], starts: tuple[str, ...], near: tuple[str, ...]
+) -> None:
+    made = plan(template(*argv, **rest), TWO, ENVIRONMENT, directories=CODE)
+    near = tuple(one for one in near if one != made.cwd)
+    assert (made.starts, tuple(one for one in made.near if one not in TWO.paths)) == (starts, near)
+
+
+def test_a_server_in_the_private_directory_has_no_folders_there() -> None:
+    made = plan(template(*OFFICIAL, "sub", "${root}", mode="none"), EMPTY, ENVIRONMENT)
+    assert (made.cwd, made.starts) == (None, ())
 
 
 def test_folders_of_single_files_take_the_place_of_directories() -> None:

@@ -299,3 +299,46 @@ async def test_a_relative_path_is_judged_from_the_directories_that_a_server_keep
         path = "private/secret.txt"
         assert await call(client, "read_text_file", path=path) == outside(path, project)
         assert await call(client, "read_text_file", path="project/a.txt") == "project/a.txt"
+
+
+@pytest.mark.parametrize("spelled", ["PATH", "PATH/link/..", "--"])
+async def test_a_relative_path_is_judged_from_a_servers_directories_wherever_it_runs(
+    tree: Path, npm_program: Callable[[str], str], tmp_path: Path, spelled: str
+) -> None:
+    """It reads one from the first of its directories, whatever its `cwd` and the roots are."""
+    project, private = tree / "project", tree / "private"
+    own = (
+        [spelled.replace("PATH", str(private)), str(project)]
+        if spelled != "--"
+        else ["../private", "."]
+    )
+    files = {
+        "command": npm_program("mcp-server-filesystem"),
+        "args": own,
+        "cwd": str(project),
+        "roots": {"args": "none", "answer": False},
+    }
+    run = [WARM_HUB, "run", "--config", config_file(tmp_path, {"filesystem": files})]
+    async with connected(run, [project]) as client:
+        for path in ("secret.txt", "a.txt"):
+            assert await call(client, "read_text_file", path=path) == outside(path, project)
+        path = str(project / "a.txt")
+        assert await call(client, "read_text_file", path=path) == "project/a.txt"
+
+
+async def test_a_relative_path_is_looked_for_in_the_folders_that_any_server_is_given(
+    tree: Path, tmp_path: Path
+) -> None:
+    project, private = tree / "project", tree / "private"
+    records = tmp_path / "records"
+    records.mkdir()
+    vault = {
+        "command": RECORDER[0],
+        "args": [*RECORDER[1:], str(private)],
+        "env": {"RECORD": str(records)},
+    }
+    run = [WARM_HUB, "run", "--config", config_file(tmp_path, {"vault": vault})]
+    async with connected(run, [project]) as client:
+        path = "secret.txt"
+        assert await call(client, "read_file", path=path) == outside(path, project)
+        assert await call(client, "read_file", path="a.txt") == "project/a.txt"

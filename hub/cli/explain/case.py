@@ -10,6 +10,7 @@ from typing import cast
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.app.running import running_hub
@@ -100,8 +101,8 @@ def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:
     if question.config is None:  # the default policy, and the server runs in the first root
         policy = Policy(unsafe=place.unsafe, own=place.own)
         spec = ServerSpec(ServerName(question.server), RemoteTarget(""), policy)
-        cwd = next((root.path for root in effective.roots.roots if not root.is_file), None)
-        env = dict(machine.environment)
+        first = next((root.path for root in effective.roots.roots if not root.is_file), None)
+        context = replace(_context(spec, effective, machine), cwd=first)
     else:
         spec = _spec(config, question.server, place)
         _ensure_offered(spec, question.tool, f"servers.{spec.name}.tools")
@@ -109,24 +110,23 @@ def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:
             spec = _in_profile(spec, config, profile, place)
             _ensure_offered(spec, question.tool, f"profiles.{profile}.tools")
         effective = for_server(effective, spec.ceiling)
-        cwd, env = _launched(spec, effective, machine)
+        context = _context(spec, effective, machine)
     hints, arguments = question.definition.get("annotations"), question.arguments
-    links, flavour = CachedDisk(machine.links), machine.flavour
     return ExplainedCall(
         name=f"{question.server}.{question.tool}",
         call=Call("tools/call", question.tool, arguments, {"arguments": arguments}),
         schema=question.definition.get("inputSchema"),
         read_only=isinstance(hints, dict) and hints.get("readOnlyHint") is True,
         policy=spec.policy_of(question.tool),
-        context=CallContext(effective.roots, cwd, env, links, flavour, effective.enforcing),
+        context=context,
         circumstances=Circumstances(
             spec=spec,
             effective=rootless,
             ceiling=operator.ceiling,
             announced=None,
             has_config=question.config is not None,
-            links=links,
-            flavour=flavour,
+            links=context.links,
+            flavour=context.flavour,
         ),
     )
 
@@ -173,14 +173,22 @@ def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
     raise ConfigError(f"servers.{server}: there is no such server", f"Configured: {known}.")
 
 
-def _launched(
-    spec: ServerSpec, effective: EffectiveRoots, machine: Machine
-) -> tuple[str | None, dict[str, str]]:
-    """Return the working directory and the environment of a server's process."""
-    if not isinstance(spec.target, LaunchTemplate):
-        return None, dict(machine.environment)
-    planned = plan(spec.target, effective.roots, machine.environment, directories=spec.directories)
-    return planned.cwd, planned.environment(spec.inherits)
+def _context(spec: ServerSpec, effective: EffectiveRoots, machine: Machine) -> CallContext:
+    """Return what a call to a server of the config is judged against."""
+    planned = None
+    if isinstance(spec.target, LaunchTemplate):
+        own = spec.directories
+        planned = plan(spec.target, effective.roots, machine.environment, directories=own)
+    return CallContext(
+        effective.roots,
+        cwd=None if planned is None else planned.cwd,
+        env=planned.environment(spec.inherits) if planned else dict(machine.environment),
+        links=CachedDisk(machine.links),
+        flavour=machine.flavour,
+        enforcing=effective.enforcing,
+        starts=() if planned is None else planned.starts,
+        near=() if planned is None else planned.near,
+    )
 
 
 def _definition(options: Namespace, config: HubConfig | None, server: str, tool: str) -> JsonObject:
