@@ -140,6 +140,12 @@ class ChildCallbacks:
         """Remember the empty private directory that the child was launched in, if there is one."""
         self._private = private
 
+    def follow(self, spec: ServerSpec) -> None:
+        """Apply the limits of `spec`, a changed config's, from the next call and question on."""
+        self.spec = spec
+        for part in (self.limiter, self.line, self.questions):
+            part.follow(spec)
+
     def share(self, roots: RootSet) -> None:
         """Use `roots` for `roots/list` from now on. The child is not notified here."""
         self.roots = roots

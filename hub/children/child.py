@@ -137,9 +137,9 @@ class Child:
 
     def follow(self, spec: ServerSpec) -> None:
         """Apply the limits of `spec`, a changed config's, from the next call on."""
-        self.spec = self.answers.spec = spec
+        self.spec = spec
+        self.answers.follow(spec)
         self.deadlines.allow(spec.timeout)
-        self.limiter.follow(spec)
         self._lists.timeout = spec.start_timeout
 
     async def own(self) -> None:
@@ -392,6 +392,9 @@ async def log_from(
     except (ChildError, RpcError) as exc:
         levels.forget()
         log.warning("log level not set", server=child.spec.name, error=str(exc))
+    except BaseException:  # cancelled: the child may not have got it
+        levels.forget()
+        raise
     else:
         if waiting.cancelled_caught:
             levels.forget()

@@ -41,6 +41,7 @@ class FairLimiter:
         self._lines: dict[str, OrderedDict[InLine, None]] = {}
         self._turns: deque[str] = deque()
         self._limits = Deadlines(spec.timeout)
+        self._is_giving = False
 
     def follow(self, spec: ServerSpec) -> None:
         """Apply the limits of `spec`; calls that have a slot keep it."""
@@ -81,18 +82,29 @@ class FairLimiter:
 
     def give(self) -> None:
         """Give a slot back; the next call in the queue gets it."""
-        while self._turns and self._free >= 0:
-            key = self._turns[0]
-            line = self._lines[key]
-            if not line:
-                del self._lines[key], self._turns[0]
-                continue
-            self._turns.rotate(-1)
-            one, _ = line.popitem(last=False)
-            self._limits.end(one)
-            if one.have_turn():
-                return
         self._free += 1
+        if self._is_giving:  # by a call that was over as soon as it had the slot
+            return
+        self._is_giving = True
+        try:
+            while self._turns and self._free > 0:
+                self._give_to_next()
+        finally:
+            self._is_giving = False
+
+    def _give_to_next(self) -> None:
+        """Offer a slot to the next call of the party whose turn it is, if one waits."""
+        key = self._turns[0]
+        line = self._lines[key]
+        if not line:
+            del self._lines[key], self._turns[0]
+            return
+        self._turns.rotate(-1)
+        one, _ = line.popitem(last=False)
+        self._limits.end(one)
+        self._free -= 1
+        if not one.have_turn():
+            self._free += 1
 
 
 PATIENCE: Final = 60.0

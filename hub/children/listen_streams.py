@@ -61,6 +61,7 @@ class _Stream:
         self.scope = anyio.CancelScope()
         self.id: RequestId | None = None
         self.settled = anyio.Event()
+        self.waiting = self.subscribers = 0
         self.honoured: ListenFilter | None = None
         self.error: RpcError | None = None
         self._outlet = outlet
@@ -125,16 +126,26 @@ class ChildListenStreams:
         stream = self._subscribed.get(uri)
         if stream is None:
             stream = self._subscribed[uri] = self._open(ListenFilter(uris=(uri,)))
-        with anyio.move_on_after(patience):
-            await stream.settled.wait()
-        if stream.honoured is not None and stream.honoured.uris:
-            return {}
-        if self._subscribed.get(uri) is stream:
-            del self._subscribed[uri]
-        stream.scope.cancel()
+        stream.waiting += 1
+        try:
+            with anyio.move_on_after(patience):
+                await stream.settled.wait()
+            if stream.honoured is not None and stream.honoured.uris:
+                stream.subscribers += 1
+                return {}
+        finally:
+            stream.waiting -= 1
+            if not (stream.waiting or stream.subscribers):
+                self._drop(uri, stream)
         raise stream.error or RpcError(
             INVALID_PARAMS, f"The server does not report updates of {uri}"
         )
+
+    def _drop(self, uri: str, stream: _Stream) -> None:
+        """End a stream that the child does not honour, or that nobody waits for any more."""
+        if self._subscribed.get(uri) is stream:
+            del self._subscribed[uri]
+        stream.scope.cancel()
 
     async def _keep(self, stream: _Stream) -> None:
         """Keep a stream open: request it again when it ends, unless the child refuses it."""

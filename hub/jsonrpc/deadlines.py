@@ -28,6 +28,7 @@ class Deadlines:
         self._due: dict[Expiring, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looks_at = math.inf
+        self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._due)
@@ -55,12 +56,16 @@ class Deadlines:
             loop = self._loop = asyncio.get_running_loop()
         due = self._due[one] = loop.time() + self._allowed
         if due < self._looks_at:
-            self._looks_at = due
-            loop.call_at(due, self._look, loop)
+            self._look_at(due, loop)
 
     def end(self, one: Expiring) -> None:
         """Drop the deadline of `one`: the operation is over."""
         self._due.pop(one, None)
+
+    def _look_at(self, due: float, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at, self._timer = due, loop.call_at(due, self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
@@ -72,6 +77,6 @@ class Deadlines:
                 if self._due.pop(one, None) is not None:
                     one.expire()
         finally:
-            self._looks_at = min(self._due.values(), default=math.inf)
+            self._looks_at = math.inf
             if self._due:
-                loop.call_at(self._looks_at, self._look, loop)
+                self._look_at(min(self._due.values()), loop)

@@ -655,3 +655,20 @@ async def test_what_a_transport_says_of_an_address_keeps_its_secrets(url: str) -
             await child.ready()
     assert "OSError: no way to https://example.com/mcp: refused" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+async def test_a_shorter_timeout_counts_for_a_call_that_waits_until_the_child_may_ask() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    errors = list[str]()
+    async with owned(fake, spec=replace(SPEC, timeout=3600)) as child:
+        await child.ready()
+        child.answers.line.is_active = True
+        child.follow(replace(SPEC, timeout=0.01))
+
+        async def calling(party: str) -> None:
+            errors.append(await error_of(child, RecordingAsker(party)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(calling, "a")
+            tasks.start_soon(calling, "b")
+    assert any("was not called" in error for error in errors)

@@ -130,3 +130,20 @@ async def test_a_higher_limit_serves_the_line_and_a_lower_one_takes_no_slot_away
     assert said == ["a", "b", "c"]
     limiter.give()
     assert [limiter.take(), limiter.take()] == [True, False]
+
+
+async def test_any_number_of_calls_may_be_over_as_soon_as_they_have_the_slot() -> None:
+    limiter, said = slots_of(1), list[str]()
+
+    class Brief(Call):
+        def have_turn(self) -> bool:
+            super().have_turn()
+            self._slots.give()
+            return True
+
+    assert limiter.take()
+    for number in range(3000):
+        Brief(said, str(number), limiter)
+    limiter.give()
+    assert len(said) == 3000
+    assert [limiter.take(), limiter.take()] == [True, False]

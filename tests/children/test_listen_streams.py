@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import pytest
 
 from hub.children import listen_streams
@@ -147,3 +148,25 @@ async def test_streams_end_with_their_child() -> None:
 
 def test_only_notifications_of_streams_are_changed() -> None:
     assert set(LIST_CHANGED) < listen_streams.OF_STREAMS
+
+
+async def test_a_cancelled_subscription_leaves_no_stream_unless_another_waits_for_it() -> None:
+    fake = modern()
+    async with ready(fake) as (child, _):
+        fake.answers[LISTEN] = SILENT
+        before = len(fake.link.requests(LISTEN))
+
+        async def subscribe(until: anyio.CancelScope) -> None:
+            with until:
+                await child.forward("resources/subscribe", {"uri": MEMO})
+
+        first, second = anyio.CancelScope(), anyio.CancelScope()
+        async with anyio.create_task_group() as tasks:
+            for until in (first, second):
+                tasks.start_soon(subscribe, until)
+            await fake.link.request(LISTEN, nth=before + 1)
+            second.cancel()
+            await all_tasks_blocked()
+            assert not fake.link.requests("notifications/cancelled")
+            first.cancel()
+        await fake.link.request("notifications/cancelled")

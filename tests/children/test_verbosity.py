@@ -67,3 +67,13 @@ async def test_a_call_does_not_wait_for_a_child_that_says_nothing_to_it() -> Non
         with anyio.fail_after(5):
             await log_from(child, "info", patience=0.0)
         assert child.answers.levels.told is None
+
+
+async def test_a_level_that_was_not_set_as_its_request_was_cancelled_is_set_by_the_next() -> None:
+    fake = FakeChild(ECHO, answers={"logging/setLevel": SILENT}, capabilities=LOGS)
+    async with ready(fake) as child:
+        with anyio.move_on_after(0.01):
+            await log_from(child, "debug", SessionKey("a"))
+        fake.answers["logging/setLevel"] = {}
+        await log_from(child, "debug", SessionKey("b"))
+        assert len(fake.link.requests("logging/setLevel")) == 2

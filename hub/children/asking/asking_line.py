@@ -152,6 +152,11 @@ class AskingLine:
         self._due = math.inf
         self._is_moving = False
 
+    def follow(self, spec: ServerSpec) -> None:
+        """Apply the limits of `spec` to the calls that come from now on."""
+        self._spec = spec
+        self._limits.allow(spec.timeout)
+
     @property
     def wanted(self) -> int:
         """The number of waiting calls whose tools ask: other calls must end before them."""

@@ -72,6 +72,10 @@ class OpenQuestions:
         self._asked: set[Caller] = set()
         self._abandoned: dict[SessionKey, float] = {}
 
+    def follow(self, spec: ServerSpec) -> None:
+        """Apply the limits of `spec` to the questions that come from now on."""
+        self._spec = spec
+
     def is_holding(self) -> bool:
         """Return whether a question is held."""
         return bool(self._held)
