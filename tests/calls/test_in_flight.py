@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,41 +23,12 @@ from hub.jsonrpc.messages import (
     as_object,
     lost,
 )
-from hub.jsonrpc.requests import Answer
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
 from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
 FILES = remote("files")
-
-
-class ReplySink:
-    """How a client hears the answers: at once, or only when it is waited for."""
-
-    def __init__(self) -> None:
-        self.outlet = RecordingOutlet()
-        self.answers: list[Answer] = []
-        self.resolved_again: list[Request] = []
-        self.is_stuck = False
-        self.on_deliver: Callable[[], None] = lambda: None
-        self.signals = Signals()
-
-    def give(self, answer: Answer) -> bool:
-        if self.is_stuck and answer is not None:
-            return False
-        self.answers.append(answer)
-        self.signals.moved()
-        return True
-
-    async def deliver(self, answer: Response | Failure) -> None:
-        self.on_deliver()
-        self.answers.append(answer)
-        self.signals.moved()
-
-    def resolve_again(self, request: Request) -> None:
-        self.resolved_again.append(request)
-        self.signals.moved()
 
 
 class DispatchedCaller:
@@ -66,7 +37,7 @@ class DispatchedCaller:
     def __init__(self, at: Rig, client: RigClient) -> None:
         self.at = at
         self.client = client
-        self.reply = ReplySink()
+        self.reply = RecordingSink()
         self.dispatcher = CallDispatcher(client.peer.backlog, at.tasks)
 
     @property

@@ -23,6 +23,7 @@ from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.jsonrpc.messages import as_object
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
+from tests.kit.hubs import text_of
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
@@ -50,11 +51,6 @@ async def three(**changes: object) -> AsyncGenerator[Rig]:
     specs = {"files": remote("files", **changes), "db": remote("db"), "gone": remote("gone")}
     async with searching(specs, fakes) as at:
         yield at
-
-
-def text_of(result: JsonObject) -> str:
-    content = cast("list[dict[str, str]]", result["content"])
-    return content[0]["text"]
 
 
 async def answer(client: RigClient, name: str, **arguments: Json) -> Any:

@@ -14,14 +14,17 @@ import anyio
 from msgspec.structs import replace
 
 from hub.audit.record import AuditRecord, Recordable
-from hub.jsonrpc import messages, parsing
+from hub.jsonrpc import messages, parsing, requests
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId, UnreadableAnswerError, encode
 from hub.jsonrpc.messages import (
+    Failure,
     Message,
     Notification,
     Payload,
     Request,
+    Response,
+    as_object,
     to_bytes,
 )
 from hub.jsonrpc.peer import Outlet
@@ -177,6 +180,41 @@ class RecordingOutlet:
             for message in self.messages
             if isinstance(message, Notification) and message.method == method
         ]
+
+
+class RecordingSink:
+    """A reply sink that remembers; one that `is_stuck` takes answers only if they are delivered."""
+
+    def __init__(self) -> None:
+        self.outlet = RecordingOutlet()
+        self.answers: list[requests.Answer] = []
+        self.resolved_again: list[Request] = []
+        self.is_stuck = False
+        self.on_deliver: Callable[[], None] = lambda: None
+        self.signals = Signals()
+
+    def give(self, answer: requests.Answer) -> bool:
+        if self.is_stuck and answer is not None:
+            return False
+        self.answers.append(answer)
+        self.signals.moved()
+        return True
+
+    async def deliver(self, answer: Response | Failure) -> None:
+        self.on_deliver()
+        self.answers.append(answer)
+        self.signals.moved()
+
+    async def next(self) -> JsonObject:
+        """Wait for an answer, which must be a result."""
+        await self.signals.until(lambda: bool(self.answers))
+        answer = self.answers[-1]
+        assert isinstance(answer, Response)
+        return as_object(answer.result)
+
+    def resolve_again(self, request: Request) -> None:
+        self.resolved_again.append(request)
+        self.signals.moved()
 
 
 class RecordingWorker(FairWorker):

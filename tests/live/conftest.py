@@ -1,5 +1,6 @@
 """What the live tests share: their mark, and a tree that their clients share parts of."""
 
+import socket
 from collections.abc import Generator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.kit.trees import PROJECT, plant
 from tests.kit.warm import WARM, open_process
+from tests.live.programs import http_hub
 
 HERE = Path(__file__).parent
 
@@ -26,6 +28,20 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in PROJECT:
         (top / file).write_text(file)
     return top
+
+
+@pytest.fixture(scope="module")
+def url(tree: Path, config: str) -> Generator[str]:
+    """Give the hub that all tests of a module use over HTTP; the module says with which config."""
+    with http_hub("--config", config, cwd=tree) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def resource() -> str:
+    """Return the URL of a server that does not run yet."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/mcp"
 
 
 @pytest.fixture(scope="session", autouse=True)

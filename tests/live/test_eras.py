@@ -148,12 +148,6 @@ def config(tree: Path) -> Generator[str]:
         yield config_file(tree, servers)
 
 
-@pytest.fixture(scope="module")
-def url(tree: Path, config: str) -> Generator[str]:
-    with http_hub("--config", config, cwd=tree) as served:
-        yield served
-
-
 @asynccontextmanager
 async def taking_part(
     side: tuple[Era, Transport], url: str, config: str, tree: Path

@@ -28,7 +28,6 @@ from tests.live.programs import (
     call,
     config_file,
     connected,
-    http_hub,
     program,
 )
 
@@ -51,12 +50,6 @@ def command(npm_program: Callable[[str], str]) -> str:
 @pytest.fixture(scope="module")
 def config(tree: Path, command: str) -> str:
     return config_file(tree, {"everything": {"command": command}})
-
-
-@pytest.fixture(scope="module")
-def url(tree: Path, config: str) -> Generator[str]:
-    with http_hub("--config", config, cwd=tree) as served:
-        yield served
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -42,13 +42,6 @@ def config(tree: Path, npm_program: Callable[[str], str]) -> str:
         },
     }
     return config_file(tree, servers)
-
-
-@pytest.fixture(scope="module")
-def url(tree: Path, config: str) -> Generator[str]:
-    """The hub that all tests of this module use over HTTP."""
-    with http_hub("--config", config, cwd=tree) as served:
-        yield served
 
 
 @pytest.fixture(params=["stdio", "http"])

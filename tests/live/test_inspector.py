@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,12 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import SOON, config_file, environment, http_hub, outside
+from tests.live.programs import SOON, config_file, environment, outside
 
 
 @pytest.fixture(scope="module")
 def config(tree: Path, npm_program: Callable[[str], str]) -> str:
     return config_file(tree, {"filesystem": {"command": npm_program("mcp-server-filesystem")}})
-
-
-@pytest.fixture(scope="module")
-def url(tree: Path, config: str) -> Generator[str]:
-    with http_hub("--config", config, cwd=tree) as served:
-        yield served
 
 
 class Inspector:

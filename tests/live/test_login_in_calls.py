@@ -26,9 +26,9 @@ from tests.live.programs import (
     environment,
     text_of,
 )
-from tests.live.test_logins import browse, issuer, remote, resource, run
+from tests.live.test_logins import browse, issuer, remote, run
 
-__all__ = ["issuer", "remote", "resource"]
+__all__ = ["issuer", "remote"]
 pytestmark = pytest.mark.live
 
 

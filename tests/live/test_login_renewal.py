@@ -24,9 +24,7 @@ from tests.kit.warm import WARM_HUB
 from tests.live.programs import Shared, call, config_file, connected, http_hub, program
 from tests.live.test_logins import browse, logging_in
 from tests.live.test_named_tokens import SERVERS
-from tests.live.test_oauth import SCOPE, resource
-
-__all__ = ["resource"]
+from tests.live.test_oauth import SCOPE
 
 SECONDS: Final = float(os.environ.get("LOGIN_SECONDS", "9"))
 LASTS: Final = 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -35,13 +34,6 @@ from tests.live.test_named_tokens import SERVERS, client_of
 from tests.live.test_oauth import SCOPE
 
 pytestmark = pytest.mark.live
-
-
-@pytest.fixture(scope="module")
-def resource() -> str:
-    """Return the URL of a remote server that does not run yet."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/mcp"
 
 
 @pytest.fixture(scope="module")

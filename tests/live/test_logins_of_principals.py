@@ -26,11 +26,11 @@ from tests.kit.trees import plant
 from tests.live.attaching import until
 from tests.live.login_browser import LoginBrowser, Person
 from tests.live.programs import Shared, call, config_file, http_hub, program, text_of
-from tests.live.test_logins import issuer, resource, run
+from tests.live.test_logins import issuer, run
 from tests.live.test_named_tokens import SERVERS, named
 from tests.live.test_oauth import SCOPE, logged, logged_in
 
-__all__ = ["issuer", "resource"]
+__all__ = ["issuer"]
 pytestmark = pytest.mark.live
 
 TOKENS = {"anna": "rh_of-anna-0123456789", "bob": "rh_of-bob-0123456789"}

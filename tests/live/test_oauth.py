@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -103,13 +102,6 @@ async def registered(issuer: str) -> OAuthClientInformationFull:
     async with httpx2.AsyncClient() as http:
         answer = await http.post(f"{issuer}/reg", json=ABOUT)
     return OAuthClientInformationFull.model_validate({**answer.json(), "issuer": issuer})
-
-
-@pytest.fixture(scope="module")
-def resource() -> str:
-    """Return the URL of a hub that does not run yet."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/mcp"
 
 
 @pytest.fixture(scope="module")

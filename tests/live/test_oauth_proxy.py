@@ -27,9 +27,9 @@ from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import Shared, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
-from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged, resource
+from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged
 
-__all__ = ["issuer", "resource"]
+__all__ = ["issuer"]
 pytestmark = pytest.mark.live
 
 

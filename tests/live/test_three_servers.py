@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -43,12 +43,6 @@ def config(tree: Path, npm_program: Callable[[str], str]) -> str:
         "git": {"command": sys.executable, "args": ["-m", "mcp_server_git"]},
     }
     return config_file(tree, servers, roots={"ceiling": [str(tree / "project")]})
-
-
-@pytest.fixture(scope="module")
-def url(tree: Path, config: str) -> Generator[str]:
-    with http_hub("--config", config, cwd=tree) as served:
-        yield served
 
 
 @pytest.fixture(params=["stdio", "http"])

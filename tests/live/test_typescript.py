@@ -17,7 +17,6 @@ from tests.live.programs import (
     config_file,
     environment,
     era_servers,
-    http_hub,
     outside,
 )
 
@@ -36,12 +35,6 @@ def node(npm_package: Callable[[str], str]) -> str:
 def config(tree: Path) -> Generator[str]:
     with era_servers(cwd=tree) as running:
         yield config_file(tree, {era: running.launched(era, era, "many") for era in SERVERS})
-
-
-@pytest.fixture(scope="module")
-def url(tree: Path, config: str) -> Generator[str]:
-    with http_hub("--config", config, cwd=tree) as served:
-        yield served
 
 
 @pytest.fixture(params=CLIENTS, ids="-".join)

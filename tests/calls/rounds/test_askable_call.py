@@ -13,12 +13,10 @@ from msgspec.structs import force_setattr
 from hub.calls.rounds.askable_call import AskableCall
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import (
-    Failure,
     Request,
     Response,
     as_object,
 )
-from hub.jsonrpc.requests import Answer
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
 from hub.values import JsonObject, object_or_empty
@@ -34,7 +32,7 @@ from tests.kit.callers import (
     question,
     silent,
 )
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingOutlet, Signals, failure
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink, failure
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ScriptedHub, scripted
 from tests.kit.trees import plant
@@ -47,34 +45,6 @@ NEEDS_URL = messages.Failure(
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/f")
-
-
-class ReplySink:
-    """Hears how a call goes."""
-
-    def __init__(self) -> None:
-        self.outlet = RecordingOutlet()
-        self.answers: list[Answer] = []
-        self.resolved_again: list[Request] = []
-        self.signals = Signals()
-
-    def give(self, answer: Answer) -> bool:
-        self.answers.append(answer)
-        self.signals.moved()
-        return True
-
-    async def deliver(self, answer: Response | Failure) -> None:
-        self.give(answer)
-
-    async def next(self) -> JsonObject:
-        """Wait for an answer, which must be a result."""
-        await self.signals.until(lambda: bool(self.answers))
-        answer = self.answers[-1]
-        assert isinstance(answer, Response)
-        return as_object(answer.result)
-
-    def resolve_again(self, request: Request) -> None:
-        self.resolved_again.append(request)
 
 
 async def known(
@@ -141,7 +111,7 @@ async def test_the_error_that_ends_a_call_after_its_questions_is_the_retrys() ->
 async def test_a_detached_call_can_be_cancelled_once() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller, reply = await known(hub, child), ReplySink()
+        caller, reply = await known(hub, child), RecordingSink()
         request = Request("r", "tools/call", caller.params())
         connection = caller.client.connection
         in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
@@ -167,7 +137,7 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
     child = FakeChild(ECHO, era=era, answers={"tools/call": SILENT})
     config = {"servers": {"files": {"command": "x", "era": era, "share": "roots"}}}
     async with scripted(child, config=config) as hub:
-        caller, reply = await known(hub, child), ReplySink()
+        caller, reply = await known(hub, child), RecordingSink()
         connection, request = caller.client.connection, Request("r", "tools/call", caller.params())
         in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert isinstance(in_flight, AskableCall)
@@ -212,7 +182,7 @@ async def test_a_call_stays_judged_by_the_kept_roots_that_it_was_judged_by(top: 
 async def test_questions_that_come_together_are_asked_together() -> None:
     child = silent()
     async with scripted(child) as hub:
-        caller, reply = await known(hub, child), ReplySink()
+        caller, reply = await known(hub, child), RecordingSink()
         connection = caller.client.connection
         for id_ in ("one", "two"):
             request = Request(id_, "tools/call", caller.params())
@@ -229,7 +199,7 @@ async def test_questions_that_come_together_are_asked_together() -> None:
 
 
 async def test_clients_that_go_one_way_are_still_two() -> None:
-    child, replies = silent(), [ReplySink(), ReplySink()]
+    child, replies = silent(), [RecordingSink(), RecordingSink()]
     async with scripted(child) as hub, anyio.create_task_group() as tasks:
         caller = await known(hub, child)
         open_connection, params = hub.open_connection, caller.params()
