@@ -16,14 +16,7 @@ from functools import partial
 from bench.cases import folder_in, reading
 from bench.figures import Table, Target, machine
 from bench.piped import Piped
-from bench.programs import (
-    CHILD,
-    HUB,
-    exit_on_sigterm,
-    hub_attached,
-    hub_config,
-    hub_on_stdio,
-)
+from bench.programs import CHILD, HUB, exit_on_sigterm, hub_attached, hub_config, hub_on_stdio
 
 ROUNDS = 15
 TIMES = 1000

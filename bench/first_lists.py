@@ -20,14 +20,7 @@ from pathlib import Path
 from bench.cases import folder_in
 from bench.figures import Table, Target, machine
 from bench.piped import Piped, WrongAnswerError
-from bench.programs import (
-    CHILD,
-    HUB,
-    exit_on_sigterm,
-    hub_attached,
-    hub_config,
-    hub_on_stdio,
-)
+from bench.programs import CHILD, HUB, exit_on_sigterm, hub_attached, hub_config, hub_on_stdio
 
 ROUNDS = 7
 SERVERS = 10

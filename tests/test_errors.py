@@ -1,14 +1,6 @@
 import pytest
 
-from hub.errors import (
-    ChildError,
-    ConfigError,
-    HubError,
-    RootError,
-    RouteError,
-    StartError,
-    leaves,
-)
+from hub.errors import ChildError, ConfigError, HubError, RootError, RouteError, StartError, leaves
 
 
 def test_an_operators_error_says_what_and_where_and_then_what_to_do() -> None:

@@ -13,11 +13,7 @@ from hub.config.narrowing import narrowed
 from hub.config.operator_roots import operator_roots
 from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.withholding import settle_confinement, warn_of_left_out, warn_of_missed
-from hub.sessions.services import (
-    Configured,
-    ResultLimit,
-    RootsSettings,
-)
+from hub.sessions.services import Configured, ResultLimit, RootsSettings
 from hub.system.machine import Machine
 
 

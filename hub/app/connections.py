@@ -15,9 +15,7 @@ from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Outlet
 from hub.server.connection import ClientConnection
 from hub.sessions.kept_roots import principal_key_of
-from hub.sessions.services import (
-    Services,
-)
+from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import SessionKey
 

@@ -29,11 +29,7 @@ from hub.logins.login_process import LoginRuns
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import (
-    Configured,
-    LaunchPlanCache,
-    Services,
-)
+from hub.sessions.services import Configured, LaunchPlanCache, Services
 from hub.specs import ServerSpec
 from hub.system.log import is_logged
 from hub.system.machine import Machine

@@ -12,10 +12,7 @@ from hub.calls.era_bridge import ask_by_result, ask_within
 from hub.children.clients import Stoppable
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-)
+from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.requests import UNSAID, Progress, RequestOwner
 from hub.jsonrpc.send_queue import SendQueue

@@ -17,11 +17,7 @@ from hub.children.failures import failed
 from hub.guard.decide import Refused
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter

@@ -19,21 +19,10 @@ from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
 from hub.children.failures import failed
 from hub.errors import ChildError
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Failure,
-    Payload,
-    Request,
-    Response,
-)
-from hub.jsonrpc.peer import (
-    Asked,
-    Outlet,
-)
+from hub.jsonrpc.messages import Failure, Payload, Request, Response
+from hub.jsonrpc.peer import Asked, Outlet
 from hub.jsonrpc.requests import UNSAID, Answer, Cancellable
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState

@@ -19,14 +19,8 @@ from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
-from hub.jsonrpc.messages import (
-    Payload,
-    Request,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
+from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS

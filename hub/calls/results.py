@@ -8,10 +8,7 @@ from msgspec import Raw
 
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import WireError, encode
-from hub.jsonrpc.messages import (
-    Payload,
-    as_object,
-)
+from hub.jsonrpc.messages import Payload, as_object
 from hub.jsonrpc.raw_objects import parted, with_fields
 from hub.protocol.constants import (
     INTERNAL_ERROR,

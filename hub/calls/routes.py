@@ -17,10 +17,7 @@ from hub.children.slot import ChildKey, ChildSlot
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
-from hub.jsonrpc.messages import (
-    Payload,
-    Request,
-)
+from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader

@@ -16,16 +16,8 @@ from hub.children.child import Child
 from hub.children.clients import RootsNeededError
 from hub.errors import ChildError, HubError, InsufficientScopeError, RouteError
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-    Request,
-    as_object,
-)
-from hub.jsonrpc.peer import (
-    Asked,
-    Outlet,
-)
+from hub.jsonrpc.messages import Notification, Payload, Request, as_object
+from hub.jsonrpc.peer import Asked, Outlet
 from hub.protocol.constants import INVALID_PARAMS, INVALID_REQUEST, LIST_CHANGED, RESOURCE_NOT_FOUND
 from hub.protocol.listen_filter import (
     ACKNOWLEDGED,

@@ -13,17 +13,9 @@ from hub.children.clients import Caller, ChildUser, RootsNeededError
 from hub.children.concurrency import FairLimiter, Preemption
 from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-    as_object,
-    size_of,
-)
+from hub.jsonrpc.messages import Notification, Payload, as_object, size_of
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import Progress, RequestOwner, RequestWithin, token_in
 from hub.jsonrpc.send_queue import SendQueue

@@ -22,36 +22,18 @@ from hub.children.callbacks import ChildCallbacks, as_child_request
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import Caller
 from hub.children.failures import unanswered
-from hub.children.handshake import (
-    HubIdentity,
-    ServerHandshake,
-    shake_hands,
-    with_envelope,
-)
+from hub.children.handshake import HubIdentity, ServerHandshake, shake_hands, with_envelope
 from hub.children.link import AnsweringLink, ChildConnection, ProcessLink, WatchedLink
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
 from hub.children.listing import RELIST_PAUSE, ChildLists
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.errors import (
-    GoneError,
-    LostError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.loop_share import PASSED_ON
-from hub.jsonrpc.messages import (
-    Message,
-    Notification,
-    Payload,
-)
-from hub.jsonrpc.peer import (
-    Asked,
-    Outlet,
-    Peer,
-)
+from hub.jsonrpc.messages import Message, Notification, Payload
+from hub.jsonrpc.peer import Asked, Outlet, Peer
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.legible import shortened
 from hub.protocol.constants import LIST_CHANGED

@@ -26,19 +26,9 @@ from hub.children.handshake import (
 )
 from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
-from hub.jsonrpc.errors import (
-    GoneError,
-    LostError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Payload,
-    Request,
-    Response,
-    size_of,
-)
+from hub.jsonrpc.messages import Payload, Request, Response, size_of
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID, Answer, Progress
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-)
+from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.requests import RequestOwner
 from hub.protocol.request_state import CallState, ChildInputRound, RetryInput
 from hub.specs import ServerSpec

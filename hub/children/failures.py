@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from hub.errors import ChildError
 from hub.guard.decide import Refused
-from hub.jsonrpc.errors import (
-    GoneError,
-    LostError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.specs import ServerSpec
 from hub.values import Call, CallMethod, JsonObject

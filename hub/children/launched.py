@@ -13,12 +13,7 @@ from msgspec.structs import replace
 from hub.children.link import ChildConnection, open_process
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import confined_plan
-from hub.confinement.grants import (
-    Confined,
-    NotAsked,
-    Unconfined,
-    confinement_status,
-)
+from hub.confinement.grants import Confined, NotAsked, Unconfined, confinement_status
 from hub.errors import ChildError
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate

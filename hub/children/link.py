@@ -12,13 +12,7 @@ from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.exact_json import UnreadableAnswerError, WireError
 from hub.jsonrpc.lines import TruncatedLine
-from hub.jsonrpc.messages import (
-    Failure,
-    Lost,
-    Message,
-    Response,
-    lost,
-)
+from hub.jsonrpc.messages import Failure, Lost, Message, Response, lost
 from hub.jsonrpc.parsing import answered_by
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.peer_conduct import PeerConduct

@@ -14,22 +14,10 @@ import structlog
 from anyio.abc import TaskGroup
 
 from hub.children.handshake import HubIdentity, ServerHandshake, with_envelope
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Message,
-    Notification,
-    Payload,
-    Request,
-    as_object,
-)
-from hub.jsonrpc.peer import (
-    Outlet,
-    Peer,
-)
+from hub.jsonrpc.messages import Message, Notification, Payload, Request, as_object
+from hub.jsonrpc.peer import Outlet, Peer
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.listen_filter import (
     ACKNOWLEDGED,

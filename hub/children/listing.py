@@ -11,10 +11,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import Listing
 from hub.children.handshake import HubIdentity, ServerHandshake, with_envelope
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.errors import (
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import size_of
 from hub.jsonrpc.peer import Peer

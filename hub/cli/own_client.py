@@ -14,14 +14,7 @@ from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.config.models import HubConfig
 from hub.errors import RouteError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Request,
-    Response,
-    as_object,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.sessions.services import Services

@@ -17,13 +17,7 @@ from msgspec.structs import replace
 
 from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.capabilities import FILES_OF_ANY_OWNER
-from hub.confinement.grants import (
-    Confined,
-    FileGrant,
-    FileGrants,
-    Needs,
-    file_grants,
-)
+from hub.confinement.grants import Confined, FileGrant, FileGrants, Needs, file_grants
 from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
 from hub.errors import ChildError

@@ -33,21 +33,8 @@ from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, 
 from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
-from hub.guard.text.readings import (
-    ITEM,
-    SIDE,
-    Reader,
-    joins_braces,
-    plainly,
-    readings,
-)
-from hub.guard.text.uris import (
-    climbing,
-    is_database_server,
-    is_local_uri,
-    is_remote,
-    without_host,
-)
+from hub.guard.text.readings import ITEM, SIDE, Reader, joins_braces, plainly, readings
+from hub.guard.text.uris import climbing, is_database_server, is_local_uri, is_remote, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
 _WILDCARD = re.compile(r"[*?\[{(|^$]")

@@ -10,14 +10,7 @@ from msgspec.structs import replace
 from hub.guard.containment import PathTracer
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.text.prose import is_prose
-from hub.guard.text.readings import (
-    BRACES,
-    INNER,
-    SLASHED,
-    Reader,
-    plainly,
-    readings,
-)
+from hub.guard.text.readings import BRACES, INNER, SLASHED, Reader, plainly, readings
 from hub.guard.text.uris import is_special
 from hub.paths.resolve import Flavour, collapse
 

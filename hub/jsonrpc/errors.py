@@ -8,10 +8,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Payload,
-    as_object,
-)
+from hub.jsonrpc.messages import Payload, as_object
 from hub.legible import shortened
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject, object_or_empty

@@ -13,13 +13,7 @@ from typing import Final, Protocol, TypeAlias
 import anyio
 
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
-from hub.jsonrpc.messages import (
-    Failure,
-    Payload,
-    Request,
-    Response,
-    as_object,
-)
+from hub.jsonrpc.messages import Failure, Payload, Request, Response, as_object
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST
 from hub.values import JsonObject
 

@@ -18,11 +18,7 @@ from hub.logins.login import Login
 from hub.logins.sealing_keys import KeyFile, KeyringKey, LoginKey
 from hub.secrets.waiting import ReadingScope
 from hub.system.atomic_file import replace_file
-from hub.system.private_file import (
-    append_private,
-    private_directory,
-    read_private,
-)
+from hub.system.private_file import append_private, private_directory, read_private
 from hub.system.sealing import Sealer, SealingSecrets
 
 if sys.platform != "win32":

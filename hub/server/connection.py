@@ -18,16 +18,8 @@ from hub.catalog.pages import CursorError
 from hub.errors import HubError, InsufficientScopeError, RouteError
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-    Request,
-)
-from hub.jsonrpc.peer import (
-    Asked,
-    Outlet,
-    Peer,
-)
+from hub.jsonrpc.messages import Notification, Payload, Request
+from hub.jsonrpc.peer import Asked, Outlet, Peer
 from hub.protocol.constants import (
     CALLS,
     HANDSHAKE_VERSIONS,

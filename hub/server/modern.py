@@ -21,10 +21,7 @@ from hub.calls.routes import KnownAnswer
 from hub.calls.subscriptions import ListenStream
 from hub.children.clients import InputNeededError, RootsNeededError
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Payload,
-    Request,
-)
+from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import (
     CALLS,

@@ -12,12 +12,7 @@ from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.lines import Lines, TruncatedLine
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.parsing import asked_by
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet

@@ -14,11 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import LosableOutlet, Outlet

@@ -9,19 +9,9 @@ from typing import Protocol
 from hub.catalog.resource_uris import wrapped
 from hub.children.log_levels import reaches
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-    size_of,
-)
-from hub.jsonrpc.peer import (
-    Outlet,
-    Peer,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
+from hub.jsonrpc.messages import Notification, Payload, size_of
+from hub.jsonrpc.peer import Outlet, Peer
 from hub.jsonrpc.requests import RequestOwner, without_token
 from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND

@@ -13,14 +13,8 @@ from hub.children.slot import ChildSlot, ClientOfKey
 from hub.errors import ChildError, HubError
 from hub.guard.roots_hint import told_of
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-)
-from hub.jsonrpc.peer import (
-    Outlet,
-    Peer,
-)
+from hub.jsonrpc.messages import Notification, Payload
+from hub.jsonrpc.peer import Outlet, Peer
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.effective import (

@@ -7,10 +7,7 @@ from msgspec import Raw
 from hub.calls.caller import ClientCaller
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Notification,
-    as_object,
-)
+from hub.jsonrpc.messages import Notification, as_object
 from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING
 from hub.protocol.request_state import ChildInputRound
 from hub.sessions.client import Client

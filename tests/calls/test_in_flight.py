@@ -15,14 +15,7 @@ from hub.calls.dispatch import CallDispatcher
 from hub.calls.routes import KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Request,
-    Response,
-    as_object,
-    lost,
-)
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object, lost
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
 from tests.kit.rigs import Rig, RigClient, remote, rig

@@ -17,11 +17,7 @@ from hub.calls.rounds.askable_call import AskableCall
 from hub.calls.rounds.parked_calls import ParkedCalls
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Payload
-from hub.protocol.constants import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-)
+from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.callers import (

@@ -8,10 +8,7 @@ from msgspec.structs import replace
 
 from hub.children.callbacks import ChildCallbacks, as_child_request
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Notification,
-    Payload,
-)
+from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import AwaitedRequest, PendingRequests, RequestWithin
 from hub.paths.resolve import Flavour

@@ -19,14 +19,8 @@ from hub.children.handshake import HubIdentity
 from hub.children.listing import MAX_LISTED
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
-from hub.jsonrpc.messages import (
-    Payload,
-    Request,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
+from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND

@@ -5,15 +5,8 @@ from structlog.testing import capture_logs
 
 from hub.children.link import lost_in, message_in, parsed
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
+from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
 from hub.protocol.constants import INTERNAL_ERROR
 

@@ -11,10 +11,7 @@ from structlog.testing import capture_logs
 
 from hub.children.callbacks import ChildRequest, as_child_request
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Notification,
-    Request,
-)
+from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import UNSAID, Answer, AwaitedRequest, PendingRequests, RequestWithin
 from hub.jsonrpc.send_queue import MAX_WEIGHT

@@ -5,12 +5,7 @@ from msgspec.structs import replace
 
 from hub.children.failures import denied, failed, no_slot_free, tool_error, unanswered
 from hub.guard.decide import Refused
-from hub.jsonrpc.errors import (
-    GoneError,
-    LostError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.messages import as_object
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.values import Call, JsonObject

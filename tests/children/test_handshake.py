@@ -18,20 +18,9 @@ from hub.children.handshake import (
     without_server_info,
 )
 from hub.errors import ChildError
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-)
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Payload,
-    Request,
-)
-from hub.jsonrpc.peer import (
-    Asked,
-    Peer,
-)
+from hub.jsonrpc.errors import GoneError, RpcError
+from hub.jsonrpc.messages import Failure, Notification, Payload, Request
+from hub.jsonrpc.peer import Asked, Peer
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,

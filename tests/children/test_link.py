@@ -17,12 +17,7 @@ from hub.children.process.process_tree import EndGraces, ProcessSupervisor, Proc
 from hub.errors import ChildError
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Notification, Request, Response
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
 from hub.system.shutdown import Shutdown

@@ -8,11 +8,7 @@ from structlog.testing import capture_logs
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
 from hub.children.listing import MAX_ENTRIES, MAX_PAGES, read_listing
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.rated_log import BYTES, ChildLog
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND

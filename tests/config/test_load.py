@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 
 from hub.config.fields import LoadContext
-from hub.config.load import (
-    Loaded,
-    config_from_command,
-    config_source,
-    is_own_config,
-    load_config,
-)
+from hub.config.load import Loaded, config_from_command, config_source, is_own_config, load_config
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.errors import ConfigError
 from hub.protocol.bearer import token_hash

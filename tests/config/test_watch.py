@@ -18,13 +18,7 @@ from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.trust import TrustRecord, digest_of
-from hub.config.watch import (
-    UNTRUSTED,
-    ConfigWatch,
-    Watched,
-    WritableBy,
-    watching,
-)
+from hub.config.watch import UNTRUSTED, ConfigWatch, Watched, WritableBy, watching
 from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
 from hub.sessions.config_file import ConfigFile, ConfigState

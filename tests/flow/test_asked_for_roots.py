@@ -13,10 +13,7 @@ import pytest
 
 from hub.calls.routes import KnownAnswer
 from hub.children.slot import ChildSlot
-from hub.jsonrpc.messages import (
-    Request,
-    as_object,
-)
+from hub.jsonrpc.messages import Request, as_object
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, LOG_LEVEL_META, PROTOCOL_VERSION_META
 from hub.roots.effective import OperatorRoots
 from hub.values import Json, JsonObject

@@ -12,11 +12,7 @@ from msgspec.structs import replace
 from hub.children.child import Child, Down
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Notification,
-    Request,
-    lost,
-)
+from hub.jsonrpc.messages import Notification, Request, lost
 from hub.jsonrpc.requests import Cancellable
 from hub.values import JsonObject
 from tests.calls.test_in_flight import DispatchedCaller

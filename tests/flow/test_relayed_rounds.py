@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     INTERNAL_ERROR,

@@ -30,15 +30,7 @@ from hub.roots.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, roo
 from hub.system.disk import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.kit.trees import PROJECT, grow, plant
-from tests.kit.worlds import (
-    MACOS,
-    POSIX,
-    WINDOWS,
-    Directories,
-    context,
-    share,
-    tool_call,
-)
+from tests.kit.worlds import MACOS, POSIX, WINDOWS, Directories, context, share, tool_call
 
 CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
 ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]

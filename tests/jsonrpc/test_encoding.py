@@ -5,14 +5,7 @@ import json
 import pytest
 
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Request,
-    Response,
-    to_bytes,
-    to_line,
-)
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, to_bytes, to_line
 from hub.jsonrpc.parsing import parse_child
 from hub.values import Json
 

@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jsonrpc.parsing import (
-    answer_first,
-    answered_by,
-    asked_by,
-    id_first,
-)
+from hub.jsonrpc.parsing import answer_first, answered_by, asked_by, id_first
 
 
 @pytest.mark.parametrize(

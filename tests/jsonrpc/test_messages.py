@@ -24,11 +24,7 @@ from hub.jsonrpc.messages import (
     failure_of,
     to_bytes,
 )
-from hub.jsonrpc.parsing import (
-    message_of,
-    parse_child,
-    parse_client,
-)
+from hub.jsonrpc.parsing import message_of, parse_child, parse_client
 from hub.protocol.constants import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 NUMBERS = b'{"a":1e400,"b":1.10,"c":1267650600228229401496703205376,"d":-0.0}'

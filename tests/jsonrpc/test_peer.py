@@ -11,27 +11,10 @@ import pytest
 from msgspec import Raw
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    LostError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Payload,
-    Request,
-    Response,
-    lost,
-)
-from hub.jsonrpc.peer import (
-    CANCEL_GRACE,
-    Asked,
-    Peer,
-    Serve,
-)
+from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, lost
+from hub.jsonrpc.peer import CANCEL_GRACE, Asked, Peer, Serve
 from hub.jsonrpc.requests import MAX_ASKED, MAX_UNSENT, UNSAID, Progress
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject

@@ -5,11 +5,7 @@ import pytest
 from msgspec import Raw
 
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Failure,
-    Payload,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Payload, Response
 from hub.jsonrpc.requests import (
     MAX_REASON,
     UNSAID,

@@ -12,11 +12,7 @@ import anyio.to_thread
 import pytest
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Notification,
-    Response,
-    to_bytes,
-)
+from hub.jsonrpc.messages import Notification, Response, to_bytes
 from hub.jsonrpc.pipes import (
     WRITE_HIGH_WATER,
     FileOutlet,

@@ -3,14 +3,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from hub.jsonrpc.rated_log import (
-    BYTES,
-    BYTES_A_SECOND,
-    LINES,
-    LINES_A_SECOND,
-    TOLD_EVERY,
-    ChildLog,
-)
+from hub.jsonrpc.rated_log import BYTES, BYTES_A_SECOND, LINES, LINES_A_SECOND, TOLD_EVERY, ChildLog
 from tests.kit.fakes import FakeClock
 
 LEFT_OUT = "not all of it is logged"

@@ -3,13 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from hub.jsonrpc.messages import (
-    Failure,
-    Payload,
-    Response,
-    size_of,
-    size_of_answer,
-)
+from hub.jsonrpc.messages import Failure, Payload, Response, size_of, size_of_answer
 from hub.values import Json
 
 

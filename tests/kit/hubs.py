@@ -28,13 +28,7 @@ from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.jsonrpc import parsing
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-    Response,
-    to_bytes,
-)
+from hub.jsonrpc.messages import Failure, Message, Request, Response, to_bytes
 from hub.jsonrpc.requests import Answer
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry

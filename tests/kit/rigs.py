@@ -30,10 +30,7 @@ from hub.jsonrpc.messages import (
     Response,
     as_object,
 )
-from hub.jsonrpc.peer import (
-    Asked,
-    Peer,
-)
+from hub.jsonrpc.peer import Asked, Peer
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.paths.resolve import Flavour

@@ -3,12 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.launch.secret_references import (
-    CommandSecret,
-    FileSecret,
-    KeyringSecret,
-    SecretReference,
-)
+from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.launch.templates import TemplateError, parse_template
 from hub.roots.roots import EMPTY
 

@@ -16,13 +16,7 @@ from hub.children.link import ChildConnection
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Request,
-    Response,
-    as_object,
-)
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
 from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.templates import parse_template
 from hub.specs import ConfineMode, ConfineSetting, ServerSpec

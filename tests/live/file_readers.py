@@ -10,11 +10,7 @@ from typing import Any
 import httpx2
 
 from hub.guard.consent import ONCE
-from hub.protocol.constants import (
-    CLIENT_CAPABILITIES_META,
-    MODERN_VERSIONS,
-    PROTOCOL_VERSION_META,
-)
+from hub.protocol.constants import CLIENT_CAPABILITIES_META, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
 from tests.live.programs import SOON
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE

@@ -26,14 +26,7 @@ from tests.kit.confinement import needs_landlock
 from tests.kit.rigs import roots_at
 from tests.kit.warm import ROOTS_HUB
 from tests.live.confined import server
-from tests.live.programs import (
-    RECORDER,
-    call,
-    config_file,
-    connected,
-    http_hub,
-    report,
-)
+from tests.live.programs import RECORDER, call, config_file, connected, http_hub, report
 
 MODES: list[ConfineMode] = ["off", "require"]
 both = pytest.mark.parametrize("mode", MODES)

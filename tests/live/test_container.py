@@ -14,14 +14,7 @@ import anyio
 import pytest
 
 from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import (
-    RECORDER,
-    SOON,
-    call,
-    config_file,
-    connected,
-    program,
-)
+from tests.live.programs import RECORDER, SOON, call, config_file, connected, program
 
 ALONE = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
 ORPHANS = 3

@@ -23,13 +23,7 @@ from mcp.types import (
 )
 
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import (
-    Target,
-    call,
-    config_file,
-    connected,
-    program,
-)
+from tests.live.programs import Target, call, config_file, connected, program
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("echo", {"message": "päth /etc/passwd \U0001f600"}),

@@ -18,14 +18,7 @@ from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import (
-    SOON,
-    Shared,
-    config_file,
-    connected,
-    environment,
-    text_of,
-)
+from tests.live.programs import SOON, Shared, config_file, connected, environment, text_of
 from tests.live.test_logins import browse, issuer, remote, run
 
 __all__ = ["issuer", "remote"]

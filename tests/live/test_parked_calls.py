@@ -24,14 +24,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.input_requests import ROOTS_KEY
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import (
-    SOON,
-    Mode,
-    call,
-    config_file,
-    connected,
-    http_hub,
-)
+from tests.live.programs import SOON, Mode, call, config_file, connected, http_hub
 
 CHILD = [sys.executable, str(Path(__file__).parent / "asking_child.py")]
 VERSION = MODERN_VERSIONS[-1]

@@ -16,14 +16,7 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import (
-    SOON,
-    config_file,
-    connected,
-    environment,
-    program,
-    text_of,
-)
+from tests.live.programs import SOON, config_file, connected, environment, program, text_of
 
 pytestmark = pytest.mark.live
 

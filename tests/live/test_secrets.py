@@ -15,14 +15,7 @@ from mcp import Client
 
 from tests.kit.trees import plant
 from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import (
-    call,
-    config_file,
-    connected,
-    environment,
-    http_hub,
-    report,
-)
+from tests.live.programs import call, config_file, connected, environment, http_hub, report
 from tests.live.test_config_reload import serving
 from tests.live.test_http_endpoint import PING, post
 

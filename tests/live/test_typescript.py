@@ -12,13 +12,7 @@ import pytest
 
 from tests.kit.warm import ROOTS_HUB
 from tests.live.era_server import MANY, NAMES
-from tests.live.programs import (
-    SOON,
-    config_file,
-    environment,
-    era_servers,
-    outside,
-)
+from tests.live.programs import SOON, config_file, environment, era_servers, outside
 
 PROGRAM = str(Path(__file__).parent / "typescript_client.mjs")
 CLIENTS = [("one", "legacy"), ("two", "legacy"), ("two", "modern")]

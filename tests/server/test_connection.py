@@ -8,10 +8,7 @@ from structlog.testing import capture_logs
 
 from hub.errors import ChildError, ConfigError, RouteError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     HANDSHAKE_VERSIONS,

@@ -9,10 +9,7 @@ from structlog.testing import capture_logs
 
 from hub.catalog.pages import PAGE_SIZE
 from hub.jsonrpc import exact_json
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,

@@ -12,11 +12,7 @@ import anyio.abc
 import pytest
 from structlog.testing import capture_logs
 
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.rated_log import RatedLog

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from hub.system.atomic_file import replace_file
-from hub.system.private_file import (
-    append_private,
-    private_directory,
-    read_private,
-    secret_in,
-)
+from hub.system.private_file import append_private, private_directory, read_private, secret_in
 
 
 def mode(path: Path) -> int:

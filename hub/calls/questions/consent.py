@@ -13,20 +13,11 @@ import structlog
 from hub.calls.audit_trail import CallAudit
 from hub.calls.judging import JudgingContext
 from hub.children.clients import InputNeededError
-from hub.guard.consent import (
-    Consent,
-    Wanted,
-    consent_in,
-    question,
-)
+from hub.guard.consent import Consent, Wanted, consent_in, question
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
 from hub.protocol.request_state import CallState, digest

@@ -19,11 +19,7 @@ from msgspec import Struct
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import (
-    GoneError,
-    RpcError,
-    SilentError,
-)
+from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked
 from hub.logins.login_process import LIMIT, LoginRun

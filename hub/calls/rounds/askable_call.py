@@ -25,13 +25,7 @@ from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Payload,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import UNSAID, Progress, RequestOwner
 from hub.protocol.constants import INTERNAL_ERROR

@@ -6,11 +6,7 @@ from msgspec.structs import replace
 
 from hub.calls.in_flight import ReplySink
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.requests import Answer, Cancellable
 

@@ -24,10 +24,7 @@ from hub.catalog.search import Expose
 from hub.children.slot import ChildSlot
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import encode
-from hub.jsonrpc.messages import (
-    Payload,
-    Request,
-)
+from hub.jsonrpc.messages import Payload, Request
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import (

@@ -37,13 +37,7 @@ from hub.specs import RemoteTarget, ServerSpec
 from hub.system.tasks import IndependentTasks, TaskStarter
 from hub.usage.limits import UsageLimits
 from hub.usage.principals import UsageByPrincipal
-from hub.values import (
-    JsonObject,
-    ServerName,
-    SessionKey,
-    principal_in,
-    profile_in,
-)
+from hub.values import JsonObject, ServerName, SessionKey, principal_in, profile_in
 
 KEPT_LISTINGS = 256
 """The number of listings kept, including those of children that are gone."""

@@ -20,15 +20,7 @@ from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
 from hub.jsonrpc.lines import MANY_LINES, PORTION
 from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Request,
-    Response,
-    lost,
-    to_bytes,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost, to_bytes
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent

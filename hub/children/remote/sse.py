@@ -28,12 +28,7 @@ from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
 from hub.protocol.sse_parser import EventParser, ServerSentEvent

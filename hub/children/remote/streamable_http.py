@@ -39,14 +39,7 @@ from hub.errors import ChildError
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Payload,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Payload, Request, Response
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
 from hub.jsonrpc.requests import RequestWithin

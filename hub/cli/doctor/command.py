@@ -15,15 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from hub.cli.doctor import (
-    clients,
-    config_files,
-    places,
-    programs,
-    settings,
-    surroundings,
-    tokens,
-)
+from hub.cli.doctor import clients, config_files, places, programs, settings, surroundings, tokens
 from hub.cli.doctor.findings import LEVELS, Finding, is_plain_file
 from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
 from hub.cli.doctor.starting import LastWords, started

@@ -11,12 +11,7 @@ from hub.cli.explain.allowing import Setup, allowing
 from hub.cli.explain.batch import answers, read_lines
 from hub.cli.explain.case import CallInQuestion, ExplainedCall, case_of, question_of, unreadable
 from hub.cli.explain.showing import Explanation, as_json, as_text
-from hub.cli.options import (
-    Subparsers,
-    add_config_option,
-    add_profile_option,
-    add_root_option,
-)
+from hub.cli.options import Subparsers, add_config_option, add_profile_option, add_root_option
 from hub.config.models import HubConfig
 from hub.errors import ConfigError, StartError
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain

@@ -8,15 +8,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hub.config.fields import (
-    AccessAt,
-    FieldError,
-    Flag,
-    Part,
-    PathText,
-    Patterns,
-    mode_alone,
-)
+from hub.config.fields import AccessAt, FieldError, Flag, Part, PathText, Patterns, mode_alone
 from hub.config.listening.auth import ClaimValues, SafeAddress
 from hub.config.listening.listen import PrincipalLimits
 from hub.guard.policy import DenyPatterns

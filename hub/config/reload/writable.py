@@ -12,15 +12,7 @@ from msgspec import Struct
 
 from hub.launch.plan import LaunchTemplate
 from hub.launch.templates import TemplateError
-from hub.paths.resolve import (
-    Entry,
-    Flavour,
-    LinkReader,
-    PathError,
-    is_inside,
-    parts_of,
-    resolve,
-)
+from hub.paths.resolve import Entry, Flavour, LinkReader, PathError, is_inside, parts_of, resolve
 from hub.roots.effective import OperatorRoots
 from hub.specs import ServerSpec
 

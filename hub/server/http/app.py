@@ -18,16 +18,8 @@ from hub.jsonrpc import messages
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Message,
-    Request,
-    to_bytes,
-)
-from hub.protocol.constants import (
-    CALLS,
-    HANDSHAKE_VERSIONS,
-    MODERN_VERSIONS,
-)
+from hub.jsonrpc.messages import Message, Request, to_bytes
+from hub.protocol.constants import CALLS, HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.session_ids import SessionIds

@@ -17,13 +17,7 @@ from hub.jsonrpc import parsing
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-    Response,
-    to_bytes,
-)
+from hub.jsonrpc.messages import Failure, Message, Request, Response, to_bytes
 from hub.jsonrpc.requests import Answer, Cancellable
 from hub.protocol.constants import CALLS
 from hub.server.http.bounds.bodies import BodyLimit

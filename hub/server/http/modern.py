@@ -15,10 +15,7 @@ from starlette.types import Receive, Send
 from hub.calls.in_flight import ReplySink
 from hub.jsonrpc.errors import head_of
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,

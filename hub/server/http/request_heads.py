@@ -15,19 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import Scope
 
-from hub.jsonrpc.messages import (
-    MAX_MESSAGE_BYTES,
-    Message,
-    Request,
-)
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
-from hub.server.http.access import (
-    BLANKS,
-    AccessCheck,
-    ProxiedTo,
-    Refusal,
-    RequestHeaders,
-)
+from hub.server.http.access import BLANKS, AccessCheck, ProxiedTo, Refusal, RequestHeaders
 from hub.server.http.auth.admission import Admission, Unverified
 from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.bounds.forwarded import Proxies

@@ -14,13 +14,7 @@ from hub.jsonrpc import exact_json
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-    Response,
-    to_bytes,
-)
+from hub.jsonrpc.messages import Failure, Message, Request, Response, to_bytes
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders

@@ -12,11 +12,7 @@ from msgspec.structs import force_setattr
 
 from hub.calls.rounds.askable_call import AskableCall
 from hub.jsonrpc import messages
-from hub.jsonrpc.messages import (
-    Request,
-    Response,
-    as_object,
-)
+from hub.jsonrpc.messages import Request, Response, as_object
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
 from hub.values import JsonObject, object_or_empty

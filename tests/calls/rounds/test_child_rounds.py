@@ -9,13 +9,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Request,
-    Response,
-    as_object,
-)
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     INTERNAL_ERROR,

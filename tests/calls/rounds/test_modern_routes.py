@@ -10,10 +10,7 @@ from hub.calls.routes import KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import (
-    Request,
-    as_object,
-)
+from hub.jsonrpc.messages import Request, as_object
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,

@@ -6,13 +6,7 @@ from msgspec import Raw
 
 from hub.children.remote.messages import QUEUE, InboundQueue
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.peer_conduct import PeerConduct
 from tests.kit.loops import all_tasks_blocked
 

@@ -21,10 +21,7 @@ from hub.children.handshake import HubIdentity
 from hub.children.remote.connect import open_remote
 from hub.errors import ChildError
 from hub.jsonrpc import messages
-from hub.jsonrpc.messages import (
-    Payload,
-    as_object,
-)
+from hub.jsonrpc.messages import Payload, as_object
 from hub.jsonrpc.requests import RequestOwner
 from hub.paths.resolve import Flavour
 from hub.specs import RemoteTarget

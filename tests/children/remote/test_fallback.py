@@ -12,14 +12,7 @@ from hub.children.remote.http_client import Endpoint
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Request,
-    Response,
-    lost,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
 from hub.specs import RemoteTarget
 from tests.kit.loops import virtual_time
 from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events

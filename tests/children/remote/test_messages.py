@@ -12,12 +12,7 @@ from hub.children.remote.http_client import ExchangeError
 from hub.children.remote.messages import HttpOutbox, InboundQueue, taken_back
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId, WireError
-from hub.jsonrpc.messages import (
-    Message,
-    Notification,
-    Request,
-    lost,
-)
+from hub.jsonrpc.messages import Message, Notification, Request, lost
 from hub.jsonrpc.peer_conduct import PeerConduct
 from tests.kit.loops import all_tasks_blocked
 

@@ -12,12 +12,7 @@ from hub.children.remote.messages import (
     refusal_in,
 )
 from hub.jsonrpc import messages
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Response
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import ServerSentEvent

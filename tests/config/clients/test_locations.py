@@ -2,13 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.config.clients.locations import (
-    CLIENTS,
-    UserPlace,
-    client_file,
-    client_files,
-    is_installed,
-)
+from hub.config.clients.locations import CLIENTS, UserPlace, client_file, client_files, is_installed
 
 HOME, HERE = Path("/home/kim"), Path("/work")
 

@@ -19,10 +19,7 @@ from hub.app.setting import Setting
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig
-from hub.jsonrpc.messages import (
-    MAX_MESSAGE_BYTES,
-    Request,
-)
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Request
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.requests import MAX_ASKED
 from hub.protocol.constants import (

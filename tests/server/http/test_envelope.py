@@ -6,10 +6,7 @@ from hypothesis import strategies as st
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,

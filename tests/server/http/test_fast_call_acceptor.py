@@ -5,10 +5,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub.calls.in_flight import ReplySink
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.requests import Cancellable
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens

@@ -18,11 +18,7 @@ from hub.calls.in_flight import ReplySink
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Notification, Request
 from hub.jsonrpc.requests import Cancellable
 from hub.server.http.fast_calls import PlainCall, answer_post
 from hub.server.http.responses import PostResponse

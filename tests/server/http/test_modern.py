@@ -7,10 +7,7 @@ from hub.calls.rounds.modern_routes import Headers
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.clients import RootsNeededError
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-)
+from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.peer import Outlet
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,

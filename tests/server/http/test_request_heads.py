@@ -3,11 +3,7 @@ from __future__ import annotations
 import pytest
 from starlette.types import Scope
 
-from hub.jsonrpc.messages import (
-    MAX_MESSAGE_BYTES,
-    Notification,
-    Request,
-)
+from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
 from hub.protocol.bearer import token_hash
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck, RequestHeaders

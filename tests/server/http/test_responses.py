@@ -5,11 +5,7 @@ import pytest
 from msgspec import Raw
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Notification, Response
 from hub.server.http.responses import PostResponse, event, respond, until_disconnected
 from tests.kit.asgi import Connection
 from tests.kit.loops import all_tasks_blocked

@@ -14,11 +14,7 @@ import anyio
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Message,
-    Notification,
-    Request,
-)
+from hub.jsonrpc.messages import Message, Notification, Request
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.legacy.event_store import STANDING, EventId, Journal, log_lost
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected

@@ -10,11 +10,7 @@ from msgspec import Struct
 from starlette.types import Receive, Send
 
 from hub.calls.in_flight import ReplySink
-from hub.jsonrpc.messages import (
-    Failure,
-    Request,
-    to_bytes,
-)
+from hub.jsonrpc.messages import Failure, Request, to_bytes
 from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection

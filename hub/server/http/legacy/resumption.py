@@ -14,12 +14,7 @@ from msgspec import Struct, field
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Request,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.server.http.legacy.event_store import EventId, Journal, log_lost
 from hub.server.http.legacy.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond

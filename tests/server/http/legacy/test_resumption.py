@@ -9,11 +9,7 @@ from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Failure,
-    Notification,
-    Response,
-)
+from hub.jsonrpc.messages import Failure, Notification, Response
 from hub.server.http.legacy.event_store import EventId, EventStore
 from hub.server.http.legacy.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection

@@ -8,10 +8,7 @@ import pytest
 from starlette.types import Message
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import (
-    Notification,
-    Request,
-)
+from hub.jsonrpc.messages import Notification, Request
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.legacy.event_store import MAX_AGE, EventId, EventStore
 from hub.server.http.legacy.event_streams import WAITING_NOTIFICATIONS, NotificationStream
