@@ -289,7 +289,7 @@ def give_up(hub: ScriptedHub, which: Callable[[ChildSlot], bool]) -> None:
     """End children as if nobody had used them for long."""
     children: Any = hub.services.children
     for slot in filter(which, list(children._slots.values())):
-        children._end(slot)
+        children._end(slot, "the test gives it up")
 
 
 async def until(holds: Callable[[], bool]) -> None:
