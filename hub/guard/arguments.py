@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from decimal import Decimal
 
@@ -21,7 +20,14 @@ from hub.guard.keys.key_words import (
 )
 from hub.guard.keys.schema import BY_OPERATOR, ArgumentNode, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
-from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
+from hub.guard.text.embedded_json import (
+    MAX_STRINGS,
+    TOO_MUCH,
+    has_remarks,
+    json_in,
+    parsed_json,
+    strings_in,
+)
 from hub.guard.text.prose import is_prose
 from hub.paths.resolve import PathError
 from hub.values import Json, JsonObject
@@ -56,12 +62,10 @@ _VERSIONS = re.compile(
 """Which versions of a package are wanted, such as `~> 5.0, < 6`: never a path."""
 _URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
-_TOO_MUCH = "the arguments are nested too deeply or too many to judge"
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
 _JSON = frozenset("[{")
 """A key that begins like this may be JSON itself, with a file's name in it."""
-_LONG_NUMBER = 1000
 _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
 _READ_AGAIN = 8
@@ -104,7 +108,7 @@ def find_candidates(
         PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
     found = _Found()
-    found.left = most
+    found.left, found.bare = most, {}
     _walk_members(arguments, shape, _TOP, found)
     return found
 
@@ -118,15 +122,15 @@ class _Found(list[PathCandidate]):
     `free` are the candidates of these, which do not count as too many.
     """
 
-    left = FULL_BUDGET.search
+    left: int
+    bare: dict[str, set[str]]
     strings = MAX_STRINGS
-    bare: dict[str, set[str]] | None = None
     free = 0
 
     def spend(self, effort: int) -> None:
         self.left -= effort
         if self.left < 0:
-            raise TooMuchError(_TOO_MUCH)
+            raise TooMuchError(TOO_MUCH)
 
 
 class _Unread:
@@ -142,7 +146,7 @@ class _Unread:
         """Subtract the effort of reading a string. Raises PathError if the limit is exceeded."""
         self._left -= len(string) + _PER_STRING
         if self._left < 0:
-            raise PathError(_TOO_MUCH)
+            raise PathError(TOO_MUCH)
 
 
 class _Place(Struct, frozen=True, gc=False):
@@ -156,6 +160,16 @@ class _Place(Struct, frozen=True, gc=False):
     around: str = ""
     """The pointer of the innermost object."""
 
+    def member(self, key: str, kind: Kind, depth: int, *, whole: bool = False) -> _Place:
+        """Return the place of the member `key` of the object here."""
+        at = f"{self.pointer}/{escaped(key)}"
+        return _Place(at, key, kind, depth, self.unread, whole=whole, around=self.pointer)
+
+    def element(self, index: int, kind: Kind) -> _Place:
+        """Return the place of an element of the list here."""
+        at = f"{self.pointer}/{index}"
+        return replace(self, pointer=at, inherited=kind, whole=False, in_list=True)
+
 
 _TOP = _Place("", "", _NEUTRAL, 0)
 
@@ -168,12 +182,7 @@ def _check_size(at: _Place, found: _Found) -> None:
         or found.strings < 0
         or len(at.pointer) > _LONGEST_POINTER
     ):
-        raise PathError(_TOO_MUCH)
-
-
-def _walk_object(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    _check_size(at, found)
-    _walk_members(value, node, at, found)
+        raise PathError(TOO_MUCH)
 
 
 def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
@@ -193,21 +202,10 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
             kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
-                _add(
-                    member,  # pyright: ignore[reportArgumentType]
-                    inner,
-                    _Place(
-                        f"{at.pointer}/{escaped(key)}",
-                        *(key, kind, at.depth, at.unread, whole, False, at.pointer),
-                    ),
-                    found,
-                )
+                place = at.member(key, kind, at.depth, whole=whole)
+                _add(member, inner, place, found)  # pyright: ignore[reportArgumentType]
         elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
-            place = _Place(
-                f"{at.pointer}/{escaped(key)}",
-                *(key, kind, at.depth + 1, at.unread, False, False, at.pointer),
-            )
-            _walk_other(member, inner, place, found)
+            _walk_other(member, inner, at.member(key, kind, at.depth + 1), found)
 
 
 def _can_be_path(key: str, at: _Place) -> bool:
@@ -255,9 +253,11 @@ def _is_content(text: Json) -> bool:
 
 
 def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> None:
+    if isinstance(value, _NESTED):
+        _check_size(at, found)
     if isinstance(value, dict):
         inherited = at.inherited if at.inherited is not _PAYLOAD else _NEUTRAL
-        _walk_object(value, node, replace(at, inherited=inherited), found)
+        _walk_members(value, node, replace(at, inherited=inherited), found)
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
     elif at.inherited is _PATH and _is_number(value):
@@ -267,14 +267,10 @@ def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> N
 
 
 def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found) -> None:
-    _check_size(at, found)
     found.spend(len(values))
     kind = at.inherited if node.kind is _NEUTRAL and not node.declared else node.kind
     for index, value in enumerate(values):
-        place = _Place(
-            f"{at.pointer}/{index}",
-            *(at.key, kind, at.depth, at.unread, False, True, at.around),
-        )
+        place = at.element(index, kind)
         if isinstance(value, str):
             if _is_judged(kind, value, node):
                 _add(value, node, place, found)
@@ -338,17 +334,19 @@ def is_shaped(value: str) -> bool:
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_CANDIDATE if len(text) <= _FEW else _PER_CANDIDATE + _effort_of(text))
+    candidate = PathCandidate(
+        at.pointer, at.key, at.inherited, text, node.why, at.whole, is_element=at.in_list
+    )
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
     inside = json_in(text) if is_read else None
     if inside is not None:
-        parsed = _parsed(inside)
+        parsed = parsed_json(inside)
         if parsed is not None:
             _walk_other(parsed, node, replace(at, depth=at.depth + 1, in_list=False), found)
             if at.inherited is _COMMAND:  # a shell does not read it as JSON
-                found.append(_candidate(text, node, at))
+                found.append(candidate)
             return
         _add_strings(inside, replace(at, depth=at.depth + 1), found)
-    candidate = _candidate(text, node, at)
     if at.inherited is _NEUTRAL and not is_shaped(text):
         _add_bare(candidate, at.around, found)
     elif at.inherited is not _PAYLOAD or not node.structured or _FILE_URI.match(text) is not None:
@@ -357,25 +355,14 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
 
 def _add_bare(candidate: PathCandidate, around: str, found: _Found) -> None:
     """Add a text without path signs, if it is not a candidate of the object `around` it yet."""
-    if found.bare is None:
-        found.bare = {}
-    text = str(candidate.value)
-    objects = found.bare.get(text)
-    if objects is None:
-        found.bare[text] = {around}
-    elif around in objects:
+    objects = found.bare.setdefault(str(candidate.value), set())
+    if around in objects:
         return
-    else:
-        objects.add(around)
+    if objects:
         candidate = replace(candidate, is_repeated=True)
+    objects.add(around)
     found.free += 1
     found.append(candidate)
-
-
-def _candidate(text: str, node: ArgumentNode, at: _Place) -> PathCandidate:
-    return PathCandidate(
-        at.pointer, at.key, at.inherited, text, node.why, at.whole, is_element=at.in_list
-    )
 
 
 def _effort_of(text: str) -> int:
@@ -386,20 +373,15 @@ def _add_strings(text: str, at: _Place, found: _Found) -> None:
     """Add the strings inside a text that looks like JSON but cannot be parsed."""
     remarks, kind = has_remarks(text), at.inherited
     unread = at.unread or _Unread(text)
-    try:
-        for index, (key, string) in enumerate(strings_in(text)):
-            _check_size(at, found)
-            found.strings -= 1
-            unread.spend(string)
-            kind = _kind_of_string(key, at.inherited, kind if remarks else None)
-            if _is_judged(kind, string, _UNREAD):
-                place = _Place(
-                    f"{at.pointer}/{index}",
-                    *(key, kind, at.depth, unread, False, not key, at.pointer),
-                )
-                _add(string, _UNREAD, place, found)
-    except TooManyError:
-        raise PathError(_TOO_MUCH) from None
+    for index, (key, string) in enumerate(strings_in(text)):
+        _check_size(at, found)
+        found.strings -= 1
+        unread.spend(string)
+        kind = _kind_of_string(key, at.inherited, kind if remarks else None)
+        if _is_judged(kind, string, _UNREAD):
+            place = at.member(str(index), kind, at.depth)
+            place = replace(place, key=key, unread=unread, in_list=not key)
+            _add(string, _UNREAD, place, found)
 
 
 def _kind_of_string(key: str, context: Kind, before: Kind | None) -> Kind:
@@ -412,29 +394,6 @@ def _kind_of_string(key: str, context: Kind, before: Kind | None) -> Kind:
     if _PATH in {named, context, before}:
         return _PATH
     return context if before is not None or named in {_NEUTRAL, _PAYLOAD} else named
-
-
-def _parsed(text: str) -> JsonObject | list[Json] | None:
-    try:
-        parsed = json.loads(text, object_pairs_hook=_without_repeats, parse_int=_integer)
-    except RecursionError:
-        raise PathError(_TOO_MUCH) from None
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict | list) else None  # pyright: ignore[reportUnknownVariableType]
-
-
-def _integer(digits: str) -> int | Decimal:
-    # Python's `int` refuses more than 4300 digits.
-    return int(digits) if len(digits) < _LONG_NUMBER else Decimal(digits)
-
-
-def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        # Which of the two values a child sees depends on its parser.
-        raise PathError("JSON in a string repeats a key")
-    return members
 
 
 def _is_number(value: Json) -> bool:

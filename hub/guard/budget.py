@@ -26,6 +26,10 @@ class TooManyWaysError(PathError):
         super().__init__("it can be read in too many ways")
 
 
+MAX_WAYS = 256
+"""The most readings of one string."""
+
+
 class Budget(Struct, frozen=True):
     """The most work that judging one call may take.
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
-from hub.guard.containment import OUTSIDE, PathTracer
+from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.local_paths import LocalPaths, doubt_about
+from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
     expands,
@@ -30,14 +30,20 @@ from hub.guard.text.commands import (
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.names import count_signs, names_in, quoted_names_in, smallest_pieces_in
+from hub.guard.text.expansion import joins_braces, plainly
+from hub.guard.text.names import (
+    SHORT_OPTION,
+    count_signs,
+    names_in,
+    quoted_names_in,
+    smallest_pieces_in,
+)
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
-from hub.guard.text.readings import ITEM, SIDE, Reader, joins_braces, plainly, readings
+from hub.guard.text.readings import ITEM, SIDE, Reader, readings
 from hub.guard.text.uris import climbing, is_database_server, is_local_uri, is_remote, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
-_WILDCARD = re.compile(r"[*?\[{(|^$]")
 _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
@@ -52,11 +58,9 @@ _LONGEST_LIST = 1024
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _BRACKET = re.compile(r"[()\[\]{}<>]")
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
-_SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
 _INTERPRETER = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
@@ -81,12 +85,15 @@ class CandidateTexts(Struct, frozen=True):
         Raises:
             PathError: the value cannot be read for certain, or in too many ways.
         """
-        is_of_mount = candidate.kind is Kind.WEAK and is_mount(candidate.key[-LONGEST_KEY:])
+        key = candidate.key[-LONGEST_KEY:]
+        is_of_mount = candidate.kind is Kind.WEAK and is_mount(key)
         mounted = _MOUNTED.fullmatch(value) if is_of_mount else None
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
-        if candidate.kind is Kind.COMMAND and _is_arguments(candidate):
+        is_command = candidate.kind is Kind.COMMAND
+        if is_command and not candidate.is_element and takes_arguments(key):
+            # A line of arguments for a program that is named elsewhere.
             yield from self._texts_of_command(value, starts=True, is_line=False)
             return
         if candidate.kind is Kind.GLOB:
@@ -94,7 +101,7 @@ class CandidateTexts(Struct, frozen=True):
         if mounted is None:
             value = without_targets(value) if is_of_mount else value
             yield from self._texts(candidate.kind, value)
-            if candidate.kind is Kind.NEUTRAL and is_typed(candidate.key[-LONGEST_KEY:]):
+            if candidate.kind is Kind.NEUTRAL and is_typed(key):
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
@@ -102,8 +109,8 @@ class CandidateTexts(Struct, frozen=True):
             yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
 
     def _is_there(self, path: str) -> bool:
-        is_absolute = self.tracer.is_absolute(path)
-        return self.tracer.exists(path) if is_absolute else self.tracer.has(path)
+        tracer = self.tracer
+        return (tracer.exists if tracer.is_absolute(path) else tracer.has)(path)
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
         if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
@@ -156,7 +163,7 @@ class CandidateTexts(Struct, frozen=True):
     def _without_host(self, value: str) -> Iterator[tuple[str, str, Kind]]:
         path = without_host(value.strip())
         if path is not None and not self.posix:
-            path = path.lstrip("/") if _DRIVE.match(path.lstrip("/")) else None
+            path = path.lstrip("/") if DRIVE.match(path.lstrip("/")) else None
         if path is not None:
             yield from self._readings(path, Kind.NEUTRAL, replace(self.reader, whole=True))
 
@@ -276,7 +283,7 @@ class CandidateTexts(Struct, frozen=True):
     ) -> Iterator[tuple[str, str, Kind]]:
         if is_local_uri(word):
             yield from self._texts_of_path(word)
-        elif self.posix and not (is_shaped(word) or _WILDCARD.search(word) or "%" in word):
+        elif self.posix and not (is_shaped(word) or WILDCARD.search(word) or "%" in word):
             yield from self._names_in(word)
             if is_prose(word):
                 yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in quoted_names_in(word))
@@ -325,7 +332,7 @@ class CandidateTexts(Struct, frozen=True):
 
     def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the paths for the top directories that a shell finds for a word with a wildcard."""
-        if word[:1] != "/" or not _WILDCARD.search(word):
+        if word[:1] != "/" or not WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
         for top in self.tracer.matching_tops(plainly(first)):
@@ -338,7 +345,7 @@ class CandidateTexts(Struct, frozen=True):
         """
         if _SHAPE_OF_A_NAME.fullmatch(text):
             yield text, "as given", Kind.NEUTRAL
-            if _SHORT_OPTION.match(text):
+            if SHORT_OPTION.match(text):
                 yield text[2:], "the right-hand side", Kind.NEUTRAL
             return
         if len(text) <= _LONGEST_LIST and _BRACED.match(text) and not is_prose(text):
@@ -385,11 +392,6 @@ class CandidateTexts(Struct, frozen=True):
 def _is_installed(path: str) -> bool:
     """Return whether `path` is a system program, or an interpreter wherever it is installed."""
     return is_program(path) or _INTERPRETER.fullmatch(path) is not None
-
-
-def _is_arguments(candidate: PathCandidate) -> bool:
-    """Return whether a value is a line of arguments for a program that is named elsewhere."""
-    return not candidate.is_element and takes_arguments(candidate.key[-LONGEST_KEY:])
 
 
 def _is_options(text: str) -> bool:

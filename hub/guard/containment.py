@@ -27,7 +27,7 @@ from hub.roots.roots import Root, RootSet, entry_of
 
 OUTSIDE = "outside the allowed roots boundaries"
 
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _NULL = "/dev/null"
 """Reading it gives nothing, and writing to it changes nothing."""
 LEAST = 10
@@ -242,7 +242,7 @@ class PathTracer:
         Raises:
             PathError: the path cannot be read or compared for certain.
         """
-        if self._posix and _DRIVE.match(text):
+        if self._posix and DRIVE.match(text):
             if strict and self._context.enforcing:
                 yield ReadingResult(text, how, None, OUTSIDE)
         elif split(text, self._flavour)[0]:

@@ -13,7 +13,7 @@ from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.local_paths import LocalPaths, doubt_about
+from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
@@ -22,7 +22,6 @@ from hub.guard.text.readings import Reader
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
-_WILDCARD = re.compile(r"[*?\[{(|^$]")
 _QUOTING = re.compile(r"['\"\\]")
 _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
@@ -169,7 +168,7 @@ class Judge:
 
     def _evaluate_glob(self, text: str, how: str, value: str) -> Iterator[ReadingResult]:
         names = (text if self._posix else text.replace("\\", "/")).split("/")
-        wild = next((n for n, name in enumerate(names) if _WILDCARD.search(name)), len(names))
+        wild = next((n for n, name in enumerate(names) if WILDCARD.search(name)), len(names))
         if any(_CLIMBING.search(name) for name in names[wild:]):
             yield ReadingResult(text, how, None, "it has '..' after a wildcard")
             return

@@ -7,10 +7,11 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.guard.containment import PathTracer
+from hub.guard.containment import DRIVE, PathTracer
 from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.expansion import plainly
 from hub.guard.text.prose import is_prose
-from hub.guard.text.readings import BRACES, INNER, SLASHED, Reader, plainly, readings
+from hub.guard.text.readings import BRACES, INNER, SLASHED, Reader, readings
 from hub.guard.text.uris import is_special
 from hub.paths.resolve import Flavour, collapse
 
@@ -24,9 +25,8 @@ _SUSPECT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff$`~]")
 _USERS_HOME = re.compile(r"~(?:[+-]|\d+|[A-Za-z_][\w.-]*)(?:[/\\]|$)")
 _FOREIGN = re.compile(r"\s*content://", re.I)
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
-_WILDCARD = re.compile(r"[*?\[{(|^$]")
+WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _LIST = re.compile(r"[,;|\s]")
 _OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
 _ANYTHING = frozenset({"*", "**"})
@@ -49,7 +49,7 @@ class LocalPaths(Struct, frozen=True):
         """Return whether a value that may be a path is meant as a path of this machine."""
         if self.is_elsewhere(text, value):
             return False
-        if not self.posix and (_DRIVE.match(text) or text[:1] == "\\"):
+        if not self.posix and (DRIVE.match(text) or text[:1] == "\\"):
             return True
         if kind is Kind.VIRTUAL:
             return text[:1] != "/" and ".." in text
@@ -79,7 +79,7 @@ class LocalPaths(Struct, frozen=True):
 
     def is_long_path(self, text: str, kind: Kind) -> bool:
         """Return whether a text longer than any path is meant as a path of this machine."""
-        if text[:1] == "/" or _DRIVE.match(text):
+        if text[:1] == "/" or DRIVE.match(text):
             return self.is_meant(text, kind, text)
         first, slash, _ = text.partition("/")
         return first in {"..", "~"} or (bool(slash) and self.tracer.has(first))
@@ -97,7 +97,7 @@ class LocalPaths(Struct, frozen=True):
         """Return whether an entry of the file system's top directory has or matches this name."""
         if self.tracer.is_top(first):
             return True
-        if not _WILDCARD.search(first) or not any(map(str.isalnum, first)):
+        if not WILDCARD.search(first) or not any(map(str.isalnum, first)):
             return False  # `/*` and `/.*` are more likely part of a search pattern
         return bool(self.tracer.matching_tops(first))
 

@@ -261,23 +261,17 @@ class PlainPathCheck(Struct, frozen=True):
     def _admits(self, text: str, links: LinkReader) -> bool:
         if _SIMPLE.fullmatch(text) is not None and len(text) <= _LONGEST:
             return self._has(text, links)
-        if not text.startswith("/"):
-            if not text.startswith(_URI):
-                return self._admits_relative(text, links)
+        if text.startswith(_URI):
             text = text[len(_URI) - 1 :]
-        if not _ABSOLUTE.reads_once(text) or not self._has(text, links):
+        is_absolute = text[:1] == "/"
+        if not (_ABSOLUTE if is_absolute else _RELATIVE).reads_once(text):
             return False
-        return reads_once(text) or self._admits_parts(text, links)
-
-    def _admits_relative(self, text: str, links: LinkReader) -> bool:
-        if not self.bases or not _RELATIVE.reads_once(text):
-            return False
-        if not self._admits_from_bases(text, links):
+        if not (self._has if is_absolute else self._admits_from_bases)(text, links):
             return False
         return reads_once(text) or self._admits_parts(text, links)
 
     def _admits_from_bases(self, text: str, links: LinkReader) -> bool:
-        return all(self._has(f"{base}/{text}", links) for base in self.bases)
+        return bool(self.bases) and all(self._has(f"{base}/{text}", links) for base in self.bases)
 
     def _admits_parts(self, text: str, links: LinkReader) -> bool:
         """Return whether the parts between spaces and other signs are plain paths, too.
@@ -310,9 +304,7 @@ class PlainPathCheck(Struct, frozen=True):
         if _SEVERAL.search(glob, len(fixed)):
             return False
         # Characters like `*` may be part of a real file name.
-        if glob[0] == "/":
-            return self._has(glob, links)
-        return bool(self.bases) and self._admits_from_bases(glob, links)
+        return (self._has if glob[0] == "/" else self._admits_from_bases)(glob, links)
 
     def _admits_start(self, start: str, links: LinkReader) -> bool:
         if start[-3:] == "/..":

@@ -43,8 +43,7 @@ class ArgumentNode(Struct, frozen=True):
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
-    `items` and `extra` are the nodes of array elements and of
-    undeclared members.
+    `items` and `extra` are the nodes of array elements and of undeclared members.
     """
 
     kind: Kind = Kind.NEUTRAL
@@ -87,13 +86,11 @@ def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode
         return replace(node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset())
     name, rest = names[0], names[1:]
     if name == "*" or name.isdecimal():
-        element = overridden(node.element(), rest, kind)
-        node = replace(node, items=element)
+        node = replace(node, items=overridden(node.element(), rest, kind))
         if name == "*":
             members = {key: overridden(old, rest, kind) for key, old in node.properties.items()}
-            node = replace(
-                node, extra=overridden(node.extra or ArgumentNode(), rest, kind), properties=members
-            )
+            extra = overridden(node.extra or ArgumentNode(), rest, kind)
+            node = replace(node, extra=extra, properties=members)
         return node
     member = overridden(node.member(name), rest, kind)
     return replace(node, properties={**node.properties, name: member})
@@ -236,8 +233,7 @@ class _Compiler:
         definitions = object_or_empty(self._schema)
         for word in ("$defs", "definitions"):
             for schema in object_or_empty(definitions.get(word)).values():
-                said = object_or_empty(schema)
-                if name in _texts([said], "$anchor", "$dynamicAnchor"):
+                if name in _texts([object_or_empty(schema)], "$anchor", "$dynamicAnchor"):
                     return schema
         return None
 
@@ -279,8 +275,7 @@ def _is_no_text(variants: list[JsonObject]) -> bool:
 
 def _has_paths(node: ArgumentNode) -> bool:
     """Return whether a node inside `node` has a kind whose values are judged as paths."""
-    parts = islice(nodes_of(node), _MAX_VARIANTS)
-    return any(part.kind in _JUDGED for part in parts)
+    return any(part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
 
 
 def _effort_for(schema: Json) -> int:
@@ -326,8 +321,7 @@ def _values(variants: list[JsonObject]) -> frozenset[str]:
     offered: list[Json] = []
     for schema in variants:
         choices = schema.get("enum")
-        offered.extend(choices if isinstance(choices, list) else ())
-        offered.append(schema.get("const"))
+        offered += [schema.get("const"), *(choices if isinstance(choices, list) else ())]
     return frozenset(value for value in offered if isinstance(value, str))
 
 

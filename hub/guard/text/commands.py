@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.readings import Reader, defaulted
+from hub.guard.text.expansion import QUOTED, defaulted, without_quotes
+from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
 
 _TOKEN = re.compile(
@@ -17,21 +18,20 @@ _TOKEN = re.compile(
     r"""|(?P<mark>[<>]++[&|]?|[;&|()`\n'"])""",
     re.DOTALL,
 )
-_QUOTING = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOTALL)
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
 _CODE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
     re.DOTALL,
 )
-_QUOTED = r"""'[^']*'|"[^"\\`$]*\""""
+_LITERAL = r"""'[^']*'|"[^"\\`$]*\""""
 _UNQUOTING = r"""#[^\n'"`\\]*+(?=\n|$)"""
 """What may be a remark, to its line's end, without signs that elsewhere would be quotes."""
 _MESSAGE = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_QUOTED})*(?:&&|;))?\s*"""
+    rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_LITERAL})*(?:&&|;))?\s*"""
     r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
-    rf"""\s(?:[^;&|<\n'"`$\\#]|{_QUOTED}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
-    rf"(?:{_QUOTED})(?=[\s;&|)]|$)"
+    rf"""\s(?:[^;&|<\n'"`$\\#]|{_LITERAL}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
+    rf"(?:{_LITERAL})(?=[\s;&|)]|$)"
 )
 _REMARK = re.compile(
     r"""('[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|(?<=[^\s;&|()])#+|[^#'"\\]++)|#[^\n]*+""",
@@ -58,7 +58,6 @@ _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
-_ESCAPED = re.compile(r"\\([\"\\$`])")
 _INNER_SHELL = re.compile(r"sh|su|eval")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
 _COMMAND_OPTION = re.compile(r"-[a-z]*c")
@@ -161,9 +160,7 @@ def expands(text: str) -> bool:
 
     A quoted text that may be a command itself counts as one that another shell expands.
     """
-    return (
-        _WILD.search(text) is not None and _WILD.search(_QUOTING.sub(_if_inner, text)) is not None
-    )
+    return _WILD.search(text) is not None and _WILD.search(QUOTED.sub(_if_inner, text)) is not None
 
 
 def _if_inner(quoted: re.Match[str]) -> str:
@@ -191,7 +188,7 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
                 _Before(before.computes, token["mark"]),
             )
             continue
-        word = _unquoted(token["word"])
+        word = without_quotes(token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
         # An empty word names nothing.
         if word and not (is_device or (program and is_program(word))):
@@ -226,16 +223,8 @@ def passed_words(command: str) -> Iterator[str]:
     is_file = False
     for token in _TOKEN.finditer(command):
         if token["word"] and not is_file:
-            yield _QUOTING.sub(_passed, token["word"])
+            yield without_quotes(token["word"])
         is_file = token["mark"] is not None and token["mark"][0] in "<>"
-
-
-def _passed(quoted: re.Match[str]) -> str:
-    return quoted[1] or quoted[3] or _ESCAPED.sub(r"\1", quoted[2] or "")
-
-
-def _unquoted(word: str) -> str:
-    return _QUOTING.sub(lambda part: part[1] or part[2] or part[3] or "", word)
 
 
 def _has_wildcard(word: str) -> bool:
@@ -292,7 +281,7 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     # A quote in a remark is none, so both are read: with the remarks, and without them.
     remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
     computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
-    spellings = [form for one in computed for form in (one, *defaulted(one, reader))]
+    spellings = [form for one in computed for form in (one, *defaulted(one, reader.env))]
     for written in spellings:
         # `$"x"` is `"x"`.
         for spelling in dict.fromkeys((written, written.replace('$"', '"'))):

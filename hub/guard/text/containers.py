@@ -8,14 +8,8 @@ from msgspec.structs import replace
 
 from hub.guard.budget import Meter, TooManyWaysError
 from hub.guard.text.commands import passed_words, renames_programs, spellings_of
-from hub.guard.text.readings import (
-    SEPARATOR_VARIABLE,
-    VARIABLE,
-    Reader,
-    alternatives,
-    joins_braces,
-    readings,
-)
+from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
+from hub.guard.text.readings import Reader, readings
 
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"

@@ -7,11 +7,18 @@ before a colon as a key.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
+
+from hub.paths.resolve import PathError
+from hub.values import Json, JsonObject
 
 MAX_STRINGS = 20_000
+TOO_MUCH = "the arguments are nested too deeply or too many to judge"
+_LONG_NUMBER = 1000
 
 _COMMENT = r"//[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
 _BEFORE = re.compile(rf"(?:[\s\x00-\x20\ufeff\u200b-\u200f\u2060]++|{_COMMENT})*(?=[\[{{])")
@@ -36,8 +43,11 @@ _ESCAPE = re.compile(
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
-class TooManyError(ValueError):
-    """The text has more than `MAX_STRINGS` strings."""
+class TooManyError(PathError):
+    """The text is nested too deeply, or has more than `MAX_STRINGS` strings."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_MUCH)
 
 
 def json_in(text: str) -> str | None:
@@ -48,6 +58,34 @@ def json_in(text: str) -> str | None:
     if before is None or _NO_JSON.match(text, before.end()):
         return None
     return text[before.end() :].rstrip(_AFTER)
+
+
+def parsed_json(text: str) -> JsonObject | list[Json] | None:
+    """Return the object or list that `text` is in JSON, or None.
+
+    Raises:
+        TooManyError: it is nested too deeply.
+        PathError: it repeats a key: which of the two values a child sees depends on its parser.
+    """
+    try:
+        parsed = json.loads(text, object_pairs_hook=_without_repeats, parse_int=_integer)
+    except RecursionError:
+        raise TooManyError from None
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict | list) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _integer(digits: str) -> int | Decimal:
+    # Python's `int` refuses more than 4300 digits.
+    return int(digits) if len(digits) < _LONG_NUMBER else Decimal(digits)
+
+
+def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise PathError("JSON in a string repeats a key")
+    return members
 
 
 def has_remarks(text: str) -> bool:

@@ -9,7 +9,7 @@ _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
 _SIDES = re.compile(r"([=@:!+&?#]+)\s*")
 _SPACES = re.compile(r"\s+")
-_SHORT_OPTION = re.compile(r"-[A-Za-z].")
+SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _SIGNS = "=@:!+&?#"
 _ANY_SIGN = re.compile(
     r"[\s\x00-\x1f,;|=@:!+&?#\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+"
@@ -38,7 +38,7 @@ def names_in(text: str, *, words: bool) -> Iterator[str]:
     for item in dict.fromkeys(items):
         for piece in _sides_of(item):
             word = piece.strip()
-            for name in (word, word[2:] if _SHORT_OPTION.match(word) else ""):
+            for name in (word, word[2:] if SHORT_OPTION.match(word) else ""):
                 if name and name not in seen and len(name) <= _LONGEST_NAME:
                     seen.add(name)
                     yield name

@@ -10,7 +10,8 @@ import re
 from urllib.parse import unquote_to_bytes
 
 from hub.guard.budget import TooManyWaysError
-from hub.guard.text.readings import IGNORABLE, VARIABLE, Reader
+from hub.guard.text.expansion import VARIABLE
+from hub.guard.text.readings import IGNORABLE, Reader
 from hub.paths.resolve import PATH_MAX
 
 _ROUNDS = 8

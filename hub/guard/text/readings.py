@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from hub.guard.budget import TooManyWaysError
+from hub.guard.budget import MAX_WAYS, TooManyWaysError
+from hub.guard.text.expansion import alternatives_in, with_climbs, with_variables, without_quotes
+from hub.guard.text.names import SHORT_OPTION
 from hub.guard.text.prose import is_list_of_words
 from hub.guard.text.uris import (
     database_values,
@@ -23,7 +24,6 @@ from hub.guard.text.uris import (
 )
 from hub.paths.resolve import Flavour, PathError
 
-MAX_READINGS = 256
 _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
@@ -64,22 +64,9 @@ _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-f]{4})", re.I)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
-VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
-_BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
-_COMMA = re.compile(r",(?![^{},]*\})")
-_JOINED = rf"(?:{_BRACES.pattern}|\{{[^{{}},/]*\.\.[^{{}},/]*\}})"
-_JOINED_BRACES = re.compile(
-    rf"(?<![\s,;|:=@&!<>()\[\]{{\"'`])(?<!^){_JOINED}|{_JOINED}(?![\s,;|:=@&!<>()\[\]}}\"'`]|$)"
-)
-"""Alternatives in braces, with more of a name before or behind them."""
-_DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
-"""A variable with another text in its place, which may have variables of its own."""
-_COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
-SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
-_POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
-_SHORT_FLAG = re.compile(r"-[A-Za-z].")
+
 _QUOTES = "\"'`<>\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _OPENED = re.compile(r"[\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]")
 _OPENED_QUOTE = re.compile("[\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb]")
@@ -93,10 +80,6 @@ _ASSIGNED_IN_PATTERN = re.compile(r"[=@!]")
 _SIGNS = "@!<>+"
 _CUT = re.compile(r"[?#]")
 _CUT_IN_PATTERN = re.compile("#")
-_WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
-_CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
-_EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
-_SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 # Invisible characters, which a child that cleans up text drops.
@@ -113,8 +96,6 @@ _SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
-_SHELL_QUOTES = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.S)
-_ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`])")
 
 
 def readings(text: str, reader: Reader) -> Readings:
@@ -136,28 +117,9 @@ def readings(text: str, reader: Reader) -> Readings:
                 if other and other not in found:
                     found[other] = how
                     queue.append(other)
-        if len(found) > MAX_READINGS or sum(map(len, found)) > _MAX_TOTAL:
+        if len(found) > MAX_WAYS or sum(map(len, found)) > _MAX_TOTAL:
             raise TooManyWaysError
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
-
-
-def alternatives(text: str) -> list[str]:
-    """Return a text with each of the alternatives in its braces, as a shell expands them.
-
-    Raises:
-        TooManyWaysError: there are too many.
-    """
-    found = [text]
-    for form in found:  # grows in the loop
-        found += _alternatives_in(form)
-        if len(found) > MAX_READINGS:
-            raise TooManyWaysError
-    return list(dict.fromkeys(found))
-
-
-def joins_braces(text: str) -> bool:
-    """Return whether alternatives in braces are part of a longer name, as in `{a,b}/x`."""
-    return _JOINED_BRACES.search(text) is not None
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
@@ -223,7 +185,7 @@ def _normalised(text: str, reader: Reader) -> Iterable[str]:
 
 def _expanded(text: str, reader: Reader) -> Iterable[str]:
     if "$" in text:
-        yield from _with_variables(text, reader)
+        yield from with_variables(text, reader.env, as_shell=reader.as_shell)
     if reader.flavour is Flavour.WINDOWS and "%" in text:
         yield _PERCENT_VARIABLE.sub(lambda match: _known(match[1], reader), text)
     if text[:1] == "~" and text[1:2] in {"", "/", "\\"}:
@@ -233,38 +195,6 @@ def _expanded(text: str, reader: Reader) -> Iterable[str]:
         yield home + text[1:]
 
 
-def defaulted(text: str, reader: Reader) -> Iterable[str]:
-    """Yield a text with `${X:-y}` and the like expanded, `X` set or unset; and each `y` alone."""
-    if "${" in text and _DEFAULT.search(text):
-        # Else a name would go on in what is put beside it: `$x${y:-z}`.
-        text = VARIABLE.sub(lambda match: f"${{{match[1] or match[2]}}}", text)
-        yield _DEFAULT.sub(lambda match: reader.env.get(match[1]) or match[3], text)
-        yield _DEFAULT.sub(lambda match: _default_of(match, reader), text)
-        yield _DEFAULT.sub(lambda match: match[3], text)
-        yield from (match[3] for match in _DEFAULT.finditer(text))
-
-
-def _default_of(variable: re.Match[str], reader: Reader) -> str:
-    value = reader.env.get(variable[1], "")
-    if "+" in variable[2]:
-        return variable[3] if value else ""
-    return value or variable[3]
-
-
-def _with_variables(text: str, reader: Reader) -> Iterable[str]:
-    """Yield a text with its variables expanded, set ones and, as in a shell, unset ones."""
-    env = reader.env
-    yield from defaulted(text, reader)
-    yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
-    if reader.as_shell:
-        plain = SEPARATOR_VARIABLE.sub(" ", text)
-        if plain != text:
-            yield plain
-        plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
-        plain = _COMPUTED.sub("", plain)
-        yield _POSITION.sub("", plain)
-
-
 def _known(name: str, reader: Reader) -> str:
     if name not in reader.env:
         raise PathError(f"the variable %{name}% is not set")
@@ -272,15 +202,7 @@ def _known(name: str, reader: Reader) -> str:
 
 
 def _braces(text: str, reader: Reader) -> Iterable[str]:
-    return _alternatives_in(text)
-
-
-def _alternatives_in(text: str) -> list[str]:
-    match = _BRACES.search(text)
-    if match is None:
-        return []
-    ways = _COMMA.split(match[1])
-    return [text[: match.start()] + way + text[match.end() :] for way in ways]
+    return alternatives_in(text)
 
 
 def _listed(text: str, reader: Reader) -> Iterable[str]:
@@ -346,7 +268,7 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
     if text[:1] == "-":
         if match := _FLAG.match(text):
             yield text[match.start(1) :]
-        if _SHORT_FLAG.match(text):
+        if SHORT_OPTION.match(text):
             yield text[2:]
         yield text.partition(" ")[2]
     yield text.lstrip(_SIGNS)
@@ -371,19 +293,7 @@ def _separated(text: str, reader: Reader) -> Iterable[str]:
 
 def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
     """Return the text with `..` for wildcards that match it in a shell, such as `.?` and `.[.]`."""
-    if not (reader.as_shell and reader.expands and _WILD_DOTS.search(text)):
-        return ()
-    return (_WILD_DOTS.sub(_dots_of, text),)
-
-
-def _dots_of(wildcard: re.Match[str]) -> str:
-    return ".." if fnmatchcase("..", plainly(wildcard[0])) else wildcard[0]
-
-
-def plainly(wildcard: str) -> str:
-    """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
-    wildcard = _CLASS.sub("?", _SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard)))
-    return wildcard.replace("[^", "[!")
+    return (with_climbs(text),) if reader.as_shell and reader.expands else ()
 
 
 def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
@@ -391,11 +301,7 @@ def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
     if not reader.as_shell or reader.flavour is Flavour.WINDOWS:
         return ()
     start = _end_of_folder(text, reader)
-    return (text[:start] + _SHELL_QUOTES.sub(_without_quotes, text[start:]),)
-
-
-def _without_quotes(part: re.Match[str]) -> str:
-    return part[1] or part[3] or _ESCAPED_IN_QUOTES.sub(r"\1", part[2] or "")
+    return (text[:start] + without_quotes(text[start:]),)
 
 
 def _end_of_folder(text: str, reader: Reader) -> int:

@@ -3,7 +3,8 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 
-from hub.guard.text.readings import MAX_READINGS, Reader, readings
+from hub.guard.budget import MAX_WAYS
+from hub.guard.text.readings import Reader, readings
 from hub.guard.text.uris import is_local_uri, is_remote
 from hub.paths.resolve import PathError
 from tests.kit.worlds import POSIX, WINDOWS
@@ -203,7 +204,7 @@ def test_a_home_directory_that_is_not_set_is_an_error() -> None:
 def test_a_list_may_be_long() -> None:
     assert len(readings(",".join(f"a{n}" for n in range(100)), READER)) == 101
     with pytest.raises(PathError, match="too many ways"):
-        readings(",".join(f"a{n}" for n in range(MAX_READINGS + 1)), READER)
+        readings(",".join(f"a{n}" for n in range(MAX_WAYS + 1)), READER)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""What a shell makes of a text: its quotes, variables, braces and wildcards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from hub.guard.budget import MAX_WAYS, TooManyWaysError
+
+QUOTED = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOTALL)
+"""A part in single quotes (group 1) or double quotes (2), or an escaped character (3)."""
+_ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`])")
+VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
+_DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
+"""A variable with another text in its place, which may have variables of its own."""
+_COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
+SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
+_POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
+_BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
+_COMMA = re.compile(r",(?![^{},]*\})")
+_JOINED = rf"(?:{_BRACES.pattern}|\{{[^{{}},/]*\.\.[^{{}},/]*\}})"
+_JOINED_BRACES = re.compile(
+    rf"(?<![\s,;|:=@&!<>()\[\]{{\"'`])(?<!^){_JOINED}|{_JOINED}(?![\s,;|:=@&!<>()\[\]}}\"'`]|$)"
+)
+"""Alternatives in braces, with more of a name before or behind them."""
+_WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
+_CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
+_EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
+_SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
+
+
+def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:
+    """Yield a text with its variables expanded, set ones and, `as_shell`, unset ones."""
+    yield from defaulted(text, env)
+    yield VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
+    if as_shell:
+        plain = SEPARATOR_VARIABLE.sub(" ", text)
+        if plain != text:
+            yield plain
+        plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
+        plain = _COMPUTED.sub("", plain)
+        yield _POSITION.sub("", plain)
+
+
+def defaulted(text: str, env: Mapping[str, str]) -> Iterable[str]:
+    """Yield a text with `${X:-y}` and the like expanded, `X` set or unset; and each `y` alone."""
+    if "${" in text and _DEFAULT.search(text):
+        # Else a name would go on in what is put beside it: `$x${y:-z}`.
+        text = VARIABLE.sub(lambda match: f"${{{match[1] or match[2]}}}", text)
+        yield _DEFAULT.sub(lambda match: env.get(match[1]) or match[3], text)
+        yield _DEFAULT.sub(lambda match: _default_of(match, env), text)
+        yield _DEFAULT.sub(lambda match: match[3], text)
+        yield from (match[3] for match in _DEFAULT.finditer(text))
+
+
+def _default_of(variable: re.Match[str], env: Mapping[str, str]) -> str:
+    value = env.get(variable[1], "")
+    if "+" in variable[2]:
+        return variable[3] if value else ""
+    return value or variable[3]
+
+
+def alternatives(text: str) -> list[str]:
+    """Return a text with each of the alternatives in its braces, as a shell expands them.
+
+    Raises:
+        TooManyWaysError: there are too many.
+    """
+    found = [text]
+    for form in found:  # grows in the loop
+        found += alternatives_in(form)
+        if len(found) > MAX_WAYS:
+            raise TooManyWaysError
+    return list(dict.fromkeys(found))
+
+
+def joins_braces(text: str) -> bool:
+    """Return whether alternatives in braces are part of a longer name, as in `{a,b}/x`."""
+    return _JOINED_BRACES.search(text) is not None
+
+
+def alternatives_in(text: str) -> list[str]:
+    """Return a text with each of the alternatives in its first braces; none without braces."""
+    match = _BRACES.search(text)
+    if match is None:
+        return []
+    ways = _COMMA.split(match[1])
+    return [text[: match.start()] + way + text[match.end() :] for way in ways]
+
+
+def with_climbs(text: str) -> str:
+    """Return a text with `..` for its wildcards that match that: `.?`, `.[.]`."""
+    return _WILD_DOTS.sub(_dots_of, text)
+
+
+def _dots_of(wildcard: re.Match[str]) -> str:
+    return ".." if fnmatchcase("..", plainly(wildcard[0])) else wildcard[0]
+
+
+def plainly(wildcard: str) -> str:
+    """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
+    wildcard = _CLASS.sub("?", _SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard)))
+    return wildcard.replace("[^", "[!")
+
+
+def without_quotes(text: str) -> str:
+    r"""Return a text without quotes and backslashes, as a shell reads `.''./x` and `.\./x`."""
+    return QUOTED.sub(_inside, text)
+
+
+def _inside(part: re.Match[str]) -> str:
+    return part[1] or part[3] or _ESCAPED_IN_QUOTES.sub(r"\1", part[2] or "")
