@@ -41,7 +41,7 @@ BENCH := .bench
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them, TESTERS=$(TESTERS) files at a time (PYTEST="-k roots" narrows)'
-	@echo 'make quick    the tests that need no other process, in a minute'
+	@echo 'make quick    the tests that need no other process'
 	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
 	@echo 'make clients  what works with which client: SDKs, FastMCP, Inspector, mcp-remote (8 minutes; CLIENTS="fastmcp" narrows)'
