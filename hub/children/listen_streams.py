@@ -42,14 +42,18 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class _Stream:
-    """A request that stays open; it is its own outlet, to learn its id before it is sent."""
+    """A request that stays open; it is its own outlet, to learn its id before it is sent.
+
+    `waiting` counts who waits for the child to honour it. `is_wanted`: somebody was told that it
+    does, so the stream has to stay.
+    """
 
     def __init__(self, wanted: ListenFilter, outlet: Outlet) -> None:
         self.wanted = wanted
         self.scope = anyio.CancelScope()
         self.id: RequestId | None = None
         self.settled = anyio.Event()
-        self.waiting = self.subscribers = 0
+        self.waiting, self.is_wanted = 0, False
         self.honoured: ListenFilter | None = None
         self.error: RpcError | None = None
         self._outlet = outlet
@@ -119,11 +123,11 @@ class ChildListenStreams:
             with anyio.move_on_after(patience):
                 await stream.settled.wait()
             if stream.honoured is not None and stream.honoured.uris:
-                stream.subscribers += 1
+                stream.is_wanted = True
                 return {}
         finally:
             stream.waiting -= 1
-            if not (stream.waiting or stream.subscribers):
+            if not (stream.waiting or stream.is_wanted):
                 self._drop(uri, stream)
         raise stream.error or RpcError(
             INVALID_PARAMS, f"The server does not report updates of {uri}"

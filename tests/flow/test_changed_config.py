@@ -284,8 +284,8 @@ async def test_tools_lose_the_sentence_on_roots_with_the_setting_or_with_their_s
 async def test_roots_that_became_unsafe_are_in_force_for_no_open_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared = plant(tmp_path, "home/.ssh/id", "home/work/f") / "home"
-    roots: list[Json] = [{"uri": (shared / name).as_uri()} for name in (".ssh", "work")]
+    shared = plant(tmp_path, "home/.ssh/id", "home/project/f") / "home"
+    roots: list[Json] = [{"uri": (shared / name).as_uri()} for name in (".ssh", "project")]
     monkeypatch.setenv("HOME", str(shared))
     async with flow_hub({"roots": {"allow_unsafe": True}}) as hub:
         client = await hub.connected(roots)
@@ -293,6 +293,6 @@ async def test_roots_that_became_unsafe_are_in_force_for_no_open_session(
         await take(hub)
         assert await client.is_refused(str(shared / ".ssh/id"))
         told_of = await client.get_roots()
-        assert told_of["filePaths"] == [str(shared / "work")]
+        assert told_of["filePaths"] == [str(shared / "project")]
         assert "not safe" in json.dumps(told_of)
-        assert not await client.is_refused(str(shared / "work/f"))
+        assert not await client.is_refused(str(shared / "project/f"))
