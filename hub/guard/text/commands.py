@@ -63,7 +63,21 @@ _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
 _COMMAND_OPTION = re.compile(r"-[a-z]*c")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
+_NUMBER = r"(?:\$?\w+|\$\{\w+\})"
+_CALCULATION = re.compile(
+    # Not glued to a name: what is computed would be part of it.
+    rf"(?<![^\s\"'=])\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})+\s*\)\)(?=[\s\"';|&)]|$)"
+    r"|(?:^|(?<=[;&|('\"]))\s*expr\s+\d+(?:\s+(?:[-+/%]|\\\*)\s+\d+)+(?=[\s\"';|&)]|$)"
+    r"|(?<![^\s;&|(])(?:tr|cut\s+-d|sort\s+-t)\s+(?:/|'/'|\"/\")(?=\s)",
+    re.ASCII,
+)
+_CALCULATES = re.compile(
+    r"\s*(?:\w+=\S|(?:cd|cut|echo|expr|for|if|let|printf|seq|set|sleep|sort|test|tr|while"
+    r"|(?:[akz]|ba|da)?sh\s+-c)\s)"
+)
+"""The start of a command that lists no folder even if it is split at spaces, without a shell."""
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
+_OWN_SEARCH_PATH = re.compile(r"(\bPATH=[\"']?(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH\b|\{PATH\})")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
@@ -129,8 +143,19 @@ def renames_programs(command: str) -> bool:
     return _RENAMES.search(command) is not None
 
 
+def without_calculations(command: str) -> str:
+    """Return a command with a digit for what a shell or `expr` calculates: its `/` is no path.
+
+    So it is without a `/` that characters are cut at: `cut -d / -f 1`.
+    """
+    if "/" not in command or not _CALCULATES.match(command) or renames_programs(command):
+        return command
+    return _CALCULATION.sub(" 0", command)
+
+
 def with_working_folder(command: str) -> str:
-    """Return a command with `$PWD` for each `$(pwd)`."""
+    """Return a command with `$PWD` for each `$(pwd)`, and `.` for `$PATH` in `PATH=$PATH:bin`."""
+    command = _OWN_SEARCH_PATH.sub(r"\1.", command) if "$" in command else command
     return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
 
 
