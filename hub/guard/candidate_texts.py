@@ -25,8 +25,8 @@ from hub.guard.text.commands import (
     uncut_words,
     with_short_roots,
     with_working_folder,
-    without_calculations,
     without_interpreters,
+    without_lone_slashes,
     without_messages,
     words_in,
 )
@@ -234,7 +234,7 @@ class CandidateTexts(Struct, frozen=True):
         reader = self._shell()
         is_whole = starts and is_line
         value = without_interpreters(with_working_folder(value))
-        written = value = without_calculations(value) if is_whole else value
+        written = value = without_lone_slashes(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         if is_whole and len(value) <= PATH_MAX:

@@ -64,18 +64,18 @@ _COMMAND_OPTION = re.compile(r"-[a-z]*c")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
-_CALCULATION = re.compile(
-    # Not glued to a name: what is computed would be part of it.
-    rf"(?<![^\s\"'=])\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})+\s*\)\)(?=[\s\"';|&)]|$)"
-    r"|(?:^|(?<=[;&|('\"]))\s*expr\s+\d+(?:\s+(?:[-+/%]|\\\*)\s+\d+)+(?=[\s\"';|&)]|$)"
-    r"|(?<![^\s;&|(])(?:tr|cut\s+-d|sort\s+-t)\s+(?:/|'/'|\"/\")(?=\s)",
+_SUM = rf"(?<![\w./}}-])\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)(?![\w./${{-])"
+"""A calculation that is no part of a name."""
+_LISTS_NOTHING = re.compile(
+    rf"\s*(?:\w+=(?:\"?{_SUM}\"?|[\w.]*)\s*"
+    r"|(?:cut|echo|expr|head|let|printf|seq|sleep|sort|tail|test|tr|wc)\s"
+    rf"(?:[\w\s$+*/%=.,:\"{{}}<>-]|'\S'|{_SUM})*)",
     re.ASCII,
 )
-_CALCULATES = re.compile(
-    r"\s*(?:\w+=\S|(?:cd|cut|echo|expr|for|if|let|printf|seq|set|sleep|sort|test|tr|while"
-    r"|(?:[akz]|ba|da)?sh\s+-c)\s)"
-)
-"""The start of a command that lists no folder even if it is split at spaces, without a shell."""
+"""A simple command that gives only an error for `/`, even if no shell reads it."""
+_BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
+_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'")
+_LONE_SLASH = re.compile(r"(?<=\s)(['\"]?)/\1(?=\s|$)")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
 _OWN_SEARCH_PATH = re.compile(r"(\bPATH=[\"']?(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH\b|\{PATH\})")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
@@ -143,14 +143,16 @@ def renames_programs(command: str) -> bool:
     return _RENAMES.search(command) is not None
 
 
-def without_calculations(command: str) -> str:
-    """Return a command with a digit for what a shell or `expr` calculates: its `/` is no path.
+def without_lone_slashes(command: str) -> str:
+    """Return a command with a digit for each lone `/`, if no program in it can list a folder.
 
-    So it is without a `/` that characters are cut at: `cut -d / -f 1`.
+    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`.
     """
-    if "/" not in command or not _CALCULATES.match(command) or renames_programs(command):
+    inner = _OF_SHELL.fullmatch(command)
+    parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
+    if not all(map(_LISTS_NOTHING.fullmatch, parts)):
         return command
-    return _CALCULATION.sub(" 0", command)
+    return _LONE_SLASH.sub("0", command)
 
 
 def with_working_folder(command: str) -> str:
