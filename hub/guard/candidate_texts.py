@@ -101,7 +101,7 @@ class CandidateTexts(Struct, frozen=True):
         if mounted is None:
             value = without_targets(value) if is_of_mount else value
             yield from self._texts(candidate.kind, value)
-            if candidate.kind is Kind.NEUTRAL and (is_typed(key) or value[-1] == "\r"):
+            if candidate.kind is Kind.NEUTRAL and (is_typed(key) or value.endswith("\r")):
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
