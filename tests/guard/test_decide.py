@@ -561,7 +561,8 @@ def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     here = CATALOGUE.parent
     guard = compile_tool(None, read_only=True, policy=DEFAULT)
     verdict = decide(tool_call({"files": {"": None}}), guard, context(share(here), here))
-    assert isinstance(verdict, Admitted)
+    assert isinstance(verdict, Refused)
+    assert verdict.reason == "an empty path names nothing"
 
 
 # `make quick`, which tries few examples, has shorter texts too.
