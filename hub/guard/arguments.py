@@ -14,6 +14,7 @@ from hub.guard.keys.key_words import (
     is_content,
     is_data,
     is_in_container,
+    is_in_document,
     is_measure,
     is_mount,
     is_plural,
@@ -64,8 +65,8 @@ _URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
-_JSON = frozenset("[{")
-"""A key that begins like this may be JSON itself, with a file's name in it."""
+_BESIDE = IN_CONTAINER | {"path"}
+"""Members that mean something else beside certain others."""
 _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
 _READ_AGAIN = 8
@@ -198,7 +199,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
                 found.append(PathCandidate(at_key, key, _NEUTRAL, key, why))
         kind = inner.kind
         whole = False
-        if (at.inherited is not _NEUTRAL and not inner.declared) or key in IN_CONTAINER:
+        if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE:
             kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
@@ -209,10 +210,10 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
 
 
 def _can_be_path(key: str, at: _Place) -> bool:
-    """Return whether the key of an undeclared member can be a path itself."""
-    if _PATH_KEY.search(key) or (not key.isascii() and is_shaped(key)):
+    """Return whether the key of an undeclared member can be a path itself, or JSON with one."""
+    if _PATH_KEY.search(key) or _EXTENSION.search(key) or key.startswith(("{", "[")):
         return True
-    if _EXTENSION.search(key) or key[:1] in _JSON:
+    if not key.isascii() and is_shaped(key):
         return True
     if at.inherited is _WEAK and is_mount(at.key[-LONGEST_KEY:]):
         return not at.in_list  # the name of a volume, or a folder
@@ -221,8 +222,9 @@ def _can_be_path(key: str, at: _Place) -> bool:
 
 def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tuple[Kind, bool]:
     """Return the kind of a member of the object `value`, and whether it is read as a whole."""
-    is_free = key in IN_CONTAINER and inner.why is not BY_OPERATOR
-    if is_free and is_in_container(key, value, at.pointer):
+    if not inner.declared and is_in_document(key, value):
+        return _NEUTRAL, False
+    if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
@@ -321,9 +323,7 @@ def is_shaped(value: str) -> bool:
     """
     if len(value) < _LONG_TEXT:
         return _SHAPED.search(value) is not None
-    if any(mark in value for mark in ("/", "\\", "~", "$")):
-        return True
-    if "." in value and ".." in value:
+    if any(mark in value for mark in ("/", "\\", "~", "$")) or ("." in value and ".." in value):
         return True
     if "%" in value or ":" in value or not value.isascii() or value.lstrip()[:1] == "-":
         return _SHAPED.search(value) is not None
@@ -333,7 +333,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CANDIDATE if len(text) <= _FEW else _PER_CANDIDATE + _effort_of(text))
+    found.spend(_PER_CANDIDATE + _effort_of(text))
     candidate = PathCandidate(
         at.pointer, at.key, at.inherited, text, node.why, at.whole, is_element=at.in_list
     )

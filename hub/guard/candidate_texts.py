@@ -26,6 +26,7 @@ from hub.guard.text.commands import (
     with_short_roots,
     with_working_folder,
     without_interpreters,
+    without_lone_slashes,
     without_messages,
     words_in,
 )
@@ -41,7 +42,7 @@ from hub.guard.text.names import (
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import ITEM, SIDE, Reader, readings
-from hub.guard.text.uris import climbing, is_database_server, is_local_uri, is_remote, without_host
+from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
 _QUERY = re.compile(r"[?#]")
@@ -53,7 +54,6 @@ _CHARACTERS = 64
 _PER_SIGN = 10
 """The effort of taking a text apart at one of its signs."""
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_BY_SHAPE = frozenset({Kind.NEUTRAL, Kind.WEAK})
 _LONGEST_LIST = 1024
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _BRACKET = re.compile(r"[()\[\]{}<>]")
@@ -101,7 +101,7 @@ class CandidateTexts(Struct, frozen=True):
         if mounted is None:
             value = without_targets(value) if is_of_mount else value
             yield from self._texts(candidate.kind, value)
-            if candidate.kind is Kind.NEUTRAL and is_typed(key):
+            if candidate.kind is Kind.NEUTRAL and (is_typed(key) or value.endswith("\r")):
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
@@ -113,7 +113,7 @@ class CandidateTexts(Struct, frozen=True):
         return (tracer.exists if tracer.is_absolute(path) else tracer.has)(path)
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        if kind is Kind.COMMAND or (kind in _BY_SHAPE and _is_options(value)):
+        if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and _is_options(value)):
             yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
         elif kind is Kind.PATH:
             yield from self._texts_of_path(value)
@@ -192,7 +192,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from self._without_host(value)
         if "::" in value:
             yield from self._readings(value, Kind.NEUTRAL, self.reader)
-        elif is_database_server(value):
+        elif is_server(value):
             parts = self._readings(value, Kind.NEUTRAL, self.reader)
             yield from (part for part in parts if part[0] != value)
 
@@ -232,11 +232,12 @@ class CandidateTexts(Struct, frozen=True):
         `starts`: the first word names the program. `is_line`: that program gets all the words.
         """
         reader = self._shell()
+        is_whole = starts and is_line
         value = without_interpreters(with_working_folder(value))
-        written = value
+        written = value = without_lone_slashes(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
-        if starts and is_line and len(value) <= PATH_MAX:
+        if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
         words = words_in(value, reader, starts=starts)
@@ -259,7 +260,7 @@ class CandidateTexts(Struct, frozen=True):
 
     def _runs_program(self, word: str) -> bool:
         """Return whether a word is a link to an installed program, such as `.venv/bin/python`."""
-        if "/" not in word or not _PLAIN_RELATIVE.fullmatch(word):
+        if not _PLAIN_RELATIVE.fullmatch(word):
             return False
         results = list(self.tracer.follow(word, "as given", strict=False))
         return any(one.objection for one in results) and all(

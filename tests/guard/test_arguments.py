@@ -419,6 +419,29 @@ def test_of_a_mount_s_object_the_place_in_the_container_is_no_path(
     assert claimed <= set(found(arguments))
 
 
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"op": "replace", "path": "/spec/n", "value": 1}, Kind.NEUTRAL),
+        ({"op": "remove", "path": "/spec/n"}, Kind.NEUTRAL),
+        # These can as well be meant for files.
+        ({"op": "replace", "path": "spec/n", "value": 1}, Kind.PATH),
+        ({"op": "remove", "path": "/spec/n", "recursive": 1}, Kind.PATH),
+        ({"op": "copy", "from": "/a", "path": "/b"}, Kind.PATH),
+        ({"op": ["remove"], "path": "/b"}, Kind.PATH),
+        ({"op": "read", "path": "/b"}, Kind.PATH),
+    ],
+)
+def test_a_pointer_into_a_document_is_no_path(change: JsonObject, kind: Kind) -> None:
+    kinds = {
+        one.key: one.kind for one in find_candidates(compile_schema(None, {}), {"x": [change]})
+    }
+    assert kinds["path"] is kind
+    schema: JsonObject = {"properties": {"x": {"items": {"properties": {"path": {}}}}}}
+    declared = find_candidates(compile_schema(schema, {}), {"x": [change]})
+    assert {one.key: one.kind for one in declared}["path"] is Kind.PATH
+
+
 def test_the_operator_decides_about_a_place_in_a_container() -> None:
     overrides = {"/mounts/*/containerPath": Kind.PATH}
     (claim,) = find_candidates(

@@ -549,6 +549,14 @@ def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
         assert isinstance(verdict, Refused)
 
 
+def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
+    here = CATALOGUE.parent
+    guard = compile_tool(None, read_only=True, policy=DEFAULT)
+    verdict = decide(tool_call({"files": {"": None}}), guard, context(share(here), here))
+    assert isinstance(verdict, Refused)
+    assert verdict.reason == "an empty path names nothing"
+
+
 # `make quick`, which tries few examples, has shorter texts too.
 MANY = 100_000 if settings().max_examples >= 100 else 20_000
 HOSTILE = {

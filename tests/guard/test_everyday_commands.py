@@ -122,6 +122,61 @@ PROGRAMS = [
     "python3 -c \"import sys; [print(l.split('/')[-1], usr, etc) for l in sys.stdin]\"",
     'docker run --rm -v "$PWD":/usr -w /usr alpine ls bin',
 ]
+CALCULATED = [
+    "echo $((4 / 2))",
+    "bash -c 'echo $((4 / 2))'",
+    'echo "half: $(( n / 2 ))"',
+    "x=$((10 / 3)); echo $x",
+    "expr 4 / 2",
+    "echo a; expr 8 / 2 / 2",
+    "cut -d / -f 1 a.txt",
+    "cut -d '/' -f 2 a.txt | sort -t / -k 2",
+    "tr / _ < a.txt",
+    'echo a/b | tr "/" _',
+]
+CALCULATED_OUT = [
+    "ls $((1 / 1))",  # without a shell that is `ls /`
+    "sort leak$((4 / 2))",
+    "sort $((4 / 2))leak",
+    "x=(expr 4 / 2); ls ${x[@]}",
+    "x=1 ls $((1 / 1))",
+    "echo; ls >| expr 4 / 2",
+    "echo; ls >& expr 4 / 2",
+    "echo; ls \\; expr 4 / 2",
+    'echo; ls "" expr 4 / 2',
+    "echo; ls sort -t / -k 1",
+    "echo $(ls /)",
+    "echo `ls /`",
+    "echo; xargs ls <<E\nexpr 4 / 2\nE",
+    "bash -c 'ls tr '/' x'",
+    "bash -c 'echo' 'ls' /",
+    "ls | tr / _",
+    "ls expr 4 / 2",
+    "echo / | xargs ls",
+    "echo a; ls /",
+    "expr 4 / 2; ls /",
+    "cut -d / -f 1 ../private/x",
+    "tr / _ < leak",
+    "sort -t / leak",
+    "echo $((cat ../private/x) | head)",
+    "echo $((cat leak; ls) )",
+    "echo $((4 / 2))/../../private/x",
+    "echo; cat l$((4 / 2))/../../private/x",
+    "alias expr=ls; expr 4 / 2",
+    "tr() { ls $1; }; tr / _",
+    "xtr / _",
+]
+SEARCHED = [
+    "export PATH=$PATH:./bin",
+    'export PATH="./bin:$PATH" && ls',
+    "PATH=./node_modules/.bin:${PATH} tsc",
+]
+SEARCHED_OUT = [
+    "export PATH=$PATH:../private",
+    "PATH=../private:$PATH ls",
+    "PATH=$PATH cat leak",
+    "cat PATH=$PATH/../../private/x",
+]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",
     ".venv/bin/python .venv/bin/python",
@@ -206,13 +261,16 @@ def objection(top: Path, command: str) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "command", [*LISTS, *COMPUTED, *SHELLS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS]
+    "command",
+    [*LISTS, *COMPUTED, *SHELLS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS, *CALCULATED, *SEARCHED],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
 
-@pytest.mark.parametrize("command", [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT])
+@pytest.mark.parametrize(
+    "command", [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT, *CALCULATED_OUT, *SEARCHED_OUT]
+)
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) is not None
 

@@ -6,60 +6,25 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from hub.guard.keys.vocabulary import (
-    ARGUMENT_WORDS,
-    COMMAND_WORDS,
-    CONTENT_WORDS,
-    COUNTING_WORDS,
-    DATA_WORDS,
-    FILE_PREPOSITIONS,
-    FILLERS,
-    GLOB_WORDS,
-    KEY_KINDS,
-    LABEL_WORDS,
-    LOCATOR_WORDS,
-    MEASURES,
-    MOUNT_TYPES,
-    MOUNT_WORDS,
-    NAMED,
-    NOT_PATHS,
-    OTHER_PATHS,
-    PATH_ENDINGS,
-    PATH_SCRIPTS,
-    PATH_WORDS,
-    PAYLOAD_WORDS,
-    PERHAPS_PATHS,
-    PLACES,
-    PLACES_IN_CONTAINER,
-    PREPOSITIONS,
-    QUERY_PATHS,
-    REVISION_WORDS,
-    SCRIPT_WORDS,
-    SEARCHING_PROGRAMS,
-    SELECTING_WORDS,
-    SHELL_WORDS,
-    TYPED_WORDS,
-    WEAK_WORDS,
-    WRITING_VERBS,
-    Kind,
-)
+from hub.guard.keys import vocabulary
+from hub.guard.keys.vocabulary import Kind
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
 LONGEST_KEY = 200
 """Characters that are read of a key, from its end: so the caches of clients' keys stay small."""
-_KNOWN = {
-    *(PATH_WORDS | WEAK_WORDS | GLOB_WORDS | PAYLOAD_WORDS | COMMAND_WORDS | REVISION_WORDS),
-    *(FILLERS | LOCATOR_WORDS),
-    "name",
-}
-_PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 # Searched in this order: a word in two of these lists has the first kind.
 _HEADS = (
-    (GLOB_WORDS, Kind.GLOB),
-    (PAYLOAD_WORDS, Kind.PAYLOAD),
-    (COMMAND_WORDS, Kind.COMMAND),
-    (WEAK_WORDS, Kind.WEAK),
+    (vocabulary.GLOB_WORDS, Kind.GLOB),
+    (vocabulary.PAYLOAD_WORDS, Kind.PAYLOAD),
+    (vocabulary.COMMAND_WORDS, Kind.COMMAND),
+    (vocabulary.WEAK_WORDS, Kind.WEAK),
+    (vocabulary.VIRTUAL_WORDS, Kind.VIRTUAL),
 )
+_KNOWN = vocabulary.REVISION_WORDS.union(
+    *(vocabulary.PATH_WORDS, vocabulary.FILLERS, vocabulary.LOCATOR_WORDS, {"name"}),
+    *(known for known, _ in _HEADS),
+)
+_PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
 @lru_cache(maxsize=4096)
@@ -68,7 +33,7 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
     if "/" in key:
         return Kind.NEUTRAL, "its name is a path itself, or has a domain before it"
     words = words_of(key)
-    if any(script in key.lower() for script in PATH_SCRIPTS):
+    if any(script in key.lower() for script in vocabulary.PATH_SCRIPTS):
         return Kind.PATH, f"'{key}' is a word for a path"
     kind, word = (_kind_of_either if "or" in words[1:-1] else _kind_of_words)(words)
     if not word:
@@ -81,66 +46,68 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
 @lru_cache(maxsize=4096)
 def is_revision(key: str) -> bool:
     """Return whether `key` takes a revision: a branch, a commit or the like."""
-    return any(word in REVISION_WORDS for word in words_of(key))
+    return any(word in vocabulary.REVISION_WORDS for word in words_of(key))
 
 
-@lru_cache(maxsize=4096)
 def is_mount(key: str) -> bool:
     """Return whether `key` takes a mount into a container: `host:container`."""
-    return any(word in MOUNT_WORDS for word in words_of(key)[-1:])
+    return _last_word(key) in vocabulary.MOUNT_WORDS
 
 
 def is_in_container(key: str, mount: Mapping[str, object], place: str) -> bool:
     """Return whether `key` of an object `mount` has an absolute path in a container.
 
-    `key` is one of `IN_CONTAINER`. `place` is the JSON pointer of the object: it stands under a
-    mount's key, or under a name there.
+    `place` is the JSON pointer of the object: it stands under a mount's key, or under a name there.
     """
-    kind = mount.get("type") or mount.get("Type")
-    if not str(mount[key]).startswith("/") or not (
-        key in PLACES_IN_CONTAINER or kind in MOUNT_TYPES
-    ):
+    is_mounted = str(mount.get("type") or mount.get("Type")) in vocabulary.MOUNT_TYPES
+    keys = vocabulary.IN_CONTAINER if is_mounted else vocabulary.PLACES_IN_CONTAINER
+    if key not in keys or not str(mount[key]).startswith("/"):
         return False
     return any(is_mount(name[-LONGEST_KEY:]) for name in place.split("/")[-2:])
 
 
-@lru_cache(maxsize=4096)
+def is_in_document(key: str, change: Mapping[str, object]) -> bool:
+    """Return whether `key` of an object has a pointer into a document: `path` in a JSON Patch.
+
+    Operations that copy count as a file's.
+    """
+    parts = vocabulary.PATCHES.get(str(change.get("op")))
+    return key == "path" and set(change) == parts and str(change[key]).startswith("/")
+
+
 def takes_arguments(key: str) -> bool:
     """Return whether `key` takes arguments of a program, not a whole command."""
-    return any(word in ARGUMENT_WORDS for word in words_of(key)[-1:])
+    return _last_word(key) in vocabulary.ARGUMENT_WORDS
 
 
-@lru_cache(maxsize=4096)
 def is_typed(key: str) -> bool:
     """Return whether `key` may take what is typed into a running program: `input`, `stdin`."""
-    return any(word in TYPED_WORDS for word in words_of(key)[-1:])
+    return _last_word(key) in vocabulary.TYPED_WORDS
 
 
-@lru_cache(maxsize=4096)
 def is_measure(key: str) -> bool:
     """Return whether `key` takes a number that is no file name: a size, a line, a count."""
-    return any({word, word.removesuffix("s")} & MEASURES for word in words_of(key)[-1:])
+    word = _last_word(key)
+    return word in vocabulary.MEASURES or word.removesuffix("s") in vocabulary.MEASURES
 
 
 @lru_cache(maxsize=4096)
 def is_label(key: str) -> bool:
     """Return whether `key` takes a label, not a file name: a kind, a status, a branch, an id."""
     words = words_of(key)
-    if words[-1:] == ["key"] and words[-2:-1] and words[-2] in KEY_KINDS:
+    if len(words) > 1 and words[-2] in vocabulary.NO_LABELS.get(words[-1], ()):
         return False
-    return any({word, word.removesuffix("s")} & LABEL_WORDS for word in words[-1:])
+    return any({word, word.removesuffix("s")} & vocabulary.LABEL_WORDS for word in words[-1:])
 
 
-@lru_cache(maxsize=4096)
 def is_content(key: str) -> bool:
     """Return whether `key` takes a file's content, where another key takes the file's path."""
-    return any(word in CONTENT_WORDS for word in words_of(key)[-1:])
+    return _last_word(key) in vocabulary.CONTENT_WORDS
 
 
-@lru_cache(maxsize=4096)
 def is_data(key: str) -> bool:
     """Return whether `key` may take a file's content, without a word that says so clearly."""
-    return any(word in DATA_WORDS for word in words_of(key)[-1:])
+    return _last_word(key) in vocabulary.DATA_WORDS
 
 
 @lru_cache(maxsize=4096)
@@ -148,6 +115,11 @@ def is_plural(key: str) -> bool:
     """Return whether `key` is a plural: an object there has the names of things as its keys."""
     words = _WORD.findall(key)
     return bool(words) and words[-1].lower().endswith("s")
+
+
+@lru_cache(maxsize=4096)
+def _last_word(key: str) -> str:
+    return next(reversed(words_of(key)), "")
 
 
 def words_of(key: str) -> list[str]:
@@ -175,31 +147,31 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
 
 def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
     """Return the kind of a name with a preposition at its end, such as `saveTo`."""
-    if words[-2] in WRITING_VERBS:
+    if words[-2] in vocabulary.WRITING_VERBS:
         return Kind.PATH, " ".join(words)
     kind, word = _kind_of_words(words[:-1])
     return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
 
 
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
-    if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in NAMED:
+    if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in vocabulary.NAMED:
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):
         return _kind_of_path(head, before, words)
-    if head == "root" and before in PLACES:
+    if head == "root" and before in vocabulary.PLACES:
         return Kind.PATH, f"{before} {head}"
     if head == "filter" and any(map(_is_path_word, words)):
         return Kind.GLOB, " ".join(words)
     named = next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
-    is_command = before in SHELL_WORDS and head in SCRIPT_WORDS
+    is_command = before in vocabulary.SHELL_WORDS and head in vocabulary.SCRIPT_WORDS
     return (Kind.COMMAND, f"{before} {head}") if is_command else named
 
 
 def _is_text_of_file(words: list[str]) -> bool:
     """Return whether words say that a text comes from or goes to a file: `content_from_file`."""
-    at = next((n for n, word in enumerate(words) if n and word in FILE_PREPOSITIONS), 0)
-    return bool(at) and words[at - 1] in PAYLOAD_WORDS and _is_path_word(words[-1])
+    at = next((n for n, word in enumerate(words) if n and word in vocabulary.FILE_PREPOSITIONS), 0)
+    return bool(at) and words[at - 1] in vocabulary.PAYLOAD_WORDS and _is_path_word(words[-1])
 
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
@@ -218,35 +190,41 @@ def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
 
 def _noun_phrase(words: list[str]) -> list[str]:
     """Drop a leading preposition, all words from the next preposition on, and trailing fillers."""
-    if len(words) > 1 and words[0] in PREPOSITIONS:
+    if len(words) > 1 and words[0] in vocabulary.PREPOSITIONS:
         words = words[1:]
-    cut = next((n for n, word in enumerate(words) if n and word in PREPOSITIONS), len(words))
+    cut = next(
+        (n for n, word in enumerate(words) if n and word in vocabulary.PREPOSITIONS), len(words)
+    )
     words = words[:cut]
-    while len(words) > 1 and words[-1] in FILLERS and words[-2] in _KNOWN:
-        if words[-1] in COMMAND_WORDS and words[-2] in SEARCHING_PROGRAMS:
+    while len(words) > 1 and words[-1] in vocabulary.FILLERS and words[-2] in _KNOWN:
+        if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
             break  # `jq_args` go to a program
         words = words[:-1]
     return words
 
 
 def _is_path_word(word: str) -> bool:
-    if word in PATH_WORDS:
+    if word in vocabulary.PATH_WORDS:
         return True
-    if word in PAYLOAD_WORDS or word in NOT_PATHS or word.endswith(("profile", "profiles")):
+    if (
+        word in vocabulary.PAYLOAD_WORDS
+        or word in vocabulary.NOT_PATHS
+        or word.endswith(("profile", "profiles"))
+    ):
         return False
-    return word.endswith(PATH_ENDINGS)
+    return word.endswith(vocabulary.PATH_ENDINGS)
 
 
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
-    other = before in OTHER_PATHS or " ".join(words[-3:-1]) in OTHER_PATHS
+    other = before in vocabulary.OTHER_PATHS or " ".join(words[-3:-1]) in vocabulary.OTHER_PATHS
     if other and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
         return Kind.VIRTUAL, f"{before} {head}"
-    if before in QUERY_PATHS and head == "path":
+    if before in vocabulary.QUERY_PATHS and head == "path":
         return Kind.PAYLOAD, f"{before} {head}"
-    if before in PERHAPS_PATHS and head == "path":
+    if before in vocabulary.PERHAPS_PATHS and head == "path":
         return Kind.WEAK, f"{before} {head}"
-    if not COUNTING_WORDS.isdisjoint(words):
+    if not vocabulary.COUNTING_WORDS.isdisjoint(words):
         return Kind.NEUTRAL, ""
-    if any(word in SELECTING_WORDS for word in words[:-1]):
+    if any(word in vocabulary.SELECTING_WORDS for word in words[:-1]):
         return Kind.GLOB, " ".join(words)
     return Kind.PATH, head

@@ -12,25 +12,9 @@ from urllib.parse import unquote
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
+from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import LONGEST_KEY, is_label, kind_of_key
-from hub.guard.keys.vocabulary import (
-    MENTIONS_PATH,
-    OR_PATH,
-    PATH_FORMATS,
-    PAYLOAD_FORMATS,
-    SAYS_CODE,
-    SAYS_CONTENT,
-    SAYS_FILE,
-    SAYS_GLOB,
-    SAYS_INPUT_FILE,
-    SAYS_NAMED_BY_PATH,
-    SAYS_NAMED_FILE,
-    SAYS_OTHER,
-    SAYS_PATH,
-    SAYS_REGEX,
-    STARTS_AS_PATH,
-    Kind,
-)
+from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
 BY_OPERATOR = "set by the operator"
@@ -242,21 +226,26 @@ class _Compiler:
         if types and not types & _TEXT_TYPES:
             return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
         formats = set(_texts(variants, "format", "contentEncoding"))
-        if formats & PATH_FORMATS:
+        if formats & vocabulary.PATH_FORMATS:
             return Kind.PATH, "the schema's format says path"
-        if formats & PAYLOAD_FORMATS:
+        if formats & vocabulary.PAYLOAD_FORMATS:
             return Kind.PAYLOAD, "the schema's format says that it is content"
         named = kind_of_key(key[-LONGEST_KEY:])
         described = " ".join(_texts(variants, "description"))[:_READ_OF_ALL]
         titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
-        return self._says(named, f"{described}\n{titled}") if described or titled else named
+        text = f"{described}\n{titled}"
+        first = named[1].split()[0][1:]
+        is_elsewhere = first in vocabulary.ELSEWHERE and first in text.lower()
+        return named if text == "\n" or is_elsewhere else self._says(named, text)
 
     def _is_named_by_path(self, variants: list[JsonObject]) -> bool:
         """Return whether the names of an object's members are paths, as its schema says."""
         names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
         if names and self._classified("", self._variants(names))[0] in _JUDGED:
             return True
-        return any(SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description"))
+        return any(
+            vocabulary.SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description")
+        )
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""
@@ -345,17 +334,17 @@ def _described(named: Verdict, text: str) -> Verdict:
     The last line of `text` is the title: many schemas have the key itself there.
     """
     kind = named[0]
-    other = None if SAYS_FILE.search(text) else _other(kind, named[1], text)
+    other = None if vocabulary.SAYS_FILE.search(text) else _other(kind, named[1], text)
     if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
         return named if other else _described_payload(named, text)
     if other:
         return Kind.PAYLOAD, f"described as '{other[0]}'"
-    if says := SAYS_GLOB.search(text):
+    if says := vocabulary.SAYS_GLOB.search(text):
         return Kind.GLOB, f"described as '{says[0]}'"
-    if kind is Kind.PATH and (says := _starts(SAYS_CONTENT, text)):
+    if kind is Kind.PATH and (says := _starts(vocabulary.SAYS_CONTENT, text)):
         return Kind.WEAK, f"described as '{says[0]}'"
-    if kind is not Kind.PATH and (says := SAYS_REGEX.search(text)):
-        is_file = _starts(SAYS_INPUT_FILE, text) is not None
+    if kind is not Kind.PATH and (says := vocabulary.SAYS_REGEX.search(text)):
+        is_file = _starts(vocabulary.SAYS_INPUT_FILE, text) is not None
         return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
     return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
 
@@ -366,20 +355,20 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
     None if the key's name says "file", whatever is looked for in the file; or if the description
     first says that it is a path: "path of the file that the XPath runs on".
     """
-    says = SAYS_OTHER.search(text)
+    says = vocabulary.SAYS_OTHER.search(text)
     if says is None or kind is not Kind.PATH:
         return says
     if not _A_PATH.match(why):
         return None
-    first = _starts(STARTS_AS_PATH, text)
+    first = _starts(vocabulary.STARTS_AS_PATH, text)
     return None if first is not None and first.end() <= says.start() else says
 
 
 def _described_payload(named: Verdict, text: str) -> Verdict:
-    if says := _starts(STARTS_AS_PATH, text):
+    if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
     if named[0] is Kind.PAYLOAD and (
-        says := OR_PATH.search(text) or _starts(SAYS_NAMED_FILE, text)
+        says := vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)
     ):
         return Kind.WEAK, f"described as '{says[0].strip()}'"
     return named
@@ -391,10 +380,10 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _mentioned(named: Verdict, text: str) -> Verdict:
-    if says := SAYS_PATH.search(text):
+    if says := vocabulary.SAYS_PATH.search(text):
         return Kind.PATH, f"described as '{says[0]}'"
-    if named[0] is Kind.NEUTRAL and (says := MENTIONS_PATH.search(text)):
+    if named[0] is Kind.NEUTRAL and (says := vocabulary.MENTIONS_PATH.search(text)):
         return Kind.WEAK, f"its description mentions '{says[0]}'"
-    if says := _starts(SAYS_CODE, text):
+    if says := _starts(vocabulary.SAYS_CODE, text):
         return Kind.PAYLOAD, f"described as '{says[0]}'"
     return named

@@ -81,10 +81,11 @@ PAYLOAD_WORDS = _words(
     " jmespath csspath urlpath css html markdown md xml javascript js typescript function"
     " snippet statement string str base64 b64 payload instruction question answer thought"
     " rationale reason caption heading header footer footnote keyword needle repl replacement"
-    " replace paragraph markup goal intent subject endpoint route jq jql cql graphql"
+    " replace paragraph markup goal intent subject pointer jq jql cql graphql"
     " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
     " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
 )
+VIRTUAL_WORDS = _words("endpoint route")
 COMMAND_WORDS = _words(
     "command cmd commandline cmdline shell bash zsh powershell pwsh arg argv argument flag exec"
     " invocation cli"
@@ -93,7 +94,7 @@ ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
-TYPED_WORDS = _words("input stdin keys keystroke keystrokes")
+TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
@@ -103,8 +104,8 @@ FILLERS = _words(
 """After the word that matters these say nothing, as in `file_list`, `path_arg`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")
 """Before a filler: the name of a place, not a text, as in `connection_string`, `url_string`."""
-KEY_KINDS = _words("private public ssh signing deploy host pem")
-"""Before `key`: perhaps a file with a key, so no label."""
+NO_LABELS = {"key": _words("private public ssh signing deploy host pem"), "state": {"storage"}}
+"""Behind these words perhaps a file, as in `private_key`, and so no label."""
 CONTENT_WORDS = _words(
     "content text body code html css markdown md xml base64 b64 payload description desc comment"
     " note title summary message msg caption"
@@ -141,10 +142,12 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
+ELSEWHERE = _words("remote sftp")
+"""Before `path`: a path of another machine, if the description says so, too, or there is none."""
 OTHER_PATHS = _words(
     "url uri dom cookie name symbol api http https route field property career learning menu"
     " breadcrumb callback webhook healthcheck object bus dbus"
-) | {"health check"}
+) | {"health check", *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
 QUERY_PATHS = _words("jq x")
 """Before `path`: a query into a document, where `..` is nothing special, as in `jq_path`."""
@@ -156,6 +159,9 @@ PLACES_IN_CONTAINER = _words("bind containerPath container_path ContainerPath mo
 """In a mount's object: the absolute path in the container."""
 TARGETS_IN_CONTAINER = _words("target Target dst Dst destination Destination")
 """The same, if the object says which `type` of mount it is."""
+_SETS = {"op", "path", "value"}
+PATCHES = {"add": _SETS, "replace": _SETS, "test": _SETS, "remove": {"op", "path"}}
+"""The members of operations that change a document, or look into it."""
 IN_CONTAINER = PLACES_IN_CONTAINER | TARGETS_IN_CONTAINER
 MOUNT_TYPES = _words("bind volume tmpfs npipe cluster image")
 REVISION_WORDS = _words(

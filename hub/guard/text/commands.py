@@ -63,7 +63,21 @@ _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
 _COMMAND_OPTION = re.compile(r"-[a-z]*c")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
+_NUMBER = r"(?:\$?\w+|\$\{\w+\})"
+_SUM = rf"(?<![\w./}}-])\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)(?![\w./${{-])"
+"""A calculation that is no part of a name."""
+_LISTS_NOTHING = re.compile(
+    rf"\s*(?:\w+=(?:\"?{_SUM}\"?|[\w.]*)\s*"
+    r"|(?:cut|echo|expr|head|let|printf|seq|sleep|sort|tail|test|tr|wc)\s"
+    rf"(?:[\w\s$+*/%=.,:\"{{}}<>-]|'\S'|{_SUM})*)",
+    re.ASCII,
+)
+"""A simple command that gives only an error for `/`, even if no shell reads it."""
+_BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
+_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'")
+_LONE_SLASH = re.compile(r"(?<=\s)(['\"]?)/\1(?=\s|$)")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
+_OWN_SEARCH_PATH = re.compile(r"(\bPATH=[\"']?(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH\b|\{PATH\})")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
@@ -129,8 +143,21 @@ def renames_programs(command: str) -> bool:
     return _RENAMES.search(command) is not None
 
 
+def without_lone_slashes(command: str) -> str:
+    """Return a command with a digit for each lone `/`, if no program in it can list a folder.
+
+    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`.
+    """
+    inner = _OF_SHELL.fullmatch(command)
+    parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
+    if not all(map(_LISTS_NOTHING.fullmatch, parts)):
+        return command
+    return _LONE_SLASH.sub("0", command)
+
+
 def with_working_folder(command: str) -> str:
-    """Return a command with `$PWD` for each `$(pwd)`."""
+    """Return a command with `$PWD` for each `$(pwd)`, and `.` for `$PATH` in `PATH=$PATH:bin`."""
+    command = _OWN_SEARCH_PATH.sub(r"\1.", command) if "$" in command else command
     return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
 
 

@@ -16,11 +16,11 @@ from hub.guard.text.expansion import alternatives_in, with_climbs, with_variable
 from hub.guard.text.names import SHORT_OPTION
 from hub.guard.text.prose import is_list_of_words
 from hub.guard.text.uris import (
-    database_values,
-    is_database_server,
     is_local_uri,
     is_remote,
+    is_server,
     local_uri_paths,
+    server_values,
 )
 from hub.paths.resolve import Flavour, PathError
 
@@ -128,7 +128,7 @@ Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
 def _transforms(text: str, how: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
     if is_local_uri(text):
         return _URI
-    if is_database_server(text):
+    if is_server(text):
         return _SERVER
     if is_remote(text):
         return _CHAIN if "::" in text else ()
@@ -218,7 +218,6 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
         words = (text[start:] if not start else f"x{text[start:]}").split()
         yield from (word for word in words if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
-        yield from _chained(text, reader)
         yield text.partition(":")[2]
         yield from _pieces(_COLON, text, reader)
         if text.count(":") <= _MAX_COLONS:
@@ -236,7 +235,7 @@ def _chained(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _parameters(text: str, reader: Reader) -> Iterable[str]:
-    return database_values(text)
+    return server_values(text)
 
 
 def _archived(text: str, reader: Reader) -> Iterable[str]:
@@ -330,7 +329,7 @@ _URI: tuple[tuple[str, Transform], ...] = (
 )
 _CHAIN: tuple[tuple[str, Transform], ...] = (("one link of a chain of URLs", _chained),)
 _SERVER: tuple[tuple[str, Transform], ...] = (
-    ("a parameter of a database's URL", _parameters),
+    ("a parameter of a server's URL", _parameters),
     *_CHAIN,
 )
 _ONE_PATH: tuple[tuple[str, Transform], ...] = (

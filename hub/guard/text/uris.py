@@ -18,12 +18,7 @@ _DATABASE_URI = re.compile(
 _DATABASE_HOST = re.compile(
     r"(?:jdbc:)?(?:sqlite3?|duckdb|h2|hsqldb|derby)(?:\+\w+)?://[^/]+/", re.I
 )
-_DATABASE_SERVER = re.compile(
-    r"(?:postgres(?:ql)?|cockroachdb|redshift|mysqlx?|mariadb|mssql|sqlserver|oracle"
-    r"|mongodb|rediss?|valkeys?|amqps?|snowflake|clickhouse|trino|db2|firebird|neo4j|bolt)"
-    r"(?:\+\w+)*://(?:[^/?#@]*@)?",
-    re.I,
-)
+_SERVER = re.compile(r"(?!(?:https?|wss?):)[a-z][a-z0-9.-]*(?:\+\w+)*://(?:[^/?#@]*@)?", re.I)
 _RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
 _WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
@@ -73,9 +68,12 @@ def is_remote(text: str) -> bool:
     return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
 
 
-def is_database_server(uri: str) -> bool:
-    """Return whether `uri` is the URL of a database's server; its parameters can be file paths."""
-    return _DATABASE_SERVER.match(uri) is not None
+def is_server(uri: str) -> bool:
+    """Return whether `uri` is the URL of a server, such as a database, and of no web page.
+
+    Its parameters can be file paths: `postgres://h/db?sslkey=/x`.
+    """
+    return _SERVER.match(uri) is not None and is_remote(uri)
 
 
 def without_host(uri: str) -> str | None:
@@ -144,12 +142,12 @@ def _file_uri_paths(uri: str, flavour: Flavour) -> Iterable[str]:
         raise PathError(str(exc)) from exc
 
 
-def database_values(text: str) -> Iterable[str]:
-    """Yield what may be a file's path in the URL of a database's server.
+def server_values(text: str) -> Iterable[str]:
+    """Yield what may be a file's path in the URL of a server.
 
     It is the host, if that is encoded, or a parameter's value.
     """
-    server = _DATABASE_SERVER.match(text)
+    server = _SERVER.match(text)
     if server is not None and text[server.end() :][:3].lower() == "%2f":  # the path of a socket
         yield re.split(r"[/:?#]", text[server.end() :], maxsplit=1)[0]
     yield from (one.partition("=")[2] for one in _PARAMETERS.split(text)[1:])

@@ -1,6 +1,13 @@
 import pytest
 
-from hub.guard.keys.key_words import is_measure, is_mount, is_revision, kind_of_key, words_of
+from hub.guard.keys.key_words import (
+    is_label,
+    is_measure,
+    is_mount,
+    is_revision,
+    kind_of_key,
+    words_of,
+)
 from hub.guard.keys.vocabulary import Kind
 
 PATHS = """
@@ -80,6 +87,13 @@ def test_words_have_no_case_and_no_plural() -> None:
         *("xml", "file", "path", "to", "the", "directory")
     ]
     assert words_of("base64") == ["base64"]
+
+
+def test_a_key_s_file_is_no_label() -> None:
+    assert is_label("key")
+    assert is_label("state")
+    assert not is_label("private_key")
+    assert not is_label("storageState")
 
 
 def test_revisions() -> None:
