@@ -15,13 +15,7 @@ from hub.guard.budget import MAX_WAYS, TooManyWaysError
 from hub.guard.text.expansion import alternatives_in, with_climbs, with_variables, without_quotes
 from hub.guard.text.names import SHORT_OPTION
 from hub.guard.text.prose import is_list_of_words
-from hub.guard.text.uris import (
-    is_local_uri,
-    is_remote,
-    is_server,
-    local_uri_paths,
-    server_values,
-)
+from hub.guard.text.uris import is_local_uri, is_remote, is_server, local_uri_paths, server_values
 from hub.paths.resolve import Flavour, PathError
 
 _MAX_LENGTH = 4 * 4096
