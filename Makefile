@@ -33,6 +33,8 @@ WHOLE_PROGRAMS := live test_packaging.py
 SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 # Programs that the tests start hundreds of times are compiled once, whatever the environment says.
 PYTEST_RUN := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# For tests that repeat so often that they take longer than others may.
+UNHURRIED := --override-ini=faulthandler_timeout=3600
 BENCH := .bench
 
 .PHONY: help run setup test quick lowest conformance clients replicas confinement-tests check orphans attach fuzz mutation soak chaos bench bench-quick slow-requests misbehaving growth instructions docs dist dist-quick manifests completions fmt lock clean
@@ -140,10 +142,10 @@ $(CONFINED)/.stamp: tests/live/confined-servers.json
 	@touch $@
 
 orphans: $(VENV)/dev.stamp
-	ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) $(BIN)/python -m pytest -rP tests/live/test_orphans.py $(PYTEST)
+	ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) $(BIN)/python -m pytest -rP $(UNHURRIED) tests/live/test_orphans.py $(PYTEST)
 
 attach: $(VENV)/dev.stamp
-	ATTACH_ROUNDS=$(ATTACH_ROUNDS) $(BIN)/python -m pytest -rP tests/live/test_attach.py tests/live/test_attach_ends.py \
+	ATTACH_ROUNDS=$(ATTACH_ROUNDS) $(BIN)/python -m pytest -rP $(UNHURRIED) tests/live/test_attach.py tests/live/test_attach_ends.py \
 	  -k "at_once or killed" $(PYTEST)
 
 fuzz: $(VENV)/dev.stamp

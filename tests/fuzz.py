@@ -58,7 +58,8 @@ def main(seconds: float, pytest: Pytest = run_pytest) -> int:
         left = began + seconds - time.monotonic()
         try:
             done = pytest(
-                *("--timeout=0", "--hypothesis-profile=deep", f"--hypothesis-seed={seed}"),
+                *("-ofaulthandler_timeout=0", "--hypothesis-profile=deep"),
+                f"--hypothesis-seed={seed}",
                 *("--hypothesis-show-statistics", node),
                 seconds=max(0.0, left),
             )

@@ -101,12 +101,7 @@ class Mutating:
         self.uncalled: set[Mutant] = set()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [
-            item
-            for item in items
-            if item.get_closest_marker("live") is None
-            and item.get_closest_marker("timeout") is None
-        ]
+        items[:] = [item for item in items if item.get_closest_marker("live") is None]
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
@@ -309,7 +304,7 @@ def score(package: str, given: argparse.Namespace) -> int:
     within = Path(*Path(package).parts[1:])
     own = project / "tests" / (within.parent if within.suffix else within)
     folders = [str(own), *(str(project / folder) for folder in given.tests)]
-    options = ["--quiet", "--capture=no", "-p", "no:cacheprovider", "--timeout=0"]
+    options = ["--quiet", "--capture=no", "-p", "no:cacheprovider", "-ofaulthandler_timeout=0"]
     shown = io.StringIO()
     with redirect_stdout(shown):
         pytest.main(

@@ -70,7 +70,6 @@ def test_whether_a_clients_own_ends_block_is_left_alone(
         assert [fcntl.fcntl(client.stdout, fcntl.F_GETFL)] == before[1:]
 
 
-@pytest.mark.timeout(60 + 5 * RACES)
 def test_clients_that_come_at_once_find_one_hub(config: str, tmp_path: Path) -> None:
     for _ in range(RACES):
         with ExitStack() as stack, ThreadPoolExecutor(AT_ONCE) as pool:

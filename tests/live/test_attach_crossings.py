@@ -55,7 +55,6 @@ def _wrong(client: AttachedClient, number: int, count: int, top: Path) -> list[A
     return wrong
 
 
-@pytest.mark.timeout(60 + CALLS // 50)
 def test_no_answer_is_another_clients(config: str, tmp_path: Path) -> None:
     top = plant(tmp_path, *(f"{number}/" for number in range(SETS)))
     with ExitStack() as stack, ThreadPoolExecutor(SESSIONS) as pool:

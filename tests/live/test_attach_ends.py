@@ -35,7 +35,6 @@ def config(tmp_path: Path) -> Generator[str]:
     run("stop", "--config", made, cwd=tmp_path)
 
 
-@pytest.mark.timeout(60 + 10 * ROUNDS)
 @pytest.mark.parametrize("on_sockets", ON, ids=["pipes", "sockets"])
 def test_a_killed_hub_leaves_nothing_and_the_next_client_finds_another(
     config: str, tmp_path: Path, on_sockets: bool
@@ -57,7 +56,6 @@ def test_a_killed_hub_leaves_nothing_and_the_next_client_finds_another(
     assert shared_hubs(config) == []
 
 
-@pytest.mark.timeout(60 + 10 * ROUNDS)
 @pytest.mark.parametrize("on_sockets", ON, ids=["pipes", "sockets"])
 def test_a_killed_attached_process_ends_its_session_alone(
     config: str, tmp_path: Path, on_sockets: bool

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import anyio
 import httpx2
-import pytest
 
 from hub.protocol.bearer import token_hash
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, PROTOCOL_VERSION_META
@@ -164,7 +163,6 @@ class Person:
             self.crossings.append(answer)
 
 
-@pytest.mark.timeout(60 + CALLS // 50)
 async def test_two_principals_with_two_profiles_never_meet(tmp_path: Path) -> None:
     top = plant(tmp_path, *(f"{name}/f" for name in PEOPLE))
     for name in PEOPLE:

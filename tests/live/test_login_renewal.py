@@ -30,7 +30,7 @@ SECONDS: Final = float(os.environ.get("LOGIN_SECONDS", "9"))
 LASTS: Final = 3
 AT_ONCE: Final = 32
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(SECONDS + 60)]
+pytestmark = pytest.mark.live
 
 
 @pytest.fixture

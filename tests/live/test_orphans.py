@@ -32,7 +32,6 @@ from tests.live.test_processes import Piped
 # ruff: noqa: T201 - how long each round took is what a run with many rounds is for
 pytestmark = [
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc"),
-    pytest.mark.timeout(120),
     pytest.mark.usefixtures("hangups"),
 ]
 

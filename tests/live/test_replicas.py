@@ -14,7 +14,6 @@ from tests.live.programs import environment
 from tests.replicas import nginx_program, rows
 
 
-@pytest.mark.timeout(180)
 def test_every_call_succeeds_behind_the_documented_nginx(tmp_path: Path) -> None:
     nginx = nginx_program()
     if nginx is None:

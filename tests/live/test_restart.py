@@ -63,7 +63,6 @@ def place(tree: Path, tmp_path: Path) -> Place:
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.timeout(180)
 def test_no_idle_session_is_lost_by_a_restart(place: Place, ended_by: signal.Signals) -> None:
     project = place.tree / "project"
     with place.hub() as hub:

@@ -70,7 +70,6 @@ def files_with(text: str, top: Path) -> Iterator[str]:
             yield path.relative_to(top).as_posix()
 
 
-@pytest.mark.timeout(120)
 async def test_a_secret_reaches_the_child_that_names_it_and_nothing_else(top: Path) -> None:
     env = {"FROM_FILE": "a ${file:token}", "FROM_COMMAND": "${cmd:cat token}"}
     servers = {"has": {**SHOWS, "env": env}, "lacks": SHOWS}
