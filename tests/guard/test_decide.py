@@ -1,5 +1,7 @@
+import faulthandler
 import json
 import os
+from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -587,7 +589,15 @@ HOSTILE = {
 }
 
 
-@pytest.mark.timeout(30)  # in time that grew with the square, one of them would take minutes
+@pytest.fixture
+def half_a_minute() -> Generator[None]:
+    """End the test's process if the test takes longer."""
+    faulthandler.dump_traceback_later(30, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.mark.usefixtures("half_a_minute")  # growing with the square, one would take minutes
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("key", ["path", "pattern", "source", "foo", "text", "command"])
 def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value: str) -> None:
@@ -595,7 +605,7 @@ def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value:
     judge({key: [value], value: ""}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
 
 
-@pytest.mark.timeout(30)  # each refused one would take longer than that
+@pytest.mark.usefixtures("half_a_minute")  # each refused one would take longer
 @pytest.mark.parametrize(
     ("roots", "paths", "refused"),
     [
@@ -707,7 +717,7 @@ def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Pat
             assert isinstance(judge({key: value}, world, remote), Refused), (key, value)
 
 
-@pytest.mark.timeout(30)  # in time that grew with the square, it would take minutes
+@pytest.mark.usefixtures("half_a_minute")  # growing with the square, it would take minutes
 def test_many_commands_of_many_lines_take_no_longer_than_their_length(tmp_path: Path) -> None:
     here = context(share(tmp_path), tmp_path)
     for line in ("\n", "; ", "#", "a#", "docker run ;\n", "git commit\n", "git commit #a "):

@@ -22,8 +22,6 @@ from tests.oracle.spellings import Attack, attacks
 from tests.oracle.trees import TOP, PlantedLink, Tree, planted
 from tests.oracle.verdicts import Guard
 
-# What is found is made as small as can be before it is shown.
-PATIENT = pytest.mark.timeout(400)
 WORDS = tuple(key for key in KEYS if "command" in key.arguments)
 # With and without JSON around it: the keys of a family differ for the guard, not for Node.
 ONE_OF_EACH = tuple({(key.family, key.inside): key for key in KEYS}.values())
@@ -74,21 +72,18 @@ def hold(attack: Attack, opener: Opener, keys: tuple[Key, ...] = KEYS) -> None:
         raise AssertionError(report(found))
 
 
-@PATIENT
 @tried
 @given(attacks())
 def test_no_admitted_value_opens_a_file_outside_in_python(attack: Attack) -> None:
     hold(attack, in_python)
 
 
-@PATIENT
 @tried
 @given(attack=attacks())
 def test_no_admitted_value_opens_a_file_outside_in_node(node: Node, attack: Attack) -> None:
     hold(attack, node, ONE_OF_EACH)
 
 
-@PATIENT
 @pytest.mark.parametrize("name", SHELLS)
 @tried
 @given(attack=attacks())

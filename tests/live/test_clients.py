@@ -16,7 +16,6 @@ SHORT = [known for known in KNOWN if (known.key, known.era) in CHOSEN]
 LONG = {"8 MiB answer", "8 MiB request"}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("pair", pairs_of(SHORT), ids=str)
 async def test_a_client_has_all_its_features(pair: Pair) -> None:
     packages = at_hand()

@@ -93,7 +93,6 @@ class Asked:
         return said
 
 
-@pytest.mark.timeout(60 + RELOADS // 2)
 def test_calls_of_unchanged_servers_go_on(config: str, tmp_path: Path) -> None:
     memory: list[int] = []
     with attached("--config", config, cwd=tmp_path) as client:

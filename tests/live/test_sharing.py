@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import anyio
-import pytest
 
 from tests.kit.trees import plant
 from tests.live.plain_http import PlainClient, plain_client
@@ -42,7 +41,6 @@ async def test_callers_with_equal_ids_get_each_their_own_answer(tmp_path: Path) 
     assert wrong == []
 
 
-@pytest.mark.timeout(300)
 async def test_no_call_of_ten_thousand_reaches_a_child_of_anothers_roots(tmp_path: Path) -> None:
     top = plant(tmp_path, "a/f", "b/f")
     config = config_file(tmp_path, {"many": {**MANY, "concurrency": 32}})

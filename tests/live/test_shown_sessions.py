@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import PROJECT
 from tests.kit.pages import README, Block, Terminal, blocks, is_shown, shown_in
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.live
 NOT_RUN = ("uv tool", "pipx install", "python3 -m venv")
 """What installs the hub."""
 
