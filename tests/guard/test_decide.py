@@ -560,7 +560,7 @@ def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
 
 
 # `make quick`, which tries few examples, has shorter texts too.
-MANY = 100_000 if settings().max_examples >= 100 else 20_000
+MANY = 60_000 if settings().max_examples >= 100 else 20_000
 HOSTILE = {
     "spaces before a second line": "-" + " " * MANY + "\nX",
     "schemes": "file:" * MANY + " x",

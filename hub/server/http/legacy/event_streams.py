@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 import anyio
+import structlog
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
@@ -18,6 +19,8 @@ from hub.jsonrpc.messages import Message, Notification, Request
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.legacy.event_store import STANDING, EventId, Journal, log_lost
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
+
+log = structlog.stdlib.get_logger(__name__)
 
 RETRY = 1000
 """Milliseconds that a client is asked to wait before it comes back."""
@@ -236,6 +239,7 @@ class NotificationStream:
         self._holder: object = None
         self._is_listening = False
         self._waiting: deque[Message] = deque(maxlen=WAITING_NOTIFICATIONS)
+        self._dropped = 0
         self._closed = anyio.Event()
 
     @property
@@ -255,6 +259,7 @@ class NotificationStream:
         elif not isinstance(message, Notification) or self._closed.is_set():
             raise GoneError("the client holds no event stream open")
         else:
+            self._dropped += len(self._waiting) == WAITING_NOTIFICATIONS
             self._waiting.append(message)
 
     def close(self) -> None:
@@ -282,14 +287,17 @@ class NotificationStream:
         """Hold the stream open until client or session end it; call `opened` when it is up.
 
         With `after`, resume the stream after that event, in place of a lost connection. If later
-        events are stored no more, the client is told to list again.
+        events are stored no more, or too many waited, the client is told to list again.
         """
         holder = self._holder = object()
         self._is_listening = False
         try:
             carrier = await self._stream.attach(send, after)
             await (self._stream.prime() if primed else self._stream.comment())
-            for method in LIST_CHANGED if carrier.lost else ():
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                log.info("too many notifications waited for a client's stream", lost=dropped)
+            for method in LIST_CHANGED if carrier.lost or dropped else ():
                 await self._stream.put(Notification(method, {}))
             while self._waiting:
                 await self._stream.put(self._waiting.popleft())

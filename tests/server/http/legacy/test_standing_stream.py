@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from starlette.types import Message
+from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification, Request
@@ -140,10 +141,19 @@ async def test_of_too_many_that_wait_the_oldest_are_dropped() -> None:
     notification_stream = new_standing()
     for number in range(WAITING_NOTIFICATIONS + 2):
         await notification_stream.send(Notification(f"n{number}", {}))
+    with capture_logs() as logged:
+        async with held(notification_stream) as stream:
+            # What was dropped can have said that a list has changed.
+            events = await stream.connection.heard(len(LIST_CHANGED) + WAITING_NOTIFICATIONS)
+    methods = [one["method"] for one in events]
+    assert methods[: len(LIST_CHANGED)] == [*LIST_CHANGED]
+    assert methods[len(LIST_CHANGED)] == "n2"
+    assert methods[-1] == f"n{WAITING_NOTIFICATIONS + 1}"
+    assert [one["lost"] for one in logged if "too many" in one["event"]] == [2]
     async with held(notification_stream) as stream:
-        events = await stream.connection.heard(WAITING_NOTIFICATIONS)
-        assert events[0]["method"] == "n2"
-        assert events[-1]["method"] == f"n{WAITING_NOTIFICATIONS + 1}"
+        await notification_stream.send(TOLD)
+        (told,) = await stream.connection.heard(1)
+        assert told["method"] == TOLD.method
 
 
 async def test_a_session_that_ends_ends_its_stream() -> None:
