@@ -8,7 +8,7 @@ survived; then each survivor.
 The tests are imported and run once; then one process is forked for each change, in which the
 changed functions replace the imported ones, and only the tests run that call them. No file is
 written. What a module computes while it is imported is not changed. Left out are tests marked
-`live`, and tests with a time limit of their own: those are about time.
+`live` or `long`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,11 @@ class Mutating:
         self.uncalled: set[Mutant] = set()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if item.get_closest_marker("live") is None]
+        items[:] = [
+            item
+            for item in items
+            if item.get_closest_marker("live") is None and item.get_closest_marker("long") is None
+        ]
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:

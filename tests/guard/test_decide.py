@@ -597,6 +597,7 @@ def half_a_minute() -> Generator[None]:
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("half_a_minute")  # growing with the square, one would take minutes
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("key", ["path", "pattern", "source", "foo", "text", "command"])
@@ -605,6 +606,7 @@ def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value:
     judge({key: [value], value: ""}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("half_a_minute")  # each refused one would take longer
 @pytest.mark.parametrize(
     ("roots", "paths", "refused"),
@@ -717,6 +719,7 @@ def test_absolute_paths_of_another_machine_are_judged_only_as_uris(tmp_path: Pat
             assert isinstance(judge({key: value}, world, remote), Refused), (key, value)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("half_a_minute")  # growing with the square, it would take minutes
 def test_many_commands_of_many_lines_take_no_longer_than_their_length(tmp_path: Path) -> None:
     here = context(share(tmp_path), tmp_path)

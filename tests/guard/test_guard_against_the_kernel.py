@@ -22,6 +22,8 @@ from tests.oracle.spellings import Attack, attacks
 from tests.oracle.trees import TOP, PlantedLink, Tree, planted
 from tests.oracle.verdicts import Guard
 
+pytestmark = pytest.mark.long
+
 WORDS = tuple(key for key in KEYS if "command" in key.arguments)
 # With and without JSON around it: the keys of a family differ for the guard, not for Node.
 ONE_OF_EACH = tuple({(key.family, key.inside): key for key in KEYS}.values())
