@@ -43,7 +43,7 @@ BENCH := .bench
 help:
 	@echo 'make run      serve the current directory over HTTP on $(LISTEN)'
 	@echo 'make test     install what the tests need and run them, TESTERS=$(TESTERS) files at a time (PYTEST="-k roots" narrows)'
-	@echo 'make quick    the tests that need no other process'
+	@echo 'make quick    the tests that need no other process and do not take long'
 	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
 	@echo 'make clients  what works with which client: SDKs, FastMCP, Inspector, mcp-remote (8 minutes; CLIENTS="fastmcp" narrows)'
@@ -79,12 +79,11 @@ setup: $(VENV)/dev.stamp $(if $(NPM),node_modules/.stamp)
 test: setup
 	$(PYTEST_RUN) $(SIDE_BY_SIDE) $(PYTEST)
 
-# What needs no other process, with fewer examples: for the loop of writing.
+# What needs no other process and does not take long, with fewer examples: for the loop of writing.
 # It waits for nothing, so that more testers than processors would only take longer to begin.
 quick: setup
-	$(PYTEST_RUN) --quiet $(SIDE_BY_SIDE) --numprocesses=auto --hypothesis-profile=quick -m "not live" tests \
-	  $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS) seeds children/process confinement \
-	  guard/test_guard_against_the_kernel.py) $(PYTEST)
+	$(PYTEST_RUN) --quiet $(SIDE_BY_SIDE) --numprocesses=auto --hypothesis-profile=quick -m "not live and not long" tests \
+	  $(addprefix --ignore=tests/,$(WHOLE_PROGRAMS) seeds children/process confinement) $(PYTEST)
 
 # Without the tests of whole programs, which take long and depend on these versions no more than the others do.
 lowest: $(LOWEST)/.stamp
