@@ -36,9 +36,10 @@ class BodyLoad:
         self.size += size
         if self.size <= SMALL:
             return True
-        if not self._bodies.take(self.size - self._counted):
+        further = self.size - self._counted
+        if not self._bodies.take(further):
             return False
-        self._counted = self.size
+        self._counted += further  # nothing else counts if this body was given up to make room
         return True
 
     def release(self) -> None:

@@ -38,6 +38,21 @@ async def test_one_that_comes_too_slowly_makes_room() -> None:
     assert not bodies.load().add(9 * SMALL)
 
 
+async def test_one_that_is_given_up_to_make_room_for_itself_counts_nothing_in_the_end() -> None:
+    bodies = BodyLimit(most=10 * SMALL)
+    slow = bodies.load()
+    slow.add(6 * SMALL)
+
+    def drop() -> bool:
+        slow.release()
+        return True
+
+    bodies.make_room = drop
+    slow.add(5 * SMALL)
+    slow.release()  # the connection that it came on is lost
+    assert bodies.held == 0
+
+
 async def test_a_load_is_released_once() -> None:
     bodies = BodyLimit()
     load = bodies.load()
