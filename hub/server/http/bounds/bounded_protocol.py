@@ -132,7 +132,8 @@ class BoundedHttp(PlainHttp):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
-        if self._unparsed or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
+        is_waiting = self._unparsed or self.pipeline
+        if is_waiting or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
             self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
             self.flow.pause_reading()
             self._parse_soon()
@@ -141,8 +142,11 @@ class BoundedHttp(PlainHttp):
 
     @property
     def has_unparsed(self) -> bool:
-        """Whether data or requests wait, so that no more should be read."""
-        return bool(self._unparsed or self.pipeline)
+        """Whether data waits, so that no more should be read.
+
+        While only requests wait, the hub reads on: else it would not notice that the client leaves.
+        """
+        return bool(self._unparsed)
 
     def _parse_soon(self, rest: float = 0.0) -> None:
         if not self._is_due:

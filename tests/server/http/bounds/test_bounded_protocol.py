@@ -28,7 +28,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
-        self.is_held = False
+        self.is_held = self.is_silent = False
         self.more = b""
         self.ended = anyio.Event()
         self.stream: SocketStream
@@ -37,7 +37,10 @@ class Connection:
         self.most_waiting = 0
 
     async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the length of the body; if it is held, write on until the client is gone."""
+        """Answer with the length of the body; if it is held, write on until the client is gone.
+
+        If it is silent as well, nothing is written.
+        """
         waiting = len(scope["state"][CONNECTION].pipeline)
         self.most_waiting = max(self.most_waiting, waiting)
         size, more = 0, True
@@ -55,7 +58,7 @@ class Connection:
 
     async def _hold(self, receive: Receive, send: Send) -> None:
         async def write() -> None:
-            while True:
+            while not self.is_silent:
                 await send({"type": "http.response.body", "body": b"x", "more_body": True})
                 await anyio.sleep(0.01)
 
@@ -284,6 +287,18 @@ async def test_half_a_request_waits_while_the_one_before_it_is_answered() -> Non
         while got.count(b"x") < 50:
             got += await made.stream.receive()
         assert b" 408 " not in got
+
+
+@pytest.mark.parametrize("further", [1, 3])
+async def test_a_client_that_has_gone_is_noticed_though_more_requests_of_it_wait(
+    further: int,
+) -> None:
+    async with connected() as made:
+        made.is_held = made.is_silent = True
+        await made.stream.send((POST + b"Content-Length: 1\r\n\r\nx") * (1 + further))
+        await made.begun.wait()
+        await made.stream.aclose()
+        await made.ended.wait()
 
 
 async def test_who_does_not_read_loses_the_connection() -> None:
