@@ -144,7 +144,8 @@ class BoundedHttp(PlainHttp):
     def has_unparsed(self) -> bool:
         """Whether data waits, so that no more should be read.
 
-        While only requests wait, the hub reads on: else it would not notice that the client leaves.
+        While only parsed requests wait, the hub reads on: else it would not notice that the client
+        leaves.
         """
         return bool(self._unparsed)
 
@@ -219,6 +220,8 @@ class BoundedHttp(PlainHttp):
     def on_headers_complete(self) -> None:
         self._collected = self._progress = 0
         super().on_headers_complete()
+        if self.pipeline:
+            self.flow.resume_reading()  # uvicorn has paused; see `has_unparsed`
 
     def on_body(self, body: bytes) -> None:
         self._collected = 0

@@ -16,6 +16,7 @@ from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_HEAD, Bou
 from hub.server.http.bounds.connections import CONNECTION, Connections, Limits
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.responses import until_disconnected
+from tests.kit.loops import all_tasks_blocked
 
 pytestmark = pytest.mark.live
 
@@ -289,14 +290,19 @@ async def test_half_a_request_waits_while_the_one_before_it_is_answered() -> Non
         assert b" 408 " not in got
 
 
-@pytest.mark.parametrize("further", [1, 3])
+@pytest.mark.parametrize("further", [(1, 0), (3, 0), (0, 1)])
 async def test_a_client_that_has_gone_is_noticed_though_more_requests_of_it_wait(
-    further: int,
+    further: tuple[int, int],
 ) -> None:
+    at_once, later = further
+    one = POST + b"Content-Length: 1\r\n\r\nx"
     async with connected() as made:
         made.is_held = made.is_silent = True
-        await made.stream.send((POST + b"Content-Length: 1\r\n\r\nx") * (1 + further))
+        await made.stream.send(one * (1 + at_once))
         await made.begun.wait()
+        await all_tasks_blocked()
+        await made.stream.send(one * later)
+        await all_tasks_blocked()
         await made.stream.aclose()
         await made.ended.wait()
 
