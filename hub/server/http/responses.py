@@ -19,7 +19,7 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.auth.admission import GrantedScopes
-from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
+from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad, BodyPieces
 from hub.usage.limits import OverLimit
 from hub.usage.principals import ClientUsage
 from hub.values import Json
@@ -199,7 +199,7 @@ async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
 
     Raises: GoneError if the client disconnected before the body was complete.
     """
-    parts: list[bytes] = []
+    parts = BodyPieces()
     size = 0
     while True:
         message = await receive()
@@ -211,9 +211,9 @@ async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
             return TOO_LARGE
         if not load.add(len(part)):
             return NO_ROOM
-        parts.append(part)
+        parts.add(part)
         if not message.get("more_body", False):
-            return b"".join(parts)
+            return parts.taken()
 
 
 def last_word(request: Request, why: str) -> Failure:
