@@ -23,6 +23,8 @@ from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes that may arrive that belong to no body: the head of a request, its trailers."""
+MAX_FIELDS: Final = 1000
+"""Fields that a head may have: each takes some hundred bytes of memory, however short it is."""
 USUAL_LINES, LINES_AT_ONCE = 256, 64
 """Lines that may arrive at once before they are parsed in portions, and the lines of a portion."""
 _of_all_clients = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
@@ -183,8 +185,10 @@ class BoundedHttp(PlainHttp):
     def _received_in_part(self) -> None:
         if self.transport.is_closing():
             return
-        if self._collected > MAX_HEAD:
-            self.send_400_response(f"The head of a request may have {MAX_HEAD} bytes at most.")
+        has_many = self._in_message and not self._in_body and len(self.headers) > MAX_FIELDS
+        if has_many or self._collected > MAX_HEAD:
+            most = f"{MAX_FIELDS} fields" if has_many else f"{MAX_HEAD} bytes"
+            self.send_400_response(f"The head of a request may have {most} at most.")
         else:
             self._wait(self._part())
 

@@ -12,7 +12,7 @@ import uvicorn
 from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
-from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_HEAD, BoundedHttp
+from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_FIELDS, MAX_HEAD, BoundedHttp
 from hub.server.http.bounds.connections import CONNECTION, Connections, Limits
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.responses import until_disconnected
@@ -188,7 +188,7 @@ async def test_a_request_ends_with_its_client_whatever_came_after_it() -> None:
     [
         pytest.param(b"POST /mcp?", b"x", id="a path"),
         pytest.param(POST + b"A: ", b"x", id="a header"),
-        pytest.param(POST, b"A: b\r\n", id="headers"),
+        pytest.param(POST, b"A: %b\r\n" % (b"b" * 995), id="headers"),
     ],
 )
 async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -> None:
@@ -196,6 +196,19 @@ async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -
     async with connected() as made:
         await made.stream.send(endless)
         assert await made.answer() == TOO_MUCH
+        with pytest.raises(anyio.EndOfStream):
+            await made.stream.receive()
+
+
+async def test_fields_without_number_are_refused_though_they_are_short() -> None:
+    """Each takes some hundred bytes of memory, and nobody has shown a token yet."""
+    async with connected() as made:
+        many = b"A:\r\n" * (MAX_FIELDS - LINES_AT_ONCE)
+        await made.stream.send(POST + many + b"Content-Length: 1\r\n\r\nx")
+        assert await made.answer() == b"1"
+        await made.stream.send(POST + b"A:\r\n" * (MAX_FIELDS + LINES_AT_ONCE))
+        refused = f"The head of a request may have {MAX_FIELDS} fields at most."
+        assert await made.answer() == refused.encode()
         with pytest.raises(anyio.EndOfStream):
             await made.stream.receive()
 
