@@ -26,6 +26,7 @@ from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
 """A header as on the wire: its name in lower case, and its value."""
+NO_CONTENT: Final = 204
 FORBIDDEN: Final = 403
 PING_EVERY = 15.0
 """Seconds of silence after which a comment is sent, so that no proxy cuts an event stream."""
@@ -48,8 +49,10 @@ async def respond(
 ) -> None:
     """Send a whole response: `body` as JSON, or bytes as they are; JSON too, unless told."""
     content = body if isinstance(body, bytes) else exact_json.encode(body)
-    kind = [] if headers and "content-type" in headers else [_IS_JSON]
-    every = [*kind, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
+    every = _raw_headers(headers or {})
+    if status != NO_CONTENT:  # which must not tell a length (RFC 9110, 8.6)
+        kind = [] if headers and "content-type" in headers else [_IS_JSON]
+        every = [*kind, (b"content-length", b"%d" % len(content)), *every]
     await send({"type": "http.response.start", "status": status, "headers": every})
     await send({"type": "http.response.body", "body": content})
 
