@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import anyio
 import anyio.to_thread
+import structlog
 
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines
@@ -21,6 +22,8 @@ from hub.jsonrpc.write_batches import BatchedWriter
 
 WRITE_HIGH_WATER = 1024 * 1024
 READ_CHUNK = 256 * 1024
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Flow(asyncio.BaseProtocol):
@@ -115,19 +118,28 @@ class FileOutlet:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._lost = anyio.Event()
 
     async def lost(self) -> None:
-        """Wait for ever: a file is never lost."""
-        await anyio.sleep_forever()
+        """Return once the file cannot be written, as on a full disk."""
+        await self._lost.wait()
 
     def post(self, message: Message) -> bool:
-        """Write and flush `message`; always returns True."""
-        self._file.write(to_line(message))
-        self._file.flush()
-        return True
+        """Write and flush `message`; return whether that was possible."""
+        line = to_line(message)
+        if self._lost.is_set():
+            return False  # what was written last may be half a line
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as exc:
+            log.warning("the client's file cannot be written", reason=exc.strerror)
+            self._lost.set()
+        return not self._lost.is_set()
 
     async def send(self, message: Message) -> None:
-        self.post(message)
+        if not self.post(message):
+            raise GoneError("the file cannot be written")
 
     async def close(self) -> None:
         """Do nothing: all messages are written."""

@@ -4,12 +4,13 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification, Response, to_bytes
@@ -219,10 +220,33 @@ async def test_messages_go_into_a_regular_file_a_line_each(tmp_path: Path) -> No
         assert path.read_bytes() == LINE * 2, "each line is there at once"
 
 
-async def test_a_file_is_never_lost() -> None:
+async def test_a_file_is_not_lost_while_it_can_be_written() -> None:
+    outlet = FileOutlet(io.BytesIO())
+    await outlet.send(MESSAGE)
     with anyio.move_on_after(0.001) as waited:
-        await FileOutlet(io.BytesIO()).lost()
+        await outlet.lost()
     assert waited.cancelled_caught
+
+
+FULL = Path("/dev/full")
+
+
+def on_a_full_disk() -> BinaryIO:
+    return FULL.open("wb", buffering=0)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a full disk at hand")
+async def test_a_file_on_a_full_disk_is_lost_and_said_to_be_once() -> None:
+    with on_a_full_disk() as file, capture_logs() as logs:
+        outlet = await open_outlet(file)
+        assert not cast("FileOutlet", outlet).post(MESSAGE)
+        with anyio.fail_after(5):
+            await outlet.lost()
+        with pytest.raises(GoneError):
+            await outlet.send(MESSAGE)
+    assert [(line["log_level"], line["reason"]) for line in logs] == [
+        ("warning", "No space left on device")
+    ]
 
 
 async def test_a_pipe_that_is_closed_has_everything_that_was_written() -> None:

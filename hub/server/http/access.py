@@ -67,15 +67,20 @@ class RequestHeaders:
         """Return how often a header occurs."""
         return len(self.every(name))
 
+    @property
+    def accept(self) -> str:
+        """The media types in the Accept headers: there may be several (RFC 9110, 5.3)."""
+        return ",".join(self.every("accept"))
+
     def accepts(self, kind: str) -> bool:
         """Return whether the Accept header allows a media type such as `application/json`."""
-        taken = _taken((self.get("accept") or "")[:_READ])
+        taken = _taken(self.accept[:_READ])
         return bool(taken & {kind, f"{kind.split('/', maxsplit=1)[0]}/*", "*/*"})
 
     @property
     def prefers_stream(self) -> bool:
         """Whether Accept names event streams before JSON, and gives no weights (`q=`)."""
-        accept = (self.get("accept") or "").lower()
+        accept = self.accept.lower()
         stream, json = accept.find("text/event-stream"), accept.find("application/json")
         return 0 <= stream < json and "q=" not in accept
 

@@ -19,13 +19,14 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.auth.admission import GrantedScopes
-from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad
+from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad, BodyPieces
 from hub.usage.limits import OverLimit
 from hub.usage.principals import ClientUsage
 from hub.values import Json
 
 Field: TypeAlias = tuple[bytes, bytes]
 """A header as on the wire: its name in lower case, and its value."""
+NO_CONTENT: Final = 204
 FORBIDDEN: Final = 403
 PING_EVERY = 15.0
 """Seconds of silence after which a comment is sent, so that no proxy cuts an event stream."""
@@ -48,8 +49,10 @@ async def respond(
 ) -> None:
     """Send a whole response: `body` as JSON, or bytes as they are; JSON too, unless told."""
     content = body if isinstance(body, bytes) else exact_json.encode(body)
-    kind = [] if headers and "content-type" in headers else [_IS_JSON]
-    every = [*kind, (b"content-length", b"%d" % len(content)), *_raw_headers(headers or {})]
+    every = _raw_headers(headers or {})
+    if status != NO_CONTENT:  # which must not tell a length (RFC 9110, 8.6)
+        kind = [] if headers and "content-type" in headers else [_IS_JSON]
+        every = [*kind, (b"content-length", b"%d" % len(content)), *every]
     await send({"type": "http.response.start", "status": status, "headers": every})
     await send({"type": "http.response.body", "body": content})
 
@@ -199,7 +202,7 @@ async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
 
     Raises: GoneError if the client disconnected before the body was complete.
     """
-    parts: list[bytes] = []
+    parts = BodyPieces()
     size = 0
     while True:
         message = await receive()
@@ -211,9 +214,9 @@ async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
             return TOO_LARGE
         if not load.add(len(part)):
             return NO_ROOM
-        parts.append(part)
+        parts.add(part)
         if not message.get("more_body", False):
-            return b"".join(parts)
+            return parts.taken()
 
 
 def last_word(request: Request, why: str) -> Failure:

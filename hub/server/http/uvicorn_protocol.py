@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hub.jsonrpc.write_batches import LARGE
-from hub.server.http.bounds.bodies import BodyLoad
+from hub.server.http.bounds.bodies import BodyLoad, BodyPieces
 from hub.server.http.bounds.bounded_protocol import BoundedHttp
 from hub.server.http.fast_calls import FastCallAcceptor, PlainCall
 from hub.server.http.request_heads import RequestHead
@@ -27,7 +27,7 @@ class DirectHttp(BoundedHttp):
         super().__init__(*args, **options)
         self._acceptor = acceptor
         self._head: RequestHead | None = None
-        self._pieces: list[bytes] = []
+        self._pieces = BodyPieces()
         self._load = acceptor.bodies.load()
         self.call: PlainCall | None = None
 
@@ -56,15 +56,13 @@ class DirectHttp(BoundedHttp):
             self._collected = 0
             self._progress += len(body)
             if self._load.add(len(body)):
-                self._pieces.append(body)
+                self._pieces.add(body)
             else:
                 self._has_no_room()
 
     def _has_no_room(self) -> None:
         """Let a task refuse the request; the rest of its body is not read."""
-        self._head = None
-        self._body()
-        self._load.release()
+        self._let_go()
         self.serve(self.cycle, self._acceptor.no_room)
 
     def on_message_complete(self) -> None:
@@ -72,7 +70,7 @@ class DirectHttp(BoundedHttp):
         head, self._head = self._head, None
         if head is None:
             return
-        body, cycle = self._body(), self.cycle
+        body, cycle = self._pieces.taken(), self.cycle
         try:
             call = self._acceptor.take(head, body, _Line(self, cycle))
         except Exception as error:  # noqa: BLE001 - the parser would blame the client
@@ -88,16 +86,12 @@ class DirectHttp(BoundedHttp):
     def _let_go(self) -> None:
         """Forget the part of a body that has arrived."""
         self._load.release()
-        self._head, self._pieces = None, []
+        self._head, self._pieces = None, BodyPieces()
 
     def hand_over(self) -> BodyLoad:
         """Return the load that counts the request's body; the caller must release it."""
         load, self._load = self._load, self._acceptor.bodies.load()
         return load
-
-    def _body(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def write_whole(self, head: bytes, body: bytes) -> None:
         """Write a response in one piece, or in two if copying the body costs more."""

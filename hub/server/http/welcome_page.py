@@ -41,7 +41,7 @@ Put it into the environment variable HUB_TOKEN.</p>
 
 def is_browser(scope: Scope, headers: RequestHeaders) -> bool:
     """Return whether a person opens this address in a browser, as opposed to a client's request."""
-    accept = (headers.get("accept") or "").lower()
+    accept = headers.accept.lower()
     asks_for_page = "text/html" in accept and "text/event-stream" not in accept
     is_client = headers.get("mcp-session-id") or headers.get("mcp-protocol-version")
     return scope["method"] in {"GET", "HEAD"} and asks_for_page and not is_client

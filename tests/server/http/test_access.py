@@ -240,6 +240,15 @@ def test_a_media_type_is_accepted_by_name_or_by_range(accept: str, *, accepts: b
     assert not RequestHeaders([]).accepts("application/json")
 
 
+def test_a_list_of_media_types_may_stand_in_several_headers() -> None:
+    told = RequestHeaders([(b"accept", b"application/json"), (b"Accept", b"text/event-stream")])
+    assert told.accepts("application/json")
+    assert told.accepts("text/event-stream")
+    assert not told.accepts("text/html")
+    assert not told.prefers_stream
+    assert RequestHeaders(told.fields[::-1]).prefers_stream
+
+
 def test_of_very_long_headers_nothing_is_kept() -> None:
     begin = headers(accept="application/json, " + "x/y, " * 10_000)
     assert begin.accepts("application/json")

@@ -25,6 +25,12 @@ async def test_a_whole_response_is_json_of_its_length() -> None:
     }
 
 
+async def test_a_response_that_never_has_content_tells_neither_its_kind_nor_its_length() -> None:
+    connection = Connection()
+    await respond(connection.send, 204, b"", {"x-more": "1"})
+    assert (connection.status, connection.headers) == (204, {"x-more": "1"})
+
+
 def test_an_event_stands_on_one_line_whatever_line_ends_a_child_wrote() -> None:
     raw = Raw(b'{\r\n"a":\n"x\\ny"\r}')
     lines = event(Response(1, raw)).split(b"\r\n")

@@ -75,32 +75,40 @@ class TokenVerifier:
 
     def known(self, token: bytes) -> Admission | None:
         """Return who sends a token that was verified lately; None if it has to be verified."""
+        admission = self._remembered(token)
+        return None if admission is None or self._missing(admission) else admission
+
+    def _remembered(self, token: bytes) -> Admission | None:
         kept = self._kept.get(_digest(token))
         if kept is None or (kept.keys is not None and kept.changes != kept.keys.changes):
             return None
         return kept.admission if kept.admission.counts_at(self._clock) else None
 
+    def _missing(self, admission: Admission) -> list[str]:
+        """Return which of the scopes that every token needs this one lacks."""
+        granted = admission.granted or frozenset()
+        return [scope for scope in self.resource.scopes if scope not in granted]
+
     async def verify(self, token: bytes) -> Admission | TokenRejection:
         """Return who sends a token, or why it lets nobody in."""
-        found = self.known(token)
-        if found is not None:
-            return found
-        try:
-            kept = await self._verified(token)
-        except InvalidTokenError as exc:
-            return invalid(str(exc))
-        except IssuerUnavailableError:
-            text = "The token's issuer cannot be asked now; try again later"
-            return TokenRejection(503, "", text)
-        scopes = kept.admission.granted or frozenset()
-        missing = [scope for scope in self.resource.scopes if scope not in scopes]
+        admission = self._remembered(token)
+        if admission is None:
+            try:
+                kept = await self._verified(token)
+            except InvalidTokenError as exc:
+                return invalid(str(exc))
+            except IssuerUnavailableError:
+                text = "The token's issuer cannot be asked now; try again later"
+                return TokenRejection(503, "", text)
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[_digest(token)] = kept
+            admission = kept.admission
+        missing = self._missing(admission)
         if missing:
             text = f"The token lacks the scope {' '.join(missing)}"
             return TokenRejection(403, "insufficient_scope", text)
-        if len(self._kept) >= KEPT:
-            self._kept.clear()
-        self._kept[_digest(token)] = kept
-        return kept.admission
+        return admission
 
     async def _verified(self, token: bytes) -> _Kept:
         if len(token) > MOST_CHARACTERS:

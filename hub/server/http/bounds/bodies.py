@@ -12,7 +12,8 @@ from hub.system.this_process import give_back
 MOST: Final = 256 * 1024 * 1024
 """Bytes that the bodies of all requests under way may have together."""
 SMALL: Final = 4096
-"""Bytes up to which a body is not counted: there are no more of these than connections."""
+"""Bytes up to which a body is not counted, as there are no more of these than connections, and
+below which a piece of a body gets no object of its own."""
 RETRY_AFTER: Final = 5
 """Seconds that a client is asked to wait if there is no room for its body or session."""
 MUCH: Final = 16 * 1024 * 1024
@@ -21,6 +22,34 @@ _SOON: Final = 1.0
 """Seconds after which freed memory is given back, unless it is in use again by then."""
 _SELDOM: Final = 5.0
 """Seconds that must pass before memory is given back again."""
+
+
+class BodyPieces:
+    """The pieces of a body as they come.
+
+    Small ones are put together: as an object of its own each takes some fifty bytes more.
+    """
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes | bytearray] = []
+
+    def add(self, piece: bytes) -> None:
+        """Add the next piece."""
+        pieces = self._pieces
+        if not pieces or len(piece) >= SMALL:
+            pieces.append(piece)
+        elif isinstance(last := pieces[-1], bytearray):
+            last += piece
+        else:
+            pieces.append(bytearray(piece))
+
+    def taken(self) -> bytes:
+        """Return the body so far, and forget it."""
+        pieces, self._pieces = self._pieces, []
+        first = pieces[0] if len(pieces) == 1 else b""
+        return first if isinstance(first, bytes) and first else b"".join(pieces)
 
 
 class BodyLoad:
@@ -36,9 +65,10 @@ class BodyLoad:
         self.size += size
         if self.size <= SMALL:
             return True
-        if not self._bodies.take(self.size - self._counted):
+        further = self.size - self._counted
+        if not self._bodies.take(further):
             return False
-        self._counted = self.size
+        self._counted += further  # nothing else counts if this body was given up to make room
         return True
 
     def release(self) -> None:

@@ -23,6 +23,8 @@ from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes that may arrive that belong to no body: the head of a request, its trailers."""
+MAX_FIELDS: Final = 1000
+"""Fields that a head may have: each takes some hundred bytes of memory, however short it is."""
 USUAL_LINES, LINES_AT_ONCE = 256, 64
 """Lines that may arrive at once before they are parsed in portions, and the lines of a portion."""
 _of_all_clients = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
@@ -132,7 +134,8 @@ class BoundedHttp(PlainHttp):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
-        if self._unparsed or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
+        is_waiting = self._unparsed or self.pipeline
+        if is_waiting or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
             self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
             self.flow.pause_reading()
             self._parse_soon()
@@ -141,8 +144,12 @@ class BoundedHttp(PlainHttp):
 
     @property
     def has_unparsed(self) -> bool:
-        """Whether data or requests wait, so that no more should be read."""
-        return bool(self._unparsed or self.pipeline)
+        """Whether data waits, so that no more should be read.
+
+        While only parsed requests wait, the hub reads on: else it would not notice that the client
+        leaves.
+        """
+        return bool(self._unparsed)
 
     def _parse_soon(self, rest: float = 0.0) -> None:
         if not self._is_due:
@@ -178,8 +185,10 @@ class BoundedHttp(PlainHttp):
     def _received_in_part(self) -> None:
         if self.transport.is_closing():
             return
-        if self._collected > MAX_HEAD:
-            self.send_400_response(f"The head of a request may have {MAX_HEAD} bytes at most.")
+        has_many = self._in_message and not self._in_body and len(self.headers) > MAX_FIELDS
+        if has_many or self._collected > MAX_HEAD:
+            most = f"{MAX_FIELDS} fields" if has_many else f"{MAX_HEAD} bytes"
+            self.send_400_response(f"The head of a request may have {most} at most.")
         else:
             self._wait(self._part())
 
@@ -215,6 +224,8 @@ class BoundedHttp(PlainHttp):
     def on_headers_complete(self) -> None:
         self._collected = self._progress = 0
         super().on_headers_complete()
+        if self.pipeline:
+            self.flow.resume_reading()  # uvicorn has paused; see `has_unparsed`
 
     def on_body(self, body: bytes) -> None:
         self._collected = 0

@@ -21,7 +21,8 @@ from hub.server.http.responses import respond
 
 _METADATA: Final = "/.well-known/oauth-authorization-server"
 _NO_STORE: Final = {"cache-control": "no-store"}
-_STATUS: Final = {"temporarily_unavailable": 503, "server_error": 500}
+_FOR_NOW: Final = "temporarily_unavailable"
+_STATUS: Final = {_FOR_NOW: 503, "server_error": 500}
 
 
 class OAuthEndpoints:
@@ -69,7 +70,7 @@ class OAuthEndpoints:
         answer = _Answer(send, is_page=step in {"authorize", "callback"})
         later = self._refused_grants.refusal(address) if step == "token" else None
         if later is not None:
-            said = {"error": "temporarily_unavailable", "error_description": later.text}
+            said = {"error": _FOR_NOW, "error_description": later.text}
             await answer.told(later.status, said, later.headers)
             return
         try:
@@ -77,7 +78,7 @@ class OAuthEndpoints:
         except GoneError:
             return
         except OAuthError as exc:
-            if step == "token":
+            if step == "token" and exc.code != _FOR_NOW:
                 self._refused_grants.note(address)
             await answer.refusal(exc)
 

@@ -218,6 +218,18 @@ async def test_a_refused_token_is_refused_without_another_question() -> None:
     assert await bench.status("bad") == 200
 
 
+async def test_a_token_with_too_few_scopes_is_refused_without_another_question() -> None:
+    bench = Bench(Desk(said(scope="other")))
+    for _ in range(3):
+        assert await bench.status() == 403
+        assert bench.verifier.known(b"good") is None
+    assert bench.desk.asked == ["good"]
+    bench.desk.tokens["good"] = ACTIVE
+    bench.clock.advance(COUNTS)
+    assert await bench.status() == 200
+    assert bench.desk.asked == ["good", "good"]
+
+
 async def test_no_answer_counts_for_longer_than_its_token_lasts() -> None:
     bench = Bench(Desk(said(exp=NOW + 1)))
     found = await bench.admitted()

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import anyio
 
 from hub.server.http.bounds import bodies as module
-from hub.server.http.bounds.bodies import SMALL, BodyLimit
+from hub.server.http.bounds.bodies import SMALL, BodyLimit, BodyPieces
 from tests.kit.loops import in_time, virtual_time
 
 
@@ -36,6 +38,44 @@ async def test_one_that_comes_too_slowly_makes_room() -> None:
     bodies.make_room = drop
     assert bodies.load().add(9 * SMALL)
     assert not bodies.load().add(9 * SMALL)
+
+
+async def test_one_that_is_given_up_to_make_room_for_itself_counts_nothing_in_the_end() -> None:
+    bodies = BodyLimit(most=10 * SMALL)
+    slow = bodies.load()
+    slow.add(6 * SMALL)
+
+    def drop() -> bool:
+        slow.release()
+        return True
+
+    bodies.make_room = drop
+    slow.add(5 * SMALL)
+    slow.release()  # the connection that it came on is lost
+    assert bodies.held == 0
+
+
+def test_the_pieces_of_a_body_are_put_together_whatever_their_sizes() -> None:
+    pieces, large = BodyPieces(), b"L" * SMALL
+    for piece in (b"a", b"b", b"", large, b"c", b"d", large, large, b"e"):
+        pieces.add(piece)
+    assert pieces.taken() == b"ab" + large + b"cd" + 2 * large + b"e"
+    assert pieces.taken() == b"", "they are forgotten"
+    whole = b"the usual body"
+    pieces.add(whole)
+    assert pieces.taken() is whole
+
+
+def test_tiny_pieces_take_no_more_memory_than_their_bytes() -> None:
+    pieces, count = BodyPieces(), 100_000
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            pieces.add(b"%02d" % (number % 100))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * 2 * count
 
 
 async def test_a_load_is_released_once() -> None:

@@ -12,10 +12,11 @@ import uvicorn
 from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
-from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_HEAD, BoundedHttp
+from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_FIELDS, MAX_HEAD, BoundedHttp
 from hub.server.http.bounds.connections import CONNECTION, Connections, Limits
 from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.responses import until_disconnected
+from tests.kit.loops import all_tasks_blocked
 
 pytestmark = pytest.mark.live
 
@@ -28,7 +29,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
-        self.is_held = False
+        self.is_held = self.is_silent = False
         self.more = b""
         self.ended = anyio.Event()
         self.stream: SocketStream
@@ -37,7 +38,10 @@ class Connection:
         self.most_waiting = 0
 
     async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the length of the body; if it is held, write on until the client is gone."""
+        """Answer with the length of the body; if it is held, write on until the client is gone.
+
+        If it is silent as well, nothing is written.
+        """
         waiting = len(scope["state"][CONNECTION].pipeline)
         self.most_waiting = max(self.most_waiting, waiting)
         size, more = 0, True
@@ -55,7 +59,7 @@ class Connection:
 
     async def _hold(self, receive: Receive, send: Send) -> None:
         async def write() -> None:
-            while True:
+            while not self.is_silent:
                 await send({"type": "http.response.body", "body": b"x", "more_body": True})
                 await anyio.sleep(0.01)
 
@@ -184,7 +188,7 @@ async def test_a_request_ends_with_its_client_whatever_came_after_it() -> None:
     [
         pytest.param(b"POST /mcp?", b"x", id="a path"),
         pytest.param(POST + b"A: ", b"x", id="a header"),
-        pytest.param(POST, b"A: b\r\n", id="headers"),
+        pytest.param(POST, b"A: %b\r\n" % (b"b" * 995), id="headers"),
     ],
 )
 async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -> None:
@@ -192,6 +196,19 @@ async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -
     async with connected() as made:
         await made.stream.send(endless)
         assert await made.answer() == TOO_MUCH
+        with pytest.raises(anyio.EndOfStream):
+            await made.stream.receive()
+
+
+async def test_fields_without_number_are_refused_though_they_are_short() -> None:
+    """Each takes some hundred bytes of memory, and nobody has shown a token yet."""
+    async with connected() as made:
+        many = b"A:\r\n" * (MAX_FIELDS - LINES_AT_ONCE)
+        await made.stream.send(POST + many + b"Content-Length: 1\r\n\r\nx")
+        assert await made.answer() == b"1"
+        await made.stream.send(POST + b"A:\r\n" * (MAX_FIELDS + LINES_AT_ONCE))
+        refused = f"The head of a request may have {MAX_FIELDS} fields at most."
+        assert await made.answer() == refused.encode()
         with pytest.raises(anyio.EndOfStream):
             await made.stream.receive()
 
@@ -284,6 +301,23 @@ async def test_half_a_request_waits_while_the_one_before_it_is_answered() -> Non
         while got.count(b"x") < 50:
             got += await made.stream.receive()
         assert b" 408 " not in got
+
+
+@pytest.mark.parametrize("further", [(1, 0), (3, 0), (0, 1)])
+async def test_a_client_that_has_gone_is_noticed_though_more_requests_of_it_wait(
+    further: tuple[int, int],
+) -> None:
+    at_once, later = further
+    one = POST + b"Content-Length: 1\r\n\r\nx"
+    async with connected() as made:
+        made.is_held = made.is_silent = True
+        await made.stream.send(one * (1 + at_once))
+        await made.begun.wait()
+        await all_tasks_blocked()
+        await made.stream.send(one * later)
+        await all_tasks_blocked()
+        await made.stream.aclose()
+        await made.ended.wait()
 
 
 async def test_who_does_not_read_loses_the_connection() -> None:

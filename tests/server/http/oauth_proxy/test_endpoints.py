@@ -217,6 +217,18 @@ async def test_who_is_refused_too_often_waits_and_others_do_not() -> None:
         assert other.status == 400
 
 
+async def test_nobody_waits_for_having_asked_while_the_provider_was_down() -> None:
+    async with proxied() as hub:
+        client_id = await hub.registered()
+        form = urlencode(hub.bench.redeeming(client_id, await hub.bench.code(client_id)))
+        hub.bench.at.is_down = True
+        for _ in range(MOST + 1):
+            assert (await hub.post("/mcp/oauth/token", form)).status == 503
+        hub.bench.at.is_down = False
+        hub.bench.clock.advance(6)  # it is looked for again
+        assert (await hub.post("/mcp/oauth/token", form)).status == 200
+
+
 @pytest.mark.parametrize(
     ("path", "body", "error"),
     [
