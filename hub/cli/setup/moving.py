@@ -84,17 +84,16 @@ class HubConfigFile:
         """
         if not self.is_changed:
             return None
+        mode = 0o600 if self._with_secrets else None
         if self.before is None:
-            created(self.path, self.text, 0o600 if self._with_secrets else None)
+            created(self.path, self.text, mode)
             return None
         with opened(self.path) as file:
             if file.text != self.before:
                 what = f"{self.path}: not written: another program changed it in the meantime"
                 raise StartError(what, "Nothing was changed. Run the command again.")
             kept = backed_up(file.path)
-            file.replace(self.text)
-        if self._with_secrets:
-            self.path.chmod(0o600)
+            file.replace(self.text, mode)
         return kept
 
 
