@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 from hub.audit.open_file import open_to_add
 from hub.audit.record import AuditRecord, Recordable
 from hub.jsonrpc import exact_json
+from hub.system.atomic_file import alone_in
 from hub.values import JsonObject
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -191,9 +192,15 @@ class _Writer:
 
     def _make_room(self) -> None:
         with suppress(OSError):  # a log that grows is better than a log that loses lines
-            found = self._path.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_size >= self._max_bytes:
-                self._path.replace(put_aside(self._path))
+            if self._is_full():
+                # Another hub may have put it aside meanwhile: the new one has but a few lines.
+                with alone_in(self._path.parent):
+                    if self._is_full():
+                        self._path.replace(put_aside(self._path))
+
+    def _is_full(self) -> bool:
+        found = self._path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_size >= self._max_bytes
 
 
 def _lines(records: list[AuditRecord]) -> bytes:

@@ -70,6 +70,33 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path
     assert [line["tool"] for line in lines(rotated)] == ["t1"]
 
 
+def test_of_several_hubs_one_puts_a_large_log_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, named, sizes = tmp_path / "audit.jsonl", Path.replace, list[int]()
+
+    def noted(log: Path, name: Path) -> Path:
+        made = named(log, name)
+        sizes.append(made.stat().st_size)
+        return made
+
+    def write_much(writer: Writer) -> None:
+        for _ in range(3000):
+            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - as fast as it can be
+
+    monkeypatch.setattr(Path, "replace", noted)
+    threads = [
+        threading.Thread(target=write_much, args=(Writer(path, max_bytes=30),)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # A log that is put aside again at once takes the place of the large one.
+    assert min(sizes) >= 30
+    assert len(sizes) > 100
+
+
 class Counting(Writer):
     """Counts what is encoded and what is written together; `meanwhile` comes in between."""
 
