@@ -432,7 +432,7 @@ def test_nothing_changes_where_it_cannot_be_recorded(
 ) -> None:
     Path(os.environ["XDG_STATE_HOME"]).write_text("in the way")
     assert main(["install", "cursor", "--yes"]) == 1
-    assert "without the record nothing can be taken out again" in capsys.readouterr().err
+    assert "without it nothing can be taken out again" in capsys.readouterr().err
     assert cursor.read_text() == CURSOR
     assert copies(cursor) == []
 
