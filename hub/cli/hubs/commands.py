@@ -163,7 +163,7 @@ def lines_of(said: JsonObject) -> list[str]:
         f"{_time(said.get('uptime'))}, {_size(said.get('memory'))}",
         f"  log: {said.get('log') or 'its stderr'}",
         *_of_config(object_or_empty(said.get("config"))),
-        f"  clients: {len(clients)}",
+        f"  clients: {'its own, not counted' if _has_own_clients(said) else len(clients)}",
         *(f"    process {one.get('pid')} in {one.get('directory')}" for one in clients),
         f"  servers: {len(children)}",
     ]
@@ -176,6 +176,11 @@ def lines_of(said: JsonObject) -> list[str]:
         lines.append(f"  principals with limits: {len(principals)}")
         lines += _table([("PRINCIPAL", "USED"), *map(_principal, limited)])
     return lines
+
+
+def _has_own_clients(said: JsonObject) -> bool:
+    """Return whether a hub serves clients that do not attach to it: `run` has started it."""
+    return said.get("clients", ()) is None
 
 
 def _number(found: Json) -> str:

@@ -46,6 +46,13 @@ def test_what_a_hub_does_not_say_is_a_dash() -> None:
     assert lines[2:] == ["  log: its stderr", "  clients: 0", "  servers: 0"]
 
 
+def test_a_hub_that_serves_its_own_clients_is_not_shown_without_any() -> None:
+    assert lines_of({**HUB, "clients": None})[3:5] == [
+        "  clients: its own, not counted",
+        "  servers: 2",
+    ]
+
+
 def test_the_limits_of_principals_are_shown_with_what_is_used() -> None:
     limits: JsonObject = {
         "calls_per_minute": {"limit": 600, "used": 12},
