@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
 from hub.errors import StartError
+from hub.legible import on_one_line
 from hub.values import Json, JsonObject, object_or_empty
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def lines_of(said: JsonObject) -> list[str]:
         principals = {str(one.get("principal")) for one in limited}
         lines.append(f"  principals with limits: {len(principals)}")
         lines += _table([("PRINCIPAL", "USED"), *map(_principal, limited)])
-    return lines
+    return [on_one_line(line) for line in lines]
 
 
 def _has_own_clients(said: JsonObject) -> bool:
