@@ -233,6 +233,12 @@ def test_extensions_are_moved_and_put_back(text: str) -> None:
     assert back == {**parsed(text, "yaml"), "later": 1}
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 5000, 'a: !!int ""', "a: !!bool maybe", "a: *b"])
+def test_yaml_that_cannot_be_read_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parsed(text, "yaml")
+
+
 @pytest.mark.parametrize("form", ["json", "toml", "yaml"])
 def test_a_section_that_was_made_goes_again(form: Form) -> None:
     text, later = {
