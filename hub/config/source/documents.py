@@ -240,6 +240,8 @@ _TOML: Final = (
     (r"Unclosed array", "a `[` is not closed", "Close it with `]`."),
     (r"Unclosed inline", "a `{` is not closed", "Close it with `}` on the same line."),
     (r"Expected newline", "there is text after the value", "Put a text in quotes."),
+    (r"is nested too", "is nested too deeply", "Take brackets out."),
+    (r"a number that cannot", "has a number that cannot be read", "Put it in quotes."),
 )
 """Pattern of the parser's message, what to say of it, and the remedy."""
 
