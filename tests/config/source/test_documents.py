@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,14 @@ def test_a_mistake_in_a_long_line_is_told_before_the_test_is_given_up(
     """Calls may have written the file, and a running hub does nothing else while it is read."""
     with pytest.raises(ConfigError):
         Document("f", text, form)
+
+
+def test_many_mistakes_in_json_are_told_before_the_test_is_given_up() -> None:
+    keys = [f"s{number}" for number in range(20_000)]
+    document = Document("f", json.dumps({"servers": dict.fromkeys(keys, 1)}), "json")
+    faults = [document.fault(("servers", key), "is wrong", "Correct it.") for key in keys]
+    assert [fault.excerpt for fault in faults if "^" not in fault.excerpt] == []
+    assert faults[-1].excerpt.splitlines()[2].endswith('"s19999": 1')
 
 
 @pytest.mark.parametrize(
