@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 import threading
 import time
@@ -175,7 +176,9 @@ class _Writer:
                     # A partial line would make the next line unreadable, too.
                     half = written - lines.rfind(b"\n", 0, written) - 1
                     with suppress(OSError):  # a pipe or device cannot be truncated
-                        file.truncate(file.tell() - half)
+                        # Another hub may have added lines meanwhile.
+                        if half and os.fstat(file.fileno()).st_size == file.tell():
+                            file.truncate(file.tell() - half)
                     raise
         except OSError as exc:
             log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the text of the OSError is enough

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -7,6 +8,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -323,6 +325,27 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
         audit.write(replace(RECORD, tool="after"))
     written = [line["tool"] for line in lines(path)]
     assert written == [*(record.tool for record in every[:kept]), "after"]
+
+
+def test_a_full_disk_takes_no_line_of_another_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+
+    class Crossed(FileIO):
+        def write(self, _lines: object) -> int:
+            with path.open("ab") as others:
+                others.write(b'{"tool": "theirs"}\n')
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def crossed(path: Path) -> FileIO:
+        return Crossed(path, "ab")
+
+    monkeypatch.setattr(log_file_module, "open_to_add", crossed)
+    with capture_logs() as logs:
+        Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+    assert [entry["lines"] for entry in logs] == [1]
+    assert lines(path) == [{"tool": "theirs"}]
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
