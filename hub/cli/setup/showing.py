@@ -31,6 +31,12 @@ _VALUE: Final = re.compile(
 )
 """A key with its value in quotes, of which a cut may have taken the second one."""
 _BARE: Final = re.compile(r"""(?P<key>^[+ -]?\s*(?P<name>[\w.-]+):\s+)(?P<value>[^\s"'{\[].*)$""")
+_IN_BRACES: Final = re.compile(
+    r"""(?P<key>[{,]\s*(?P<name>[\w.-]+):\s+)(?P<value>[^\s"'{}\[,][^{},]*)"""
+)
+_OPTION: Final = re.compile(
+    r"""(?P<key>["'](?P<name>--?[A-Za-z][\w-]*)["'],\s*)(?P<quote>["'])(?P<value>(?!-)(?:\\.|(?!(?P=quote)).)*)(?:(?P=quote)|$)"""
+)
 _QUOTED: Final = re.compile(r'"(?P<value>(?:\\.|[^"\\])*)"')
 
 
@@ -135,14 +141,15 @@ def _cut_out(old: str, new: str, margin: int) -> tuple[str, str]:
 def without_secrets(line: str) -> str:
     """Return a line of a config with `…` for values that look like secrets."""
     line = _VALUE.sub(_masked, line)
-    line = _BARE.sub(_masked, line)
+    for pattern in (_BARE, _IN_BRACES, _OPTION):
+        line = pattern.sub(_masked, line)
     return _QUOTED.sub(
         lambda found: f'"{MASK}"' if looks_secret(found["value"]) else found[0], line
     )
 
 
 def _masked(found: re.Match[str]) -> str:
-    name, value = found["name"], found["value"]
+    name, value = found["name"].lstrip("-"), found["value"]
     is_login = name.casefold() in {"authorization", "cookie"}
     if not value or not (is_login or is_named_like_a_secret(name) or looks_secret(value)):
         return found[0]
