@@ -13,6 +13,8 @@ from hub.audit.record import AuditRecord, moment
 from hub.config.listening.listen import Listen
 from hub.config.listening.profile import ClientMatch
 from hub.config.models import HubConfig
+from hub.errors import ConfigError
+from hub.protocol.bearer import NOT_SENDABLE, is_sendable
 from hub.server.http.access import AccessCheck, TrustedIssuers
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
@@ -97,9 +99,20 @@ class ClientAccess:
 
     def _tokens(self, config: HubConfig) -> BearerTokens:
         own, named = config.listen.token, config.listen.tokens
-        unnamed = self._environment.get("HUB_TOKEN") if own is None else own.get_secret_value()
+        unnamed = _given(self._environment) if own is None else own.get_secret_value()
         ends = {one.name: one.expires.timestamp() for one in named if one.expires is not None}
         return BearerTokens(unnamed, {one.name: one.hash for one in named}, ends)
+
+
+def _given(environment: Mapping[str, str]) -> str | None:
+    """Return the token of the environment.
+
+    Raises: ConfigError if no request can have it.
+    """
+    token = environment.get("HUB_TOKEN")
+    if token and not is_sendable(token):
+        raise ConfigError(f"HUB_TOKEN: {NOT_SENDABLE}", "Take it out: no request can have it.")
+    return token
 
 
 def _issuers_in(config: HubConfig) -> tuple[object, ...]:

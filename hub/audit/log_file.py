@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 import threading
 import time
@@ -20,6 +21,7 @@ from msgspec.structs import asdict
 from hub.audit.open_file import open_to_add
 from hub.audit.record import AuditRecord, Recordable
 from hub.jsonrpc import exact_json
+from hub.system.atomic_file import alone_in
 from hub.values import JsonObject
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -174,7 +176,9 @@ class _Writer:
                     # A partial line would make the next line unreadable, too.
                     half = written - lines.rfind(b"\n", 0, written) - 1
                     with suppress(OSError):  # a pipe or device cannot be truncated
-                        file.truncate(file.tell() - half)
+                        # Another hub may have added lines meanwhile.
+                        if half and os.fstat(file.fileno()).st_size == file.tell():
+                            file.truncate(file.tell() - half)
                     raise
         except OSError as exc:
             log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the text of the OSError is enough
@@ -191,9 +195,15 @@ class _Writer:
 
     def _make_room(self) -> None:
         with suppress(OSError):  # a log that grows is better than a log that loses lines
-            found = self._path.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_size >= self._max_bytes:
-                self._path.replace(put_aside(self._path))
+            if self._is_full():
+                # Another hub may have put it aside meanwhile: the new one has but a few lines.
+                with alone_in(self._path.parent):
+                    if self._is_full():
+                        self._path.replace(put_aside(self._path))
+
+    def _is_full(self) -> bool:
+        found = self._path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_size >= self._max_bytes
 
 
 def _lines(records: list[AuditRecord]) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -58,6 +59,7 @@ class Subscriptions:
         self._session = session
         self._outlet = outlet
         self._granted: dict[str, frozenset[str] | None] = {}
+        self._under_way = 0
         session.renew = self.renew
 
     async def subscribe(self, asked: Asked) -> Payload:
@@ -69,8 +71,12 @@ class Subscriptions:
         result, _server, _own = await self.subscribed(asked)
         return result
 
-    async def subscribed(self, asked: Asked) -> tuple[Payload, ServerName, str]:
+    async def subscribed(
+        self, asked: Asked, *, is_renewal: bool = False
+    ) -> tuple[Payload, ServerName, str]:
         """Subscribe like `subscribe`; return the result, and whose resource it is, and its own URI.
+
+        `is_renewal`: what the client has ended meanwhile is not made again.
 
         Raises: as `subscribe`.
         """
@@ -78,8 +84,34 @@ class Subscriptions:
         self._relay.check_scopes(self._session, asked)
         server, own = await self._owner_of(asked, uri)
         held = self._session.notifier.subscriptions
-        if len(held) >= MAX_SUBSCRIPTIONS and (server, own) not in held:
+        with self._room_for(server, own):
+            result, resolved = await self._called(asked)
+        if is_renewal and uri not in self._granted:
+            self._leave(resolved.child, own)
+            return result, server, own
+        held[server, own] = uri
+        self._granted[uri] = asked.granted
+        await self._count(resolved, own)
+        return result, server, own
+
+    @contextmanager
+    def _room_for(self, server: ServerName, own: str) -> Generator[None]:
+        """Keep a place for one more subscription.
+
+        Raises: RpcError if there are too many.
+        """
+        held = self._session.notifier.subscriptions
+        is_new = (server, own) not in held
+        if is_new and len(held) + self._under_way >= MAX_SUBSCRIPTIONS:
             raise RpcError(INVALID_REQUEST, _TOO_MANY)
+        self._under_way += is_new
+        try:
+            yield
+        finally:
+            self._under_way -= is_new
+
+    async def _called(self, asked: Asked) -> tuple[Payload, ResolvedRoute]:
+        """Return the result of the guarded call, and which way it went."""
         calls: list[InFlightCall] = []
 
         def make(*parts: Any, **named: Any) -> InFlightCall:
@@ -87,10 +119,12 @@ class Subscriptions:
             return calls[-1]
 
         result = await self._relay.call(self._session, asked, make=make)
-        held[server, own] = uri
-        self._granted[uri] = asked.granted
-        await self._count(calls[-1].route.resolved, own)
-        return result, server, own
+        return result, calls[-1].route.resolved
+
+    def _leave(self, child: Child, own: str) -> None:
+        """End at a child what the session does not count for there, unless another one wants it."""
+        if child.answers.unsubscribe(own, self._session.key):
+            self._session.services.tasks.start_soon(_unsubscribe, child, own)
 
     async def _count(self, resolved: ResolvedRoute, own: str) -> None:
         """Count the session as a subscriber at the child that answered.
@@ -101,8 +135,7 @@ class Subscriptions:
         if slot.child is child and self._session.is_using(slot):
             child.answers.subscribe(own, self._session.key)
             return
-        if child.answers.unsubscribe(own, self._session.key):
-            self._session.services.tasks.start_soon(_unsubscribe, child, own)
+        self._leave(child, own)
         await self.renew(slot.spec.name)
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
@@ -146,7 +179,7 @@ class Subscriptions:
             request = Request(_RENEWAL, "resources/subscribe", params)
             asked = Asked(request, self._outlet, granted=self._granted.get(public))
             try:
-                await self.subscribe(asked)
+                await self.subscribed(asked, is_renewal=True)
             except (HubError, RpcError) as exc:
                 log.warning("not subscribed again", server=server, uri=public, error=str(exc))
                 if _is_final(exc):

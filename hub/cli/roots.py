@@ -28,6 +28,7 @@ from hub.config.models import FallbackRoot, Roots
 from hub.config.operator_roots import PathContext, operator_roots, projects_below
 from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
+from hub.legible import on_one_line
 from hub.paths.file_uris import UriError, path_from_uri
 from hub.paths.resolve import PathError, parts_of, resolve
 from hub.roots.effective import EffectiveRoots, for_rootless
@@ -81,6 +82,11 @@ def _register_edits(roots: Subparsers) -> None:
     rename.set_defaults(perform=_rename)
 
 
+def _say(*lines: str) -> None:
+    """Print lines: what folders are called cannot control the terminal."""
+    print(*map(on_one_line, lines), sep="\n")
+
+
 def _detect(options: Namespace) -> int:
     top = Path(options.directory).absolute()
     if not top.is_dir():
@@ -95,9 +101,9 @@ def _detect(options: Namespace) -> int:
         )
     else:
         for one in found:
-            print(f"{one.path}  ({one.name}, {one.marker})")
+            _say(f"{one.path}  ({one.name}, {one.marker})")
         if not found:
-            print(f"No project in {top} or below.")
+            _say(f"No project in {top} or below.")
     return 0
 
 
@@ -122,7 +128,7 @@ def _list(options: Namespace) -> int:
         )
         return 0
     for root in effective.roots.roots:
-        print(f"{root.path}  ({root.name}, {effective.source})")
+        _say(f"{root.path}  ({root.name}, {effective.source})")
     if not effective.roots.roots:
         unbound = "is not restricted by the hub (roots.when_missing: allow)"
         reach = "reaches none" if effective.enforcing else unbound
@@ -137,10 +143,10 @@ def _contains(options: Namespace) -> int:
             options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour
         )
     except PathError as exc:
-        print(f"{options.path}: {exc.reason}")
+        _say(f"{options.path}: {exc.reason}")
         return 1
     root = effective.roots.covers(parts_of(found, machine.flavour))
-    print(f"{found}: {f'inside {root.path}' if root is not None else 'outside of the roots'}")
+    _say(f"{found}: {f'inside {root.path}' if root is not None else 'outside of the roots'}")
     return 0 if root is not None else 1
 
 
@@ -220,11 +226,11 @@ def _add(options: Namespace) -> int:
         root = _root(options.path, config.place)
         there = next((one for one in config.kept if one.path == root.path), None)
         if there is not None:
-            print(f"{root.path} is in {config.source} already, as {there.name}: nothing to do")
+            _say(f"{root.path} is in {config.source} already, as {there.name}: nothing to do")
             return 0
         text = added(config.file.text, _spelled(options.path, root, config), options.name)
         config.file.replace(text)
-    print(f"added {root.path} ({options.name or root.name}) to {config.source}", _NOTED, sep="\n")
+    _say(f"added {root.path} ({options.name or root.name}) to {config.source}", _NOTED)
     return 0
 
 
@@ -236,7 +242,7 @@ def _remove(options: Namespace) -> int:
             text = removed(text, index)
         config.file.replace(text)
     gone = config.kept[found[0]]
-    print(f"removed {gone.path} ({gone.name}) from {config.source}", _NOTED, sep="\n")
+    _say(f"removed {gone.path} ({gone.name}) from {config.source}", _NOTED)
     if len(found) == len(config.kept) and not config.detects:
         print("It was the last one: clients without roots of their own reach nothing now.")
     return 0
@@ -248,12 +254,12 @@ def _rename(options: Namespace) -> int:
         found = config.matching(options.which)
         old, text = config.kept[found[0]], config.file.text
         if old.name == options.name:
-            print(f"{old.path} is called {old.name} already: nothing to do")
+            _say(f"{old.path} is called {old.name} already: nothing to do")
             return 0
         for index in found:
             text = renamed(text, index, options.name)
         config.file.replace(text)
-    print(f"{old.path} is now called {options.name} in {config.source}", _NOTED, sep="\n")
+    _say(f"{old.path} is now called {options.name} in {config.source}", _NOTED)
     return 0
 
 

@@ -147,19 +147,36 @@ class _Document:
         if self._fallback is None:
             _awkward()
         items = _children(self._fallback.value)
-        start, end = items[index].start_mark.index, self._end(items[index])
         if _is_flow(self._fallback.value):
-            if index + 1 < len(items):
-                end = items[index + 1].start_mark.index
-            elif index and "\n" not in self._text[self._end(items[index - 1]) : start]:
-                start = self._end(items[index - 1])
-            return self._text[:start] + self._text[end:]
+            return self._without_in_flow(items, index)
+        end = self._end(items[index])
         start = self._text.rfind("\n", 0, self._dashes()[index].index) + 1
         rest = self._text[:start] + self._text[self._line_end(end) :].removeprefix(self._newline)
         if len(items) > 1:
             return rest
         colon = self._colon_after(self._fallback.key)
         return f"{rest[:colon]} []{rest[colon:]}"
+
+    def _without_in_flow(self, items: Sequence[yaml.Node], index: int) -> str:
+        """Return the text without an entry of `[...]`; comments on other lines stay."""
+        start, end = items[index].start_mark.index, self._end(items[index])
+        after = items[index + 1].start_mark.index if index + 1 < len(items) else end
+        before = self._end(items[index - 1]) if index else start
+        if after > end and "\n" not in self._text[end:after]:
+            return self._text[:start] + self._text[after:]
+        if index and after == end and "\n" not in self._text[before:start]:
+            return self._text[:before] + self._text[end:]
+        end = self._comma_after(end)
+        first, last = self._text.rfind("\n", 0, start) + 1, self._line_end(end)
+        is_alone = not self._text[first:start].strip()
+        if is_alone and self._text[end:last].strip()[:1] in {"", "#"}:
+            return self._text[:first] + self._text[last:].removeprefix(self._newline)
+        return self._text[:start] + self._text[end:]
+
+    def _comma_after(self, at: int) -> int:
+        """Return the end of the comma that is the next thing after `at`; `at` if there is none."""
+        after = next(token for token in _tokens(self._text) if token.start_mark.index >= at)
+        return after.end_mark.index if isinstance(after, yaml.FlowEntryToken) else at
 
     def with_name(self, index: int, name: str) -> str:
         if self._fallback is None:

@@ -67,5 +67,5 @@ class TrustRecord:
         except OSError as exc:
             raise StartError(
                 f"{self._state.path}: {exc.strerror}",
-                f"Make the directory writable, or name the config: --config {FOUND}",
+                f"Make it yours, and its directory, or name the config: --config {FOUND}",
             ) from exc

@@ -155,7 +155,8 @@ async def renewed(login: Login, now: float, http: httpx2.AsyncClient | None = No
 
 def _with_tokens(login: Login, body: bytes, now: float) -> Login:
     try:
-        tokens = msgspec.json.decode(body, type=_Tokens)
+        # Not strict: some servers write the seconds as a text.
+        tokens = msgspec.json.decode(body, type=_Tokens, strict=False)
     except msgspec.MsgspecError:
         raise RenewalFailedError("its authorization server's answer cannot be read") from None
     if tokens.token_type.lower() != "bearer" or not tokens.access_token:

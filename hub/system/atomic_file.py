@@ -40,21 +40,23 @@ class FileEdit(Struct, frozen=True):
     seen: Look | None
     mark: str = ""
 
-    def replace(self, text: str) -> None:
-        """Replace the file's text by `text`. Mode, owner and byte order mark are kept.
+    def replace(self, text: str, mode: int | None = None) -> None:
+        """Replace the file's text by `text`. Owner, byte order mark and mode are kept.
+
+        A new `mode` is there before the new text, which may be more secret than the old one.
 
         Raises: StartError if writing fails, or another program has changed the file.
         """
         try:
-            self._replace((self.mark + text).encode())
+            self._replace((self.mark + text).encode(), mode)
         except UnicodeEncodeError:
             raise _unwritten(self.path, "the new text is not Unicode") from None
         except OSError as exc:
             raise _unwritten(self.path, str(exc.strerror)) from exc
 
-    def _replace(self, content: bytes) -> None:
+    def _replace(self, content: bytes, mode: int | None) -> None:
         with _new_file(self.path, content, is_synced=True) as made:
-            _made_alike(self.path, made)
+            _made_alike(self.path, made, mode)
             self._must_be_unchanged()
             made.replace(self.path)
 
@@ -157,9 +159,15 @@ def backed_up(path: Path) -> Path:
             continue
         except OSError as exc:
             raise _unwritten(kept, str(exc.strerror)) from exc
-        with os.fdopen(handle, "wb") as file:
-            file.write(path.read_bytes())
-        shutil.copymode(path, kept)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(path.read_bytes())
+            shutil.copymode(path, kept)
+        except BaseException as exc:
+            kept.unlink(missing_ok=True)
+            if isinstance(exc, OSError):
+                raise _unwritten(kept, str(exc.strerror)) from exc
+            raise
         return kept
     raise _unwritten(path, "there are too many copies of it")
 
@@ -191,12 +199,18 @@ def alone_in(directory: Path) -> Generator[None]:
         os.close(handle)
 
 
-def _made_alike(old: Path, new: Path) -> None:
-    """Copy owner, mode and other attributes of `old` to `new`, but not the times."""
+def _made_alike(old: Path, new: Path, mode: int | None) -> None:
+    """Copy owner, mode and other attributes of `old` to `new`, but not the times.
+
+    With `mode`, `new` gets that at once, and of the others the owner alone: one may open it.
+    """
     if sys.platform != "win32":
         was, now = old.stat(), new.stat()
         if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
             os.chown(new, was.st_uid, was.st_gid)
+    if mode is not None:
+        new.chmod(mode)
+        return
     shutil.copystat(old, new)
     os.utime(new)
 

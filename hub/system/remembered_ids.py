@@ -5,6 +5,7 @@ One line for each id. What is remembered is a digest: the file opens nothing to 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -49,6 +50,7 @@ class RememberedIds:
         self._until: dict[str, int] = {}
         self._floor = 0
         self._lines = 0
+        self._is_cut_off = False
         self._descriptor: int | None = None
         self._read()
 
@@ -102,6 +104,7 @@ class RememberedIds:
         if len(self._until) > self._most:
             self._make_room()
         self._lines = content.count(b"\n")
+        self._is_cut_off = not content.endswith(b"\n") and content != b""
 
     def _take(self, line: str) -> None:
         """Remember what a line of the file says; one that is damaged says nothing."""
@@ -123,17 +126,24 @@ class RememberedIds:
                 private_directory(self._path.parent)
                 self._descriptor = append_private(self._path)
             if self._descriptor is not None:
-                os.write(self._descriptor, line)
-                self._lines += 1
+                self._append(self._descriptor, line)
         except OSError as exc:
             self._give_up(exc)
+
+    def _append(self, descriptor: int, line: bytes) -> None:
+        # Behind a part of a line this one would be damaged, too.
+        whole = b"\n" + line if self._is_cut_off else line
+        if os.write(descriptor, whole) < len(whole):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._is_cut_off = False
+        self._lines += 1
 
     def _rewrite(self, path: Path) -> None:
         """Replace the file by what is still remembered; the next line opens it again."""
         self.close()
         lines = [f"{self._floor} -\n", *(f"{end} {one}\n" for one, end in self._until.items())]
         replace_file(path, "".join(lines).encode())
-        self._lines = len(lines)
+        self._lines, self._is_cut_off = len(lines), False
 
     def _give_up(self, why: OSError) -> None:
         self.close()

@@ -30,23 +30,16 @@ class StateFile:
         self.path: Final = path
 
     def read(self) -> Mapping[str, Json]:
-        """Return all entries."""
-        if self.path is None:
-            return {}
+        """Return all entries; none if the file cannot be read."""
         try:
-            text = self.path.read_text(encoding="utf-8")
-            if not (is_ours(self.path.stat()) and is_ours(self.path.parent.stat())):
-                log.warning("ignored, as other users may write it", file=str(self.path))
-                return {}
-            found: object = json.loads(text)
-        except (OSError, ValueError, RecursionError):
+            return {} if self.path is None else _entries(self.path)
+        except OSError:
             return {}
-        return cast("Mapping[str, Json]", found) if isinstance(found, dict) else {}
 
     def write(self, key: str, value: Json) -> None:
         """Set one entry; None removes it. Other processes may write other entries meanwhile.
 
-        Raises: OSError if the file cannot be written.
+        Raises: OSError if the file cannot be written, or one that is there cannot be read.
         """
         if self.path is None:
             raise OSError(errno.ENOENT, "there is no directory for it")
@@ -55,6 +48,22 @@ class StateFile:
         if not is_ours(directory.stat()):
             directory.chmod(_PRIVATE)
         with alone_in(directory):
-            entries = {**self.read(), key: value}
+            entries = {**_entries(self.path), key: value}
             kept = {name: entry for name, entry in entries.items() if entry is not None}
             replace_file(self.path, f"{json.dumps(kept, indent=2)}\n".encode())
+
+
+def _entries(path: Path) -> Mapping[str, Json]:
+    """Return the entries in a file; none if there is no file.
+
+    Raises: OSError if there is one, and it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        if not (is_ours(path.stat()) and is_ours(path.parent.stat())):
+            log.warning("ignored, as other users may write it", file=str(path))
+            return {}
+        found: object = json.loads(text)
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return cast("Mapping[str, Json]", found) if isinstance(found, dict) else {}

@@ -245,3 +245,12 @@ async def test_the_pages_for_logins_know_the_people_of_the_issuers_that_are_trus
         with capture_logs() as logs:
             hub.take(hub.config(hub.one, resource="https://other.example/mcp"))
         assert "keep their address until a restart" in logs[0]["event"]
+
+
+def test_a_token_of_the_environment_that_no_request_can_have_is_refused() -> None:
+    config = HubConfig.model_validate({"version": 1, "servers": {"files": {"command": "x"}}})
+    with pytest.raises(ConfigError) as caught:
+        ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret\r"})
+    what = "HUB_TOKEN: begins or ends with a blank, or has a character that is not shown"
+    assert caught.value.where == what
+    assert ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret"}).credentials.tokens

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -7,6 +8,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,33 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path
         writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
         assert [line["tool"] for line in lines(path)] == [record.tool]
     assert [line["tool"] for line in lines(rotated)] == ["t1"]
+
+
+def test_of_several_hubs_one_puts_a_large_log_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, named, sizes = tmp_path / "audit.jsonl", Path.replace, list[int]()
+
+    def noted(log: Path, name: Path) -> Path:
+        made = named(log, name)
+        sizes.append(made.stat().st_size)
+        return made
+
+    def write_much(writer: Writer) -> None:
+        for _ in range(3000):
+            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - as fast as it can be
+
+    monkeypatch.setattr(Path, "replace", noted)
+    threads = [
+        threading.Thread(target=write_much, args=(Writer(path, max_bytes=30),)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # A log that is put aside again at once takes the place of the large one.
+    assert min(sizes) >= 30
+    assert len(sizes) > 100
 
 
 class Counting(Writer):
@@ -296,6 +325,27 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
         audit.write(replace(RECORD, tool="after"))
     written = [line["tool"] for line in lines(path)]
     assert written == [*(record.tool for record in every[:kept]), "after"]
+
+
+def test_a_full_disk_takes_no_line_of_another_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+
+    class Crossed(FileIO):
+        def write(self, _lines: object) -> int:
+            with path.open("ab") as others:
+                others.write(b'{"tool": "theirs"}\n')
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def crossed(path: Path) -> FileIO:
+        return Crossed(path, "ab")
+
+    monkeypatch.setattr(log_file_module, "open_to_add", crossed)
+    with capture_logs() as logs:
+        Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+    assert [entry["lines"] for entry in logs] == [1]
+    assert lines(path) == [{"tool": "theirs"}]
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(

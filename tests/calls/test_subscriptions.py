@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,32 @@ async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again
         assert list(alice.session.notifier.subscriptions.values()) == ["note://2", "note://3"]
 
 
+async def test_those_that_are_under_way_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    fake = noting("note://1", "note://2", "note://3")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        made = of(at, client)
+
+        async def try_to(uri: str) -> None:
+            with suppress(RpcError):
+                await subscribe(made, client, uri)
+
+        fake.answers[SUBSCRIBE] = SILENT
+        for uri in ("note://1", "note://2"):
+            at.tasks.start_soon(try_to, uri)
+        await all_tasks_blocked()
+        with pytest.raises(RpcError, match="unsubscribe from one first"):
+            await subscribe(made, client, "note://3")
+        first, second = fake.link.requests(SUBSCRIBE)
+        fake.link.answer(first["id"], {})
+        fake.link.answer(second["id"], failure(INTERNAL_ERROR, "not now"))
+        await all_tasks_blocked()
+        fake.answers[SUBSCRIBE] = {}
+        await subscribe(made, client, "note://3")
+        assert len(client.session.notifier.subscriptions) == 2
+
+
 async def test_one_clients_end_is_not_the_others() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
@@ -125,6 +152,27 @@ async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() 
         await at.services.children.obtain(next(iter(alice.session.slots)))
         again = await fake.connected(2)
         await again.request(SUBSCRIBE, nth=2)
+
+
+async def test_what_is_ended_while_it_is_made_again_stays_ended() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client()
+        made = of(at, client)
+        await subscribe(made, client)
+        fake.link.crash()
+        await fake.ended()
+        fake.answers[SUBSCRIBE] = SILENT
+        await at.services.children.obtain(next(iter(client.session.slots)))
+        again = await fake.connected(2)
+        asked = await again.request(SUBSCRIBE)
+        await made.unsubscribe("note://1")
+        before = len(again.requests(UNSUBSCRIBE))
+        again.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert client.session.notifier.subscriptions == {}
+        # The child took it after it was ended.
+        assert len(again.requests(UNSUBSCRIBE)) == before + 1
 
 
 async def test_a_subscription_is_made_at_the_child_that_took_the_place_of_the_one_asked(

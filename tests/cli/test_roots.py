@@ -6,6 +6,7 @@ import pytest
 
 from hub.cli import roots
 from hub.errors import ConfigError, StartError
+from hub.legible import on_one_line
 from tests.kit.trees import plant
 
 
@@ -45,6 +46,26 @@ def test_projects_are_detected_elsewhere_for_programs(
     ]
     assert run("detect", "../home", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_names_of_folders_cannot_control_the_terminal(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = plant(top, "team/a\n\x1b[2J/.git/") / "team" / "a\n\x1b[2J"
+    shown = f"{top}/team/" + r"a\n\x1b[2J"
+    config = top / "hub.yaml"
+    config.write_text("version: 1\nservers: {a: {command: x}}\n")
+    named = ("--config", str(config))
+    for arguments, said in (
+        (("detect", str(folder)), f"{shown}  ("),
+        (("list", "--root", str(folder)), f"{shown}  ("),
+        (("contains", "--root", str(folder), str(folder)), f"{shown}: inside {shown}\n"),
+        (("add", *named, str(folder)), f"added {shown} ("),
+        (("rename", *named, str(folder), "x\x1b"), rf"{shown} is now called x\x1b in "),
+        (("remove", *named, str(folder)), rf"removed {shown} (x\x1b) from "),
+    ):
+        assert run(*arguments) == 0
+        assert capsys.readouterr().out.startswith(said)
 
 
 def test_where_no_project_is_detected_that_is_said(
@@ -138,7 +159,7 @@ def test_a_path_that_cannot_be_resolved_is_not_inside(
     capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
     assert run("contains", "--root", ".", path) == 1
-    assert capsys.readouterr().out.startswith(f"{path}: ")
+    assert capsys.readouterr().out.startswith(f"{on_one_line(path)}: ")
 
 
 def test_an_unusable_root_is_an_error(top: Path) -> None:

@@ -106,7 +106,7 @@ def test_an_entry_of_a_list_is_removed_with_its_lines(index: int, cut: str) -> N
         ("[a, b, c]", 1, "[a, c]"),
         ("[a, b, c]", 2, "[a, b]"),
         ("[a]", 0, "[]"),
-        ("[\n a,  # A\n b  # B\n ]", 1, "[\n a,  # A\n   # B\n ]"),
+        ("[\n a,  # A\n b  # B\n ]", 1, "[\n a,  # A\n ]"),
         ("  # why\n   - a  # A\n   # end", 0, " []  # why\n   # end"),
     ],
 )
@@ -129,6 +129,56 @@ def test_the_remaining_entries_are_still_a_list(before: str, index: int, after: 
 )
 def test_an_entry_is_renamed_in_place(index: int, old: str, new: str) -> None:
     assert renamed(LONG, index, "New") == LONG.replace(old, new)
+
+
+FLOW = """\
+version: 1
+roots:
+  fallback: [
+    # about a
+    /a,  # A
+    # about b
+    /b
+    , # after b
+    /c, /d,
+    # about e
+    /e,
+    # the end
+  ]
+servers: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "old", "new"),
+    [
+        (0, "    /a,  # A\n", ""),
+        (1, "    /b\n    , # after b\n", ""),
+        (2, "/c, ", ""),
+        (3, " /d,\n", " \n"),
+        (4, "    /e,\n", ""),
+    ],
+)
+def test_comments_of_other_entries_stay_in_a_list_in_brackets(
+    index: int, old: str, new: str
+) -> None:
+    assert removed(FLOW, index) == FLOW.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("listed", "left"),
+    [
+        ("[a]", ("[]",)),
+        ("[a, b]", ("[b]", "[a]")),
+        ("[a, b, ]", ("[b, ]", "[a, ]")),
+        ("[a, # A\n b]", ("[ # A\n b]", "[a, # A\n ]")),
+        ("[\n a\n]", ("[\n]",)),
+    ],
+)
+def test_an_entry_in_brackets_is_removed(listed: str, left: tuple[str, ...]) -> None:
+    for index, after in enumerate(left):
+        found = removed(f"version: 1\nroots:\n  fallback: {listed}\n", index)
+        assert found == f"version: 1\nroots:\n  fallback: {after}\n"
 
 
 def test_names_in_other_spellings_are_found() -> None:

@@ -38,6 +38,7 @@ def test_a_hub_on_stdio_is_found_reloaded_and_stopped(tmp_path: Path) -> None:
         (hub,) = hubs(config, tmp_path)
         assert hub["pid"] == client.process.pid
         assert [child["pid"] for child in hub["children"]] == [first["pid"]]
+        assert hub["clients"] is None
         written(tmp_path, args=[*SHOWING["args"], "more"])
         said = run("reload", "--config", config, cwd=tmp_path)
         assert "servers.s.args" in said.stdout, said.stderr
@@ -57,6 +58,7 @@ def test_what_is_wrong_with_a_config_shows_in_status(tmp_path: Path) -> None:
         assert hubs(config, tmp_path)[0]["config"]["error"]
         shown = run("status", "--config", config, cwd=tmp_path).stdout
         assert "config: not taken over: " in shown
+        assert "  clients: its own, not counted\n" in shown
 
 
 def test_a_hub_that_was_killed_leaves_nothing_that_status_trips_over(tmp_path: Path) -> None:

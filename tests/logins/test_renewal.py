@@ -61,6 +61,13 @@ async def test_what_the_answer_does_not_name_stays() -> None:
     assert (found.refresh_token, found.scope, found.expires) == ("refresh-s3cret", "a", None)
 
 
+async def test_seconds_that_are_written_as_a_text_count() -> None:
+    """Some servers do that; the login takes it, and a refresh token counts only once."""
+    issuer = Issuer(body={**NEW, "expires_in": "60", "refresh_token": "next"})
+    found = await renewed(LOGIN, 1000.0, issuer.client())
+    assert (found.refresh_token, found.expires) == ("next", 1060.0)
+
+
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 async def test_a_client_with_a_secret_shows_it(method: Any) -> None:
     issuer = Issuer()

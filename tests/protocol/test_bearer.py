@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from hub.protocol.bearer import bearer_in, token_hash
+from hub.protocol.bearer import bearer_in, is_sendable, token_hash
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,14 @@ def test_a_hash_is_that_of_the_bytes_which_come_over_the_wire() -> None:
     assert token_hash(b"\xff".decode("utf-8", "surrogateescape")) == (
         hashlib.sha256(b"\xff").hexdigest()
     )
+
+
+@pytest.mark.parametrize("token", ["s", "s3cret", "two words", "a\tb", "größe", "s3cret\xa0"])
+def test_what_comes_as_it_is_can_be_sent(token: str) -> None:
+    assert is_sendable(token)
+    assert bearer_in(f"Bearer {token}") == token.encode("latin-1")
+
+
+@pytest.mark.parametrize("token", ["", " ", " s3cret", "s3cret\t", "s3cret\r", "a\nb", "a\x7fb"])
+def test_what_no_header_can_bring_cannot_be_sent(token: str) -> None:
+    assert not is_sendable(token)

@@ -1,4 +1,6 @@
 import os
+import resource
+import signal
 import stat
 from pathlib import Path
 
@@ -130,3 +132,34 @@ def test_copies_are_beside_the_file_and_as_private(file: Path) -> None:
         assert kept.name.startswith("hub.yaml.roots-hub-")
         assert kept.read_text() == "old\n"
         assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+
+
+def test_a_copy_that_cannot_be_written_whole_is_an_error_and_leaves_nothing(file: Path) -> None:
+    file.write_text("x" * 5000)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(StartError, match="not written: File too large"):
+            backed_up(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert names(file.parent) == ["hub.yaml"]
+
+
+def test_a_new_mode_is_there_before_the_new_text(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = Path.replace
+    modes: list[int] = []
+
+    def noted(made: Path, name: Path) -> Path:
+        modes.append(stat.S_IMODE(made.stat().st_mode))
+        return named(made, name)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    with opened(file) as there:
+        there.replace("secret\n", 0o600)
+    assert modes == [0o600]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import resource
+import signal
 import stat
 from pathlib import Path
 
@@ -114,3 +116,34 @@ def test_a_directory_that_is_none_is_told(tmp_path: Path) -> None:
         ids.add("a", clock() + 10)
     assert len(logs) == 1
     assert ids.has("a", clock() + 10)
+
+
+def test_an_id_behind_a_line_that_was_cut_off_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "ids"
+    first = RememberedIds(lambda: 0.0, path)
+    first.add("a", 100)
+    first.add("b", 100)
+    first.close()
+    path.write_bytes(path.read_bytes()[:-9])  # as a full disk leaves it
+    second = RememberedIds(lambda: 0.0, path)
+    second.add("c", 100)
+    second.close()
+    third = RememberedIds(lambda: 0.0, path)
+    assert [third.has(id_, 100) for id_ in "abc"] == [True, False, True]
+
+
+def test_a_line_that_a_full_disk_cuts_off_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "ids"
+    ids = RememberedIds(lambda: 0.0, path)
+    ids.add("a", 100)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 9, limits[1]))
+    try:
+        with capture_logs() as logs:
+            ids.add("b", 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert [line["error"] for line in logs] == ["No space left on device"]
+    assert ids.has("b", 100)

@@ -1,3 +1,4 @@
+import errno
 import stat
 from pathlib import Path
 
@@ -44,6 +45,23 @@ def test_what_others_may_write_counts_as_empty_until_it_is_written_again(
     StateFile(path).write("b", 2)
     assert StateFile(path).read()["b"] == 2
     assert (mode_of(path), mode_of(path.parent)) == (0o600, 0o700)
+
+
+def test_entries_that_cannot_be_read_now_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    StateFile(path).write("a", 1)
+
+    def not_now(_path: Path, encoding: str) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", encoding)
+
+    with monkeypatch.context() as inner:
+        inner.setattr(Path, "read_text", not_now)
+        assert StateFile(path).read() == {}
+        with pytest.raises(PermissionError):
+            StateFile(path).write("b", 2)
+    assert StateFile(path).read() == {"a": 1}
 
 
 def test_what_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:

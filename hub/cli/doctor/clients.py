@@ -108,8 +108,9 @@ def _entry(file: ClientFile, name: str, raw: object) -> HubEntry | None:
     own = after[: after.index("--")] if "--" in after else after
     given = next((own[at + 1] for at, one in enumerate(own[:-1]) if one == "--config"), None)
     given = given or next((one[9:] for one in own if one.startswith("--config=")), None)
-    config = Path(given) if given and given.startswith(("/", "~")) else None
-    config = None if config is None else config.expanduser()
+    # No error for the home directory of a user who is not there.
+    there = given if given and given.startswith(("/", "~")) else None
+    config = None if there is None else Path(os.path.expanduser(there))  # noqa: PTH111 - as said
     return HubEntry(file.client, file.path, file.scope, file.section, name, tuple(argv), config)
 
 

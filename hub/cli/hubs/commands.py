@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
 from hub.errors import StartError
+from hub.legible import on_one_line
 from hub.values import Json, JsonObject, object_or_empty
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def lines_of(said: JsonObject) -> list[str]:
         f"{_time(said.get('uptime'))}, {_size(said.get('memory'))}",
         f"  log: {said.get('log') or 'its stderr'}",
         *_of_config(object_or_empty(said.get("config"))),
-        f"  clients: {len(clients)}",
+        f"  clients: {'its own, not counted' if _has_own_clients(said) else len(clients)}",
         *(f"    process {one.get('pid')} in {one.get('directory')}" for one in clients),
         f"  servers: {len(children)}",
     ]
@@ -175,7 +176,12 @@ def lines_of(said: JsonObject) -> list[str]:
         principals = {str(one.get("principal")) for one in limited}
         lines.append(f"  principals with limits: {len(principals)}")
         lines += _table([("PRINCIPAL", "USED"), *map(_principal, limited)])
-    return lines
+    return [on_one_line(line) for line in lines]
+
+
+def _has_own_clients(said: JsonObject) -> bool:
+    """Return whether a hub serves clients that do not attach to it: `run` has started it."""
+    return said.get("clients", ()) is None
 
 
 def _number(found: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -42,11 +43,17 @@ class HubLog:
         """
         self._file.write(text.encode("utf-8", "replace"))
         if self._file.tell() > self._largest:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Move the file aside; where no new one can be made, the old one goes on."""
+        with suppress(FileNotFoundError):  # it was moved aside before
             self.path.replace(self.path.with_suffix(".log.1"))
-            self._file.close()
-            self._file = self._opened()
-            if self._has_stderr:
-                self.take_stderr()
+        made = self._opened()
+        self._file.close()
+        self._file = made
+        if self._has_stderr:
+            self.take_stderr()
 
     def _opened(self) -> FileIO:
         file = open_to_add(self.path)

@@ -147,7 +147,8 @@ def _backed_off(interval: float) -> float:
 
 def _code_in(answer: IssuerAnswer) -> DeviceCode:
     try:
-        code = msgspec.json.decode(answer.body, type=DeviceCode)
+        # Not strict: some servers write the seconds as texts.
+        code = msgspec.json.decode(answer.body, type=DeviceCode, strict=False)
     except msgspec.MsgspecError:
         what = "its authorization server's answer has no code that can be read (RFC 8628)"
         raise LoginFailedError(what) from None

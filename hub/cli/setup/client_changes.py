@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +24,11 @@ from hub.config.installing.changes import (
     uninstalled,
     without_entry,
 )
-from hub.config.installing.own_entry import is_hub
+from hub.config.installing.own_entry import NAME, is_hub
 from hub.config.installing.record import InstallRecord
 from hub.config.source.documents import Document
 from hub.errors import StartError
-from hub.system.atomic_file import backed_up, created, opened
+from hub.system.atomic_file import alone_in, backed_up, created, opened
 
 
 class FileChange(Struct, frozen=True):
@@ -111,11 +112,15 @@ def to_install(
 
 
 def _name_is_taken(file: ClientFile, name: str, there: object) -> StartError:
-    whose = "the hub, with other arguments," if is_hub(there) else "another server"
-    return StartError(
-        f"{shown(file.path)}: {'.'.join((*file.section, name))} is {whose} already",
-        f"Take it out (roots-hub uninstall {file.client}), or choose another name: --name NAME.",
-    )
+    whose, fix = "another server", "Choose another name: --name NAME."
+    if is_hub(there):
+        scope = ["--project"] if file.scope == "project" else []
+        named = [] if name == NAME else ["--name", name]
+        out = shlex.join(["roots-hub", "uninstall", file.client, *scope, *named])
+        whose = "the hub, with other arguments,"
+        fix = f"Take it out ({out}), or choose another name: --name NAME."
+    where = f"{shown(file.path)}: {'.'.join((*file.section, name))}"
+    return StartError(f"{where} is {whose} already", fix)
 
 
 def to_uninstall(file: ClientFile, name: str, record: InstallRecord) -> FileChange | None:
@@ -197,13 +202,16 @@ def _make(change: FileChange, record: InstallRecord) -> None:
     except OSError as exc:
         fix = "Make the directory writable."
         raise StartError(f"{change.path.parent}: {exc.strerror}", fix) from exc
-    record.set(change.path, change.made)
-    try:
-        created(change.path, change.after, 0o600 if change.file.scope == "user" else None)
-    except BaseException:
-        with suppress(StartError):
-            record.set(change.path, change.known)
-        raise
+    with alone_in(change.path.parent):
+        # What is recorded of a file that another process has made meanwhile is for that one.
+        known = record.of(change.path)
+        record.set(change.path, change.made)
+        try:
+            created(change.path, change.after, 0o600 if change.file.scope == "user" else None)
+        except BaseException:
+            with suppress(StartError):
+                record.set(change.path, known)
+            raise
 
 
 def _drop_copy(change: FileChange) -> None:

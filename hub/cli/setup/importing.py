@@ -162,9 +162,7 @@ def written(path: Path, text: str, options: Namespace) -> bool:
         return False
     with opened(path) as file:
         kept = backed_up(file.path)
-        file.replace(text)
-    if mode is not None:
-        path.chmod(mode)
+        file.replace(text, mode)
     if not options.json:
         print(f"The file from before is kept as {kept}.")
     return True

@@ -8,6 +8,7 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,9 @@ def _install(options: Namespace) -> int:
 
     def planned(file: ClientFile) -> _Outcome:
         entry = own_entry(file.client, options.name, command, config)
-        moved = None if hub is None else hub.take(file)
-        names = () if moved is None else moved.names
-        change = to_install(file, options.name, entry, record, names)
+        with nullcontext() if hub is None else hub.taking(file) as moved:
+            names = () if moved is None else moved.names
+            change = to_install(file, options.name, entry, record, names)
         return _Outcome(file.client, file.path, change, moved=moved)
 
     outcomes = [_tried(one, planned) for one in files]

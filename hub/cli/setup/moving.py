@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hub.config.importing.carrying import Carried, CarriedServer, carried
 from hub.config.importing.discovery import FoundServer, discover
 from hub.config.importing.hub_yaml import hub_yaml, servers_in
 from hub.config.installing.changes import parsed, with_entry
-from hub.errors import StartError
+from hub.errors import HubError, StartError
 from hub.system.atomic_file import backed_up, created, opened
 
 
@@ -42,11 +43,22 @@ class HubConfigFile:
         """Whether there is something to write."""
         return self.text != (self.before or "")
 
-    def take(self, file: ClientFile) -> MovedServers:
-        """Add the servers of a client's file, and return which of them it can do without.
+    @contextmanager
+    def taking(self, file: ClientFile) -> Generator[MovedServers]:
+        """Add the servers of a client's file, and yield which of them it can do without.
+
+        If the file cannot be changed then, nothing is added.
 
         Raises: ConfigError if a text cannot be edited safely, or the client's file is broken.
         """
+        before = self.text
+        try:
+            yield self._taken(file)
+        except HubError:
+            self.text = before
+            raise
+
+    def _taken(self, file: ClientFile) -> MovedServers:
         context = load_context()
         discovery = discover([file], context)
         for broken in discovery.broken:
@@ -84,17 +96,16 @@ class HubConfigFile:
         """
         if not self.is_changed:
             return None
+        mode = 0o600 if self._with_secrets else None
         if self.before is None:
-            created(self.path, self.text, 0o600 if self._with_secrets else None)
+            created(self.path, self.text, mode)
             return None
         with opened(self.path) as file:
             if file.text != self.before:
                 what = f"{self.path}: not written: another program changed it in the meantime"
                 raise StartError(what, "Nothing was changed. Run the command again.")
             kept = backed_up(file.path)
-            file.replace(self.text)
-        if self._with_secrets:
-            self.path.chmod(0o600)
+            file.replace(self.text, mode)
         return kept
 
 

@@ -27,9 +27,16 @@ _LONGEST: Final = 2000
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _HEADING: Final = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
 _VALUE: Final = re.compile(
-    r"""(?P<key>["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"""
+    r"""(?P<key>["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*)(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?:(?P=quote)|$)"""
 )
+"""A key with its value in quotes, of which a cut may have taken the second one."""
 _BARE: Final = re.compile(r"""(?P<key>^[+ -]?\s*(?P<name>[\w.-]+):\s+)(?P<value>[^\s"'{\[].*)$""")
+_IN_BRACES: Final = re.compile(
+    r"""(?P<key>[{,]\s*(?P<name>[\w.-]+):\s+)(?P<value>[^\s"'{}\[,][^{},]*)"""
+)
+_OPTION: Final = re.compile(
+    r"""(?P<key>["'](?P<name>--?[A-Za-z][\w-]*)["'],\s*)(?P<quote>["'])(?P<value>(?!-)(?:\\.|(?!(?P=quote)).)*)(?:(?P=quote)|$)"""
+)
 _QUOTED: Final = re.compile(r'"(?P<value>(?:\\.|[^"\\])*)"')
 
 
@@ -76,7 +83,7 @@ def difference(path: Path, old: str, new: str) -> list[str]:
         f"{shown(path)} (new)",
         lineterm="",
     )
-    return [on_one_line(without_secrets(line)) for line in _shortened(_moved(lines, start))]
+    return [on_one_line(_cut_line(line)) for line in _shortened(_moved(lines, start))]
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -102,7 +109,14 @@ def _shortened(lines: Iterable[str]) -> list[str]:
         other = made[at + 1] if at + 1 < len(made) else ""
         if line[:1] == "-" and other[:1] == "+" and max(len(line), len(other)) > _LONG:
             made[at], made[at + 1] = _around(line, other)
-    return [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}{MASK}" for line in made]
+    return made
+
+
+def _cut_line(line: str) -> str:
+    """Return the start of a line without secrets, which are masked while they are whole."""
+    shown = without_secrets(line[:_WIDE])
+    is_whole = len(line) <= _WIDE and len(shown) <= _LONGEST
+    return shown if is_whole else f"{shown[:_LONGEST]}{MASK}"
 
 
 def _around(old: str, new: str) -> tuple[str, str]:
@@ -127,14 +141,15 @@ def _cut_out(old: str, new: str, margin: int) -> tuple[str, str]:
 def without_secrets(line: str) -> str:
     """Return a line of a config with `…` for values that look like secrets."""
     line = _VALUE.sub(_masked, line)
-    line = _BARE.sub(_masked, line)
+    for pattern in (_BARE, _IN_BRACES, _OPTION):
+        line = pattern.sub(_masked, line)
     return _QUOTED.sub(
         lambda found: f'"{MASK}"' if looks_secret(found["value"]) else found[0], line
     )
 
 
 def _masked(found: re.Match[str]) -> str:
-    name, value = found["name"], found["value"]
+    name, value = found["name"].lstrip("-"), found["value"]
     is_login = name.casefold() in {"authorization", "cookie"}
     if not value or not (is_login or is_named_like_a_secret(name) or looks_secret(value)):
         return found[0]

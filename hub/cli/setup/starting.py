@@ -133,7 +133,7 @@ def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
     folders = options.folder or ["."]
     if asks and not options.folder:
         said = answer("Which folders, for clients that share none? (several: with spaces)", ".")
-        folders = shlex.split(said)
+        folders = _words(said)
     servers = options.server or ([] if options.imports else ["files"])
     if asks and not options.server:
         known = ", ".join(_KNOWN)
@@ -156,12 +156,24 @@ def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
     return _Choice(folders, list(dict.fromkeys(servers)), imports, confine)
 
 
+def _words(said: str) -> list[str]:
+    """Return what was typed as words, of which quotes make one.
+
+    Raises: UsageError.
+    """
+    try:
+        return shlex.split(said)
+    except ValueError:
+        what = f"{on_one_line(said)}: a quote is not closed"
+        raise UsageError(what, "Close it, or write a \\ before it.") from None
+
+
 def _folder(given: str, output: Path) -> str:
     """Return a folder as the config names it: relative to the config if it was given relative.
 
     Raises: StartError if there is no such folder.
     """
-    path = Path(given).expanduser()
+    path = Path(os.path.expanduser(given))  # noqa: PTH111 - no error for a user who is not there
     if not path.is_dir():
         raise StartError(f"{on_one_line(given)}: is no folder", "Name one that exists.")
     if given.startswith("~") or path.is_absolute():

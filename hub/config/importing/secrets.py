@@ -20,11 +20,13 @@ _KNOWN: Final = re.compile(
     r"|\beyJ[\w-]{8,}\.[\w-]+|\b(?:Bearer|Basic|token)\s+[^\s$]{6,}"
 )
 """How the keys of well-known services begin."""
-_MIXED: Final = re.compile(r"(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}", re.ASCII)
+_WORD: Final = re.compile(r"[\w-]{16,}", re.ASCII)
+_LOWER, _UPPER, _DIGIT = (re.compile(one) for one in ("[a-z]", "[A-Z]", "[0-9]"))
+_MIXED: Final = 20
+"""Characters of a word that is likely a secret if it has letters of both cases and digits."""
 _DIGITS: Final = re.compile(
     r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{32,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])"
 )
-_RANDOM: Final = re.compile(r"(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}", re.ASCII)
 _HARMLESS: Final = frozenset(
     {"accept", "content-type", "user-agent", "mcp-protocol-version", "accept-language", "origin"}
 )
@@ -80,7 +82,19 @@ def looks_secret(value: str, name: str = "") -> bool:
         return _has_default(value)
     if is_withheld(name or "X", bare) or _KNOWN.search(bare) or _DIGITS.search(bare):
         return True
-    return _MIXED.search(bare) is not None
+    return _is_mixed(bare)
+
+
+def _is_mixed(text: str) -> bool:
+    """Return whether a long word in a text has letters of both cases and digits."""
+    words = (word for word in _WORD.findall(text) if len(word) >= _MIXED)
+    return any(_LOWER.search(one) and _UPPER.search(one) and _DIGIT.search(one) for one in words)
+
+
+def _is_random(text: str) -> bool:
+    """Return whether a long word in a text has letters and digits."""
+    words = _WORD.findall(text)
+    return any((_LOWER.search(one) or _UPPER.search(one)) and _DIGIT.search(one) for one in words)
 
 
 def _is_certain(value: str) -> bool:
@@ -157,7 +171,7 @@ class _Hiding:
         if not isinstance(value, str) or low in _HARMLESS or not _rest(value):
             return value
         is_login = low in _LOGINS or looks_secret(value, name.replace("-", "_"))
-        if not is_login and not _RANDOM.search(_PLACEHOLDER.sub("", value)):
+        if not is_login and not _is_random(_PLACEHOLDER.sub("", value)):
             return value
         found = cast("re.Match[str]", _SCHEME.fullmatch(value))
         if found[2].startswith("${") and not _rest(found[2]):
@@ -219,7 +233,7 @@ class _Hiding:
             if _rest(value) and looks_secret(value, unquote(name).replace("-", "_")):
                 url = self._put_in(url, pair, written, name, at)
         for part in parts.path.split("/"):
-            if part and (_KNOWN.search(part) or _MIXED.search(part) or _DIGITS.search(part)):
+            if part and (_KNOWN.search(part) or _is_mixed(part) or _DIGITS.search(part)):
                 url = self._put_in(url, f"/{part}", part, "url_key", at)
         return url
 

@@ -15,6 +15,7 @@ from hub.config.installing import json_text, toml_text, yaml_text
 from hub.config.source.documents import Form
 from hub.config.source.mistakes import SyntaxMistakesError, awkward
 from hub.config.source.strict_json import read_json
+from hub.config.source.strict_yaml import MISREAD
 from hub.config.source.toml import read_toml
 
 ClientEntry: TypeAlias = Mapping[str, Any]
@@ -75,7 +76,7 @@ def parsed(text: str, form: Form) -> dict[str, Any]:
     else:
         try:
             found = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError, *MISREAD) as error:
             raise ValueError(str(error)) from None
     if found is None:
         return {}

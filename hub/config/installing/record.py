@@ -46,7 +46,7 @@ class InstallRecord:
         try:
             self._state.write(_key(path), value)
         except OSError as exc:
-            fix = "Make the directory writable: without the record nothing can be taken out again."
+            fix = "Make it yours, with its directory: without it nothing can be taken out again."
             raise StartError(f"{self._state.path}: {exc.strerror}", fix) from exc
 
 

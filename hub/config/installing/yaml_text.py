@@ -33,7 +33,10 @@ def with_member(text: str, section: Sequence[str], name: str, value: Mapping[str
     if mapping.tag == _NULL or (isinstance(mapping, yaml.MappingNode) and not mapping.value):
         start, end = mapping.start_mark.index, mapping.end_mark.index
         before = text[:start].rstrip(" ") if mapping.tag != _NULL or start != end else text[:start]
-        return before + _lines(newline, margin, block(name, value)) + text[end:]
+        line_end = _line_end(text, end)
+        remark = text[end:line_end] if text[end:line_end].lstrip().startswith("#") else ""
+        lines = remark + _lines(newline, margin, block(name, value))
+        return before + lines + text[end + len(remark) :]
     if not isinstance(mapping, yaml.MappingNode):
         awkward(key)
     end = _end(text, mapping.value[-1][1])

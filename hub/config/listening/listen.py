@@ -38,7 +38,7 @@ from hub.config.fields import (
 )
 from hub.config.listening.auth import Auth
 from hub.errors import ConfigError
-from hub.protocol.bearer import token_hash
+from hub.protocol.bearer import NOT_SENDABLE, is_sendable, token_hash
 from hub.protocol.host_names import is_loopback
 from hub.usage.limits import UsageLimits
 
@@ -91,11 +91,20 @@ TokenEnd: TypeAlias = Annotated[datetime | None, BeforeValidator(_end, json_sche
 """When a token ends, in UTC."""
 
 
+def _sendable(token: SecretStr) -> SecretStr:
+    if not (is_unread(token) or is_sendable(token.get_secret_value())):
+        raise FieldError(NOT_SENDABLE, "Take it out: no request can have it.")
+    return token
+
+
+Token: TypeAlias = Annotated[Secret, AfterValidator(_sendable)]
+
+
 class NamedToken(Part):
     """A bearer token of one user or program: itself, or its hash. `expires` None: it never ends."""
 
     name: PrincipalName
-    token: Secret | None = None
+    token: Token | None = None
     sha256: Sha256 | None = None
     expires: TokenEnd = None
 
@@ -173,7 +182,7 @@ class Listen(Part):
     host: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
-    token: Secret | None = None
+    token: Token | None = None
     tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
     keys: tuple[SealingKey, ...] = ()
     replica: ReplicaName | None = None

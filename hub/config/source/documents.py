@@ -108,18 +108,15 @@ class Document:
 
     def _nearest(self, path: Path) -> Place | None:
         """Return the place of a path, or of what is nearest around it; None at the top."""
-        places = self._places_around(path) if self.form == "json" else self._places
+        places = self._json_places.around(path) if self.form == "json" else self._places
         for length in range(len(path), 0, -1):
             if (place := places.get(path[:length])) is not None:
                 return place
         return None
 
-    def _places_around(self, path: Path) -> Places:
-        return JsonPlaces(self._plain_json, only=path).found
-
     @cached_property
-    def _plain_json(self) -> str:
-        return without_extras(self.text)
+    def _json_places(self) -> JsonPlaces:
+        return JsonPlaces(without_extras(self.text), is_lazy=True)
 
     @cached_property
     def _places(self) -> Places:
@@ -240,6 +237,8 @@ _TOML: Final = (
     (r"Unclosed array", "a `[` is not closed", "Close it with `]`."),
     (r"Unclosed inline", "a `{` is not closed", "Close it with `}` on the same line."),
     (r"Expected newline", "there is text after the value", "Put a text in quotes."),
+    (r"is nested too", "is nested too deeply", "Take brackets out."),
+    (r"a number that cannot", "has a number that cannot be read", "Put it in quotes."),
 )
 """Pattern of the parser's message, what to say of it, and the remedy."""
 

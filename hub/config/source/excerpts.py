@@ -18,8 +18,9 @@ _SECRET_PARTS: Final = frozenset(
 """Keys below which every value may be a secret."""
 _OWN_SECRETS: Final = frozenset({"token", "tokens", "keys"})
 """The same below `listen`, in the wrong shape too."""
-_RANDOM: Final = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[A-Za-z0-9_-]{16,}")
-"""What looks like a key or a token: long, with letters and digits."""
+_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_-]{16,}")
+_LETTER: Final = re.compile(r"[A-Za-z]")
+_DIGIT: Final = re.compile(r"[0-9]")
 _REVEALING: Final = re.compile(r"[=@?#]")
 _PLACEHOLDER: Final = re.compile(
     r"(\$\{\{ *\w+\.\w+ *\}\}"
@@ -29,7 +30,8 @@ _PLACEHOLDER: Final = re.compile(
 )
 """The placeholders of all programs; none with a default, which may be a secret."""
 _COLON: Final = re.compile(r"\s*[:=]\s*")
-_KEY: Final = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*""")
+# It begins where a word does: a line may be a single word of a million letters.
+_KEY: Final = re.compile(r"""(?<![\w.-])["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*""")
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 
 
@@ -76,7 +78,7 @@ def syntax_excerpt(origin: str, text: str, at: int) -> str:
         before = MASK + before[-WIDTH // 2 :]
     if _hides_a_secret(line):
         before, after = _without_values(before), MASK if after else ""
-    before, after = _RANDOM.sub(MASK, before), _RANDOM.sub(MASK, after)[:WIDTH]
+    before, after = masked(before), masked(after)[:WIDTH]
     return _drawn(f"{origin}:{number}:{column}", before + after, len(before), 1)
 
 
@@ -87,7 +89,12 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
 
 def masked(text: str) -> str:
     """Return a text with `…` for whatever looks like a key or a token."""
-    return _RANDOM.sub(MASK, text)
+    return _LONG_WORD.sub(lambda found: MASK if _is_random(found[0]) else found[0], text)
+
+
+def _is_random(word: str) -> bool:
+    """Return whether a long word looks like a key or a token: it has letters and digits."""
+    return _LETTER.search(word) is not None and _DIGIT.search(word) is not None
 
 
 def shown_key(key: str, around: Path) -> str:
@@ -105,7 +112,7 @@ def may_be_shown(value: str, path: Path) -> bool:
         return False
     if not _SECRET_PARTS.isdisjoint(parts) or any(map(is_named_like_a_secret, parts[-1:])):
         return False
-    return not _RANDOM.search(value) and not _REVEALING.search(value)
+    return not any(map(_is_random, _LONG_WORD.findall(value))) and not _REVEALING.search(value)
 
 
 def _shown(value: str, path: Path) -> str:

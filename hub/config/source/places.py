@@ -81,16 +81,25 @@ _DECODER: Final = json.JSONDecoder()
 class JsonPlaces:
     """The places in a JSON text that can be parsed, and has no comments.
 
-    With `only`, the places of this path and of what is around it: large files have much else.
-    `twice` has each key that a mapping has twice, with its position.
+    `is_lazy`: mappings and lists are looked into when `around` asks for what is in them, each once:
+    large files have much else. `twice` has each key that a mapping has twice, with its position.
     """
 
-    def __init__(self, text: str, only: Path | None = None) -> None:
+    def __init__(self, text: str, *, is_lazy: bool = False) -> None:
         self._text = text
-        self._only = only
+        self._is_lazy = is_lazy
+        self._closed: dict[Path, int] = {}
         self.found: dict[Path, Place] = {}
         self.twice: list[tuple[str, int]] = []
         self._value(self._after_space(0), (), None)
+
+    def around(self, path: Path) -> Places:
+        """Return places, that of a path and of what is around it among them."""
+        for length in range(len(path)):
+            at = self._closed.pop(path[:length], None)
+            if at is not None:
+                self._inside(at, path[:length])
+        return self.found
 
     def _after_space(self, at: int) -> int:
         space = _SPACE.match(self._text, at)
@@ -98,14 +107,19 @@ class JsonPlaces:
 
     def _value(self, at: int, path: Path, key: _Key | None) -> int:
         first = self._text[at : at + 1]
-        if self._only is not None and path != self._only[: len(path)]:
-            return _DECODER.raw_decode(self._text, at)[1]
         if first in {"{", "["}:
             self.found[path] = _place(key, at, None)
-            return self._mapping(at + 1, path) if first == "{" else self._list(at + 1, path)
+            if not self._is_lazy:
+                return self._inside(at, path)
+            self._closed[path] = at
+            return _DECODER.raw_decode(self._text, at)[1]
         end = self._end_of_text(at)
         self.found[path] = _place(key, at, end)
         return end
+
+    def _inside(self, at: int, path: Path) -> int:
+        is_mapping = self._text[at] == "{"
+        return self._mapping(at + 1, path) if is_mapping else self._list(at + 1, path)
 
     def _end_of_text(self, at: int) -> int:
         found = _TEXT.match(self._text, at)

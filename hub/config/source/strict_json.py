@@ -10,7 +10,11 @@ from typing import Any, Final, NoReturn
 from hub.config.source.mistakes import Mistake, SyntaxMistakesError, twice
 from hub.config.source.places import JsonPlaces
 
-_EXTRAS: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+# What is not closed reaches to the end: else each of many would be looked for there.
+_EXTRAS: Final = re.compile(
+    r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|/\*(?:.*?\*/|(?P<unclosed>.*))|,(?=\s*[}\]])',
+    re.DOTALL,
+)
 _WORDS: Final = {"True": "true", "False": "false", "None": "null", "yes": "true", "no": "false"}
 
 
@@ -79,7 +83,8 @@ def without_extras(text: str) -> str:
 
 def _blanked(found: re.Match[str]) -> str:
     text = found[0]
-    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
+    is_kept = text.startswith('"') or found["unclosed"] is not None
+    return text if is_kept else re.sub(r"[^\n]", " ", text)
 
 
 def _written(text: str) -> WrittenFloat:

@@ -20,6 +20,9 @@ _TEXTS: Final = frozenset({"env", "envs", "args", "headers"})
 """Keys whose values are mappings or lists of texts."""
 _PLAIN: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
 _DATE: Final = "tag:yaml.org,2002:timestamp"
+_NUMBERS: Final = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+MISREAD: Final = (ValueError, ArithmeticError, LookupError, AttributeError)
+"""What PyYAML raises for a value that is not what its tag says, or what it looks like."""
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TEXT: Final = "tag:yaml.org,2002:str"
 
@@ -43,10 +46,29 @@ class _Loader(yaml.SafeLoader):
                 _as_written(value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - untyped in the stubs
+        except (yaml.YAMLError, SyntaxMistakesError):
+            raise
+        except MISREAD:
+            raise SyntaxMistakesError(_misread(node)) from None
+
     def _note(self, key: yaml.ScalarNode, seen: set[str]) -> None:
         if key.value in seen:
             self.twice.append(twice(key.value, key.start_mark.index))
         seen.add(key.value)
+
+
+def _misread(node: yaml.Node) -> Mistake:
+    """Return the mistake of a value that is not what it looks like, or what its tag says."""
+    what, fix = "is not what its tag (`!!`) says", "Take the tag out, or correct the value."
+    has_digits = any(map(str.isdigit, str(node.value)))
+    if node.tag == _DATE and has_digits:
+        what, fix = "has a date that does not exist", "Put it in quotes, or correct it."
+    elif node.tag in _NUMBERS and has_digits:
+        what, fix = "has a number that cannot be read", "Put it in quotes, or correct it."
+    return Mistake(what, fix, node.start_mark.index)
 
 
 def _as_written(node: yaml.Node) -> None:
@@ -80,10 +102,9 @@ def read_yaml(text: str) -> object:
     except ReaderError as error:
         what = f"has a character that YAML does not allow (U+{error.character:04X})"
         raise SyntaxMistakesError(Mistake(what, "Take it out.", error.position)) from None
-    except ValueError:
-        # PyYAML raises it for an impossible date.
-        what, fix = "has a date that does not exist", "Put it in quotes, or correct it."
-        raise SyntaxMistakesError(Mistake(what, fix, _impossible_date(text))) from None
+    except MISREAD:  # it is told of a mapping later, without its place
+        what = "has a value that is not what its tag (`!!`) says"
+        raise SyntaxMistakesError(Mistake(what, "Take the tag out.", 0)) from None
     except (yaml.YAMLError, RecursionError):
         what = "is nested too deeply"
         raise SyntaxMistakesError(Mistake(what, "Take brackets out.", 0)) from None
@@ -117,11 +138,6 @@ def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
         raise SyntaxMistakesError(Mistake(what, "Use fewer aliases.", node.start_mark.index))
     known[node] = count
     return count
-
-
-def _impossible_date(text: str) -> int:
-    found = re.search(r"\b\d{4}-\d\d?-\d\d?\b", text)
-    return 0 if found is None else found.start()
 
 
 _QUOTE: Final = "Put the text in quotes."

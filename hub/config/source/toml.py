@@ -6,8 +6,10 @@ import re
 import tomllib
 from typing import Any, Final
 
+# What is not closed reaches to the end: else each of many would be looked for there.
 TOKEN: Final = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\''
+    r'"""(?:\\.|[^\\])*?(?:"{3,5}|\\?\Z)|\'\'\'.*?(?:\'{3,5}|\Z)'
+    r'|"(?:\\.|[^"\\\n])*(?:"|(?=\n)|\\?\Z)|\'[^\'\n]*\''
     r"|#[^\n]*|[\[\]{},\n]|[^\s\[\]{},\"'#]+",
     re.DOTALL,
 )
@@ -21,12 +23,25 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     # Files from Windows have other ends of lines, which must keep their places.
     try:
-        return tomllib.loads(text)
+        return _loaded(text)
     except tomllib.TOMLDecodeError:
         on_one_line = _without_lines_in_tables(text)
         if on_one_line == text:
             raise
-        return tomllib.loads(on_one_line)
+        return _loaded(on_one_line)
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("is nested too deeply (at line 1, column 1)") from None
+    except ValueError:  # more digits than Python reads
+        raise tomllib.TOMLDecodeError(
+            "has a number that cannot be read (at line 1, column 1)"
+        ) from None
 
 
 def _without_lines_in_tables(text: str) -> str:

@@ -330,7 +330,9 @@ class AttachServer:
             os.dup(connection.fileno())
 
     def _status(self) -> JsonObject:
-        clients: list[Json] = [*self._clients.values()]
+        attached: list[Json] = [*self._clients.values()]
+        # The clients of a hub that nobody can attach to are its own: they are not known here.
+        clients = attached if self._takes_clients else None
         return {**self._facts.to_json(), "clients": clients, **self._hub.status()}
 
 

@@ -41,9 +41,25 @@ def test_a_hub_is_shown_with_its_clients_and_servers() -> None:
     )
 
 
+def test_folders_of_clients_cannot_control_the_terminal() -> None:
+    clients: list[Json] = [{"pid": 11, "directory": "/a\x1b[2J"}]
+    children: list[Json] = [{"server": "s", "roots": ["/b\n\x1b[31m"]}]
+    lines = lines_of({"serves": "/c\u202e.yaml", "clients": clients, "children": children})
+    assert lines[0] == r"/c\u202e.yaml"
+    assert r"    process 11 in /a\x1b[2J" in lines
+    assert lines[-1].endswith(r"/b\n\x1b[31m")
+
+
 def test_what_a_hub_does_not_say_is_a_dash() -> None:
     lines = lines_of({"serves": "x"})
     assert lines[2:] == ["  log: its stderr", "  clients: 0", "  servers: 0"]
+
+
+def test_a_hub_that_serves_its_own_clients_is_not_shown_without_any() -> None:
+    assert lines_of({**HUB, "clients": None})[3:5] == [
+        "  clients: its own, not counted",
+        "  servers: 2",
+    ]
 
 
 def test_the_limits_of_principals_are_shown_with_what_is_used() -> None:

@@ -1,9 +1,12 @@
+import errno
 import os
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from hub.audit.open_file import UnfitFileError
+from hub.cli.hubs import hub_log
 from hub.cli.hubs.hub_log import HubLog, log_path
 
 
@@ -35,3 +38,27 @@ def test_a_link_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "hub.log").symlink_to(tmp_path / "other")
     with pytest.raises(UnfitFileError):
         HubLog(tmp_path / "hub.log")
+
+
+def test_where_no_new_log_can_be_made_the_old_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "hub.log"
+    log = HubLog(path, largest=20)
+    log.write("first\n")
+
+    def full(_path: Path) -> FileIO:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as inner:
+        inner.setattr(hub_log, "open_to_add", full)
+        with pytest.raises(OSError, match="No space left"):
+            log.write("one that fills it\n")
+        with pytest.raises(OSError, match="No space left"):
+            log.write("more\n")
+    log.write("space again\n")
+    log.write("last\n")
+    log.close()
+    kept = path.with_suffix(".log.1").read_text() + path.read_text()
+    assert kept == "first\none that fills it\nmore\nspace again\nlast\n"
+    assert path.read_text() == "last\n"

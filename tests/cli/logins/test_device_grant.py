@@ -154,6 +154,11 @@ async def test_a_server_that_is_never_there_is_not_asked_for_ever() -> None:
     assert max(world.waits) == 60.0
 
 
+async def test_seconds_that_are_written_as_texts_count() -> None:
+    code = await World(answer_of(expires_in="90", interval="7")).grant.code(PLACE, None)
+    assert (code.expires_in, code.interval) == (90.0, 7.0)
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

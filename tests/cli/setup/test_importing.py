@@ -140,6 +140,33 @@ def test_a_config_that_is_there_is_kept_unless_force_is_said(
     assert kept.read_text() == "mine\n"
 
 
+def test_a_config_that_others_can_read_has_no_secret_at_any_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home / ".cursor/mcp.json", servers(git={"command": "x", "env": {"GIT_TOKEN": GIVEN}}))
+    write(Path("hub.yaml"), "version: 1\nservers: {mine: {command: m}}\n")
+    Path("hub.yaml").chmod(0o644)
+    named = Path.replace
+    modes: list[int] = []
+
+    def noted(made: Path, name: Path) -> Path:
+        if GIVEN in made.read_text():
+            modes.append(stat.S_IMODE(made.stat().st_mode))
+        return named(made, name)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    secret = ["--with-secrets", "--yes"]
+    assert main(["install", "cursor", "--replace", "--config", "hub.yaml", *secret]) == 0
+    assert GIVEN in text()
+    Path("hub.yaml").chmod(0o644)
+    (home / ".claude.json").write_text(
+        json.dumps(servers(a={"command": "a", "env": {"A_TOKEN": GIVEN}}))
+    )
+    assert main(["import", "claude-code", *secret]) == 0
+    assert GIVEN in text()
+    assert set(modes) == {0o600}
+
+
 def test_nothing_is_written_on_a_dry_run(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(home / ".cursor/mcp.json", servers(a={"command": "x"}))
     assert main(["import", "--dry-run"]) == 0

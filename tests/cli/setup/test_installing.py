@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hub.app.machine import this_machine
 from hub.cli.main import main
@@ -334,6 +335,58 @@ def test_servers_go_behind_the_hub_and_come_back(
     assert cursor.read_text() == own
 
 
+def test_the_servers_of_a_file_that_is_not_changed_do_not_go_behind_the_hub(
+    cursor: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windsurf = home / ".codeium/windsurf/mcp_config.json"
+    windsurf.parent.mkdir(parents=True)
+    windsurf.write_text('{"mcpServers": {"b": {"command": "b"}, "roots-hub": {"command": "y"}}}')
+    before = windsurf.read_text()
+    cursor.write_text(CURSOR.replace('"x"', '"m"'))
+    assert main(["install", "windsurf", "cursor", "--replace", "--yes"]) == 1
+    out = capsys.readouterr().out
+    assert "windsurf:\n" in out
+    assert "windsurf: b is behind the hub" not in out
+    assert windsurf.read_text() == before
+    assert list(yaml.safe_load(Path("hub.yaml").read_text())["servers"]) == ["files", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "fix"),
+    [
+        ({"command": "y"}, "Choose another name: --name NAME."),
+        (
+            {"command": "roots-hub", "args": ["run"]},
+            "Take it out (roots-hub uninstall cursor --project --name 'my hub'), or choose "
+            "another name: --name NAME.",
+        ),
+    ],
+)
+def test_what_makes_room_for_the_hub_is_named_where_its_name_is_taken(
+    entry: dict[str, Any], fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".cursor").mkdir()
+    Path(".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"my hub": entry}}))
+    there = ["cursor", "--project", "--name", "my hub", "--yes"]
+    assert main(["install", *there]) == 1
+    assert f"\n  {fix}\n" in capsys.readouterr().out
+    assert main(["uninstall", *there]) == 0
+    is_out = "my hub" not in Path(".cursor/mcp.json").read_text()
+    assert is_out is fix.startswith("Take it out")
+
+
+def test_the_first_of_two_that_make_a_file_is_remembered(home: Path) -> None:
+    path = home / ".cursor/new.json"
+    file = ClientFile("cursor", "user", path, ("mcpServers",), "json")
+    record = install_record(this_machine(os.environ))
+    changes = [to_install(file, "roots-hub", {"command": one}, record) for one in ("x", "y")]
+    first, second = (one for one in changes if one is not None)
+    perform(first, record)
+    with pytest.raises(StartError, match="has made it in the meantime"):
+        perform(second, record)
+    assert record.of(path) == first.made
+
+
 def test_a_server_whose_secret_would_be_lost_stays(
     cursor: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,7 +432,7 @@ def test_nothing_changes_where_it_cannot_be_recorded(
 ) -> None:
     Path(os.environ["XDG_STATE_HOME"]).write_text("in the way")
     assert main(["install", "cursor", "--yes"]) == 1
-    assert "without the record nothing can be taken out again" in capsys.readouterr().err
+    assert "without it nothing can be taken out again" in capsys.readouterr().err
     assert cursor.read_text() == CURSOR
     assert copies(cursor) == []
 

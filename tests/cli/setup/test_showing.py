@@ -47,6 +47,17 @@ def test_a_secret_is_not_shown_though_its_key_is_cut_off() -> None:
     assert '"hub": 1' in shown[-1]
 
 
+@pytest.mark.parametrize("before", [1900, 1940, 1960, 4900, 4940, 4960])
+def test_a_secret_where_a_long_line_is_cut_is_not_shown(before: int) -> None:
+    secret = "not-to-be-seen " * 4
+    line = '{"a": "' + "x y " * (before // 4) + f'", "env": {{"API_TOKEN": "{secret}"}}}}'
+    for old, new in ((f"{line}\nb\n", f"{line}\nb\nc\n"), (f"{line}\nb\n", "b\n")):
+        shown = difference(Path("/x"), old, new)
+        assert "not-to-be" not in "\n".join(shown)
+        assert max(map(len, shown)) < 2100
+    assert any(len(one) > 1900 for one in shown)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -55,6 +66,11 @@ def test_a_secret_is_not_shown_though_its_key_is_cut_off() -> None:
         ("      API_KEY: abc", "      API_KEY: …"),
         ('TOKEN = "abc"', 'TOKEN = "…"'),
         ('"args": ["--key", "sk-ant-0123456789"]', '"args": ["--key", "…"]'),
+        ('"args": ["--api-key", "abc", "x"]', '"args": ["--api-key", "…", "x"]'),
+        ("args: ['--api-key', 'abc']", "args: ['--api-key', '…']"),
+        ('"args": ["--api-key", "--x", "y"]', '"args": ["--api-key", "--x", "y"]'),
+        ("env: {A: b, API_KEY: abc d, B: c}", "env: {A: b, API_KEY: …, B: c}"),
+        ("{API_KEY: abc}", "{API_KEY: …}"),
         ('  "command": "npx",', '  "command": "npx",'),
         ('  "GIT_TOKEN": "",', '  "GIT_TOKEN": "",'),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from hub.cli.main import main
+from hub.cli.setup import starting
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 
@@ -56,6 +58,7 @@ def test_folders_are_relative_to_the_config(home: Path) -> None:
     [
         (["--server", "gti"], 2, "roots-hub: gti: is no server that init knows"),
         (["--folder", "gone"], 1, "roots-hub: gone: is no folder"),
+        (["--folder", "~no-such-user/x"], 1, "roots-hub: ~no-such-user/x: is no folder"),
     ],
 )
 def test_a_wrong_option_is_an_error(
@@ -64,6 +67,18 @@ def test_a_wrong_option_is_an_error(
     assert main(["init", *arguments]) == code
     error, _ = capsys.readouterr().err.splitlines()
     assert error == said
+    assert not Path("hub.yaml").exists()
+
+
+def test_a_quote_that_is_not_closed_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(starting, "is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", StringIO("it's mine\n"))
+    assert main(["init"]) == 2
+    *_, error, fix = capsys.readouterr().err.splitlines()
+    assert error.endswith("roots-hub: it's mine: a quote is not closed")
+    assert fix == "Close it, or write a \\ before it."
     assert not Path("hub.yaml").exists()
 
 

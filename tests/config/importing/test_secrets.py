@@ -156,3 +156,10 @@ def test_the_variables_of_placeholders_are_named() -> None:
     }
     names = [need.name for need in variables_of("s", server)]
     assert names == ["A", "HUB_INPUT_KEY", "E"]
+
+
+def test_a_long_value_is_looked_at_before_the_test_is_given_up() -> None:
+    assert not looks_secret("x" * 300_000)
+    assert looks_secret("x" * 300_000 + "X1")
+    server = {"url": "https://h/mcp", "headers": {"X-A": "x" * 300_000}}
+    assert hidden("a", server, SecretVariables({})) == (server, [])

@@ -214,6 +214,16 @@ def test_yaml_is_as_it_was(text: str) -> None:
     there_and_back(text, "yaml")
 
 
+@pytest.mark.parametrize("void", ["", " {}", " ~"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_comment_behind_an_empty_section_stays_there(void: str, end: str) -> None:
+    new = there_and_back(f"extensions:{void}  # mine{end}# x{end}x: 1{end}", "yaml")
+    assert new.startswith(f"extensions:  # mine{end}  roots-hub:{end}    command: ")
+    assert f"]{end}# x{end}x: 1{end}" in new
+    lines = without_entry(new, "yaml", ("extensions",), "roots-hub")
+    assert lines == f"extensions: {{}}  # mine{end}# x{end}x: 1{end}"
+
+
 @pytest.mark.parametrize("text", [text for text in YAML if "\n  a" in text or "    a:" in text])
 def test_extensions_are_moved_and_put_back(text: str) -> None:
     moved = tuple(parsed(text, "yaml")["extensions"])
@@ -221,6 +231,12 @@ def test_extensions_are_moved_and_put_back(text: str) -> None:
     new, record = installed(text, "yaml", ("extensions",), "roots-hub", ENTRY, moved)
     back = parsed(uninstalled(f"{new}\nlater: 1\n", "yaml", record), "yaml")
     assert back == {**parsed(text, "yaml"), "later": 1}
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 5000, 'a: !!int ""', "a: !!bool maybe", "a: *b"])
+def test_yaml_that_cannot_be_read_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parsed(text, "yaml")
 
 
 @pytest.mark.parametrize("form", ["json", "toml", "yaml"])

@@ -104,3 +104,22 @@ def test_a_token_that_has_ended_or_ends_within_a_week_is_told(tmp_path: Path) ->
     long_ago = load(tmp_path, "0001-01-01")
     assert str(long_ago.near_end(end)).startswith("the token of anna has ended")
     assert NamedToken(name="ci", sha256="0" * 64).near_end(end) is None
+
+
+@pytest.mark.parametrize(
+    ("listen", "at"),
+    [
+        ("token: 's3cret '", "listen.token"),
+        ('token: "s3cret\\r"', "listen.token"),
+        ("tokens: [{name: anna, token: ' s3cret'}]", "listen.tokens[0].token"),
+    ],
+)
+def test_a_token_that_no_request_can_have_is_refused(tmp_path: Path, listen: str, at: str) -> None:
+    file = tmp_path / "hub.yaml"
+    file.write_text(f"version: 1\nlisten: {{{listen}}}\n{SERVERS}")
+    with pytest.raises(ConfigError) as caught:
+        load_config(str(file), LoadContext(tmp_path, "/home/u", {}))
+    what = f"{at}: begins or ends with a blank, or has a character that is not shown"
+    assert caught.value.where == f"{file}: {what}"
+    assert caught.value.fix == "Take it out: no request can have it."
+    assert "s3cret" not in str(caught.value)

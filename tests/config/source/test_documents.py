@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,47 @@ def test_a_mistake_in_toml_is_told_in_plain_words(text: str, what: str) -> None:
     with pytest.raises(ConfigError) as raised:
         document(text, "toml")
     assert f": {what}" in raised.value.where
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ('{"a": "' + '\\"' * 300_000, "json"),
+        ('{"a": 1, ' + "/* " * 300_000, "json"),
+        ('{"a": 1 ' + "a" * 300_000 + "}", "json"),
+        ('{"a": 1 ' + "a-." * 100_000 + "}", "json"),
+        ("a: [1 b: " + "a" * 300_000, "yaml"),
+        ("a" * 300_000 + "\nb: 1", "yaml"),
+        ('a = """' + '\\"' * 300_000, "toml"),
+        ('a = "' + '\\"' * 300_000, "toml"),
+        ("a = b" + "a" * 300_000, "toml"),
+    ],
+)
+def test_a_mistake_in_a_long_line_is_told_before_the_test_is_given_up(
+    text: str, form: Form
+) -> None:
+    """Calls may have written the file, and a running hub does nothing else while it is read."""
+    with pytest.raises(ConfigError):
+        Document("f", text, form)
+
+
+def test_many_mistakes_in_json_are_told_before_the_test_is_given_up() -> None:
+    keys = [f"s{number}" for number in range(20_000)]
+    document = Document("f", json.dumps({"servers": dict.fromkeys(keys, 1)}), "json")
+    faults = [document.fault(("servers", key), "is wrong", "Correct it.") for key in keys]
+    assert [fault.excerpt for fault in faults if "^" not in fault.excerpt] == []
+    assert faults[-1].excerpt.splitlines()[2].endswith('"s19999": 1')
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a = " + "[" * 5000, "is nested too deeply"),
+        ("a = {" * 2000, "is nested too deeply"),
+        ("a = " + "1" * 5000, "has a number that cannot be read"),
+    ],
+)
+def test_toml_that_python_cannot_read_is_a_mistake(text: str, what: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Document("f", text, "toml")
+    assert what in str(raised.value)

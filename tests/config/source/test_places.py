@@ -61,11 +61,12 @@ def test_the_places_in_json() -> None:
     }
 
 
-def test_one_place_in_json_and_those_around_it() -> None:
-    path = ("b", 1, "e", "f")
-    every, around = JsonPlaces(JSON).found, JsonPlaces(JSON, only=path).found
-    assert around == {path[:length]: every[path[:length]] for length in range(5)}
-    assert ("b", 1, "x") not in JsonPlaces(JSON, only=("b", 1, "x")).found
+def test_places_in_json_are_found_when_they_are_asked_for() -> None:
+    every, lazy = JsonPlaces(JSON).found, JsonPlaces(JSON, is_lazy=True)
+    assert lazy.found == {(): every[()]}
+    assert lazy.around(("b", 1, "x")).keys() == every.keys() - {("b", 1, "e", "f")}
+    assert ("g", "h") not in lazy.around(("g", "h"))
+    assert lazy.around(("b", 1, "e", "f")) == lazy.around(()) == every
 
 
 def test_the_places_in_toml() -> None:

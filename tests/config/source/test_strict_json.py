@@ -37,6 +37,8 @@ def test_a_number_knows_how_it_was_written() -> None:
         ('{"a": NaN}', 6, "has a number that cannot be read", "Put it in quotes."),
         ('{"a": ["x": 1]}', 10, "a `:` is not expected here", "Write lists"),
         ("version: 1", 0, "does not begin with {", "Name a YAML file .yaml"),
+        ('{"a": 1} /* b', 9, "there is text after", "Take it out."),
+        ('{"a": "b\\', 6, "a quote is not closed on its line", "Close it"),
         ("[" * 100_000, 0, "is nested too deeply", "Take brackets"),
     ],
 )
