@@ -7,6 +7,7 @@ contain no header, and no secret part of a URL.
 from __future__ import annotations
 
 import base64
+import errno
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
@@ -16,7 +17,7 @@ import anyio
 import httpx2
 
 from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, CookieStore
-from hub.errors import ChildError
+from hub.errors import ChildError, leaves
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.rated_log import ChildLog
@@ -31,6 +32,8 @@ PIECE = 256 * 1024
 DRAIN = 1.0
 """Seconds that a response may take to end when the rest of it is not needed."""
 _SMALL = 64 * 1024
+_DEPTH = 10
+"""How many causes of an error are looked at."""
 
 _UNAUTHORIZED, _FORBIDDEN, _MOVED_FOR_GOOD = 401, 403, 308
 _SCOPE = re.compile(r'\bscope="([!#-\[\]-~ ]{1,512})"')
@@ -132,7 +135,7 @@ class Endpoint:
             exchange = await self._followed(method, _with(headers, token), body, patience)
             if exchange.status != _UNAUTHORIZED:
                 if exchange.missing_scope is not None:
-                    await self._tokens.lack(exchange.missing_scope)
+                    await self._note_lack(self._tokens, exchange, exchange.missing_scope)
                 return exchange
             await exchange.finish()
             newer = await self._tokens.after(token)
@@ -144,6 +147,13 @@ class Endpoint:
                 return exchange
             await exchange.close()
         raise GoneError(f"it refuses a new token of its login: {self._tokens.remedy}")
+
+    async def _note_lack(self, tokens: AccessTokens, exchange: Exchange, scope: str) -> None:
+        try:
+            await tokens.lack(scope)
+        except BaseException:  # cancelled, too
+            await exchange.close()
+            raise
 
     async def _followed(
         self, method: str, headers: Headers, body: bytes, patience: float | None
@@ -379,4 +389,13 @@ def _may_follow(method: str, status: int, url: httpx2.URL, to: httpx2.URL) -> bo
 
 
 def _named(exc: Exception) -> str:
+    """Return the text of an error: the system's, which the libraries above it leave out."""
+    cause: BaseException | None = exc
+    for _ in range(_DEPTH):
+        if cause is None:
+            break
+        cause = next(leaves(cause))
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror + (" (`ulimit -n`)" if cause.errno == errno.EMFILE else "")
+        cause = cause.__cause__ or cause.__context__
     return str(exc) or type(exc).__name__

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import ssl
 from collections.abc import Mapping
@@ -108,6 +109,28 @@ async def test_headers_that_cannot_be_sent_are_an_error_without_their_values(
     with pytest.raises(ExchangeError) as caught:
         await endpoint.open("POST", {}, b"")
     assert str(caught.value) == said
+
+
+def caused(cause: Exception, *above: Exception) -> Exception:
+    for error in above:
+        error.__cause__, cause = cause, error
+    return cause
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "Connection refused"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files (`ulimit -n`)"),
+        (ExceptionGroup("", [OSError(errno.EHOSTUNREACH, "No route")]), "No route"),
+        (RuntimeError("within"), "All failed"),
+    ],
+)
+async def test_the_reason_that_the_system_gives_is_told(cause: Exception, said: str) -> None:
+    problem = caused(cause, OSError("All failed"), httpx2.ConnectError("All failed"))
+    with pytest.raises(ExchangeError) as caught:
+        await endpoint_at(problem)[0].open("POST", {}, b"")
+    assert str(caught.value) == f"it cannot be reached ({said})"
 
 
 async def test_a_broken_response_is_an_error() -> None:
@@ -364,6 +387,24 @@ async def test_a_scope_that_a_login_lacks_is_told_and_kept_for_the_next_one(tmp_
     kept = files.read(URL)
     assert kept is not None
     assert kept.wanted == "files:write"
+
+
+def spoil(directory: Path) -> None:
+    for file in directory.rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"no login")
+
+
+async def test_a_lack_that_cannot_be_kept_leaves_no_connection_open(tmp_path: Path) -> None:
+    asks = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}
+    feed = Feed(b"no")
+    endpoint, _, _ = logged_in(lambda _: httpx2.Response(403, headers=asks, stream=feed), tmp_path)
+    await (await endpoint.open("POST", {}, b"")).close()
+    feed.is_closed = False
+    spoil(tmp_path)
+    with pytest.raises(GoneError, match="its login cannot be read"):
+        await endpoint.open("POST", {}, b"")
+    assert feed.is_closed
 
 
 @pytest.mark.parametrize("elsewhere", ["https://other.example/mcp", "http://child.example:81/mcp"])
