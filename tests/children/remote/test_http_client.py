@@ -12,7 +12,15 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint, Exchange, ExchangeError
+from hub.children.remote.http_client import (
+    LIGHT,
+    MAX_REDIRECTS,
+    PIECE,
+    Endpoint,
+    Exchange,
+    ExchangeError,
+    UnfinishedMessages,
+)
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
@@ -149,6 +157,37 @@ async def test_a_response_that_is_too_large_is_not_read_to_its_end() -> None:
         await exchange.body(100)
     await exchange.close()
     assert feed.is_closed
+
+
+async def test_large_responses_that_arrive_at_once_fail_before_they_take_all_memory() -> None:
+    """None of them is too large, and none need ever end."""
+    large = b"x" * (LIGHT + 1)
+    feeds = [Feed(large) for _ in range(4)]
+    waiting = iter([*feeds, Feed(b"small").end(), Feed(large).end()])
+    endpoint, _ = endpoint_at(lambda _: httpx2.Response(200, stream=next(waiting)))
+    endpoint.unfinished = UnfinishedMessages(3 * LIGHT)
+    failed: list[str] = []
+
+    async def read() -> None:
+        exchange = await endpoint.open("POST", {}, b"")
+        try:
+            await exchange.body(2 * LIGHT)
+        except ExchangeError as exc:
+            failed.append(str(exc))
+        finally:
+            await exchange.close()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in feeds:
+                tasks.start_soon(read)
+            await all_tasks_blocked()
+            assert failed == [f"its unfinished messages have more than {3 * LIGHT} bytes"] * 2
+            await read()
+            assert len(failed) == 2, "a small one has its place"
+            tasks.cancel_scope.cancel()
+        await read()
+    assert len(failed) == 2, "what was given up counts no more"
 
 
 async def test_a_compressed_response_is_limited_by_its_decompressed_size() -> None:

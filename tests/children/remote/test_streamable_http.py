@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.remote.http_client import Endpoint
+from hub.children.remote.http_client import LIGHT, Endpoint, UnfinishedMessages
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
@@ -92,6 +92,25 @@ async def scripted_remote(script: Script | Answer) -> AsyncGenerator[ScriptedRem
         yield ScriptedRemote(
             HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks, pauses=AT_ONCE), http
         )
+        tasks.cancel_scope.cancel()
+
+
+async def test_large_events_that_arrive_at_once_fail_before_they_take_all_memory() -> None:
+    """None of them is too large, and none need ever end."""
+    begun = b"id: 1\ndata: " + b"x" * (LIGHT + 1)
+    endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(Feed(begun))))
+    endpoint.unfinished = UnfinishedMessages(3 * LIGHT)
+    async with anyio.create_task_group() as tasks:
+        link = HttpLink("far", endpoint, tasks, pauses=AT_ONCE)
+        for number in range(3):
+            await link.outlet.send(Request(number, "tools/call", {}))
+        with anyio.fail_after(5):
+            (failed,) = [await link.next()]
+        assert isinstance(failed, Lost)
+        assert f"its unfinished messages have more than {3 * LIGHT} bytes" in str(failed.error)
+        await all_tasks_blocked()
+        assert not link.outlet.has(failed.id)
+        assert sum(map(link.outlet.has, range(3))) == 2
         tasks.cancel_scope.cancel()
 
 
