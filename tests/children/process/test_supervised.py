@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -13,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Timer
 from typing import cast
 
 import anyio
@@ -378,6 +380,27 @@ async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> No
     assert start_of(server) is None
 
 
+async def test_children_start_though_a_stopped_fork_server_has_its_queue_full() -> None:
+    async with kept() as supervisor:
+        trees = [ProcessTree(supervisor) for _ in range(2)]
+        supervisor.next_mark()
+        os.kill(await forks(), signal.SIGSTOP)
+        for number in range(2000):
+            supervisor.tell(f"- {number} 1\n")
+        spawned: list[Spawned] = []
+
+        async def start(tree: ProcessTree) -> None:
+            spawned.append(await begin(tree, SLEEPS))
+
+        async with anyio.create_task_group() as tasks:
+            for tree in trees:
+                tasks.start_soon(start, tree)
+        for tree, one in zip(trees, spawned, strict=True):
+            await line(one)
+            await tree.end()
+            one.close()
+
+
 def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
     with subprocess.Popen(["/bin/sleep", "60"]) as process:
         assert process.pid in children_of(os.getpid())
@@ -404,6 +427,15 @@ class ReadElsewhere(socket.socket):
             self.was_read.set()
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return super().recv(size, flags)
+
+
+def test_the_exit_is_waited_for_with_a_descriptor_of_any_number() -> None:
+    ours, theirs = socket.socketpair()
+    high = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, 2000)
+    with ours, theirs, socket.socket(fileno=high) as control:
+        control.setblocking(False)
+        Timer(0.05, theirs.send, [b"ended 7\n"]).start()
+        assert Supervised(control, 1, 1, b"").wait() == 7
 
 
 async def test_the_end_is_waited_for_though_who_watches_for_it_reads_what_is_said() -> None:
