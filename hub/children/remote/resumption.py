@@ -55,8 +55,7 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
     """Yield the events of one stream after the other, as long as the child sends any.
 
     It ends after `attempts` streams in a row without a byte; None: never, with growing pauses.
-    That is the stream of a session: where it is refused with 400 after it was given, the session
-    has ended, unless it was the last event that the child did not know.
+    Without `attempts` it is the stream of a session, whose end its refusal may tell.
 
     Raises: SessionEndedError; ExchangeError if the child does not offer such streams; GoneError if
         they bring too much that is no event.
@@ -67,10 +66,7 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
         failures += 1
         asked = {**headers(), **_ACCEPTS, **_continued(parser)}
         has_session = b"mcp-session-id" in asked
-        try:
-            exchange = await endpoint.open("GET", asked)
-        except ExchangeError:
-            exchange = None
+        exchange = await _opened(endpoint, asked)
         if exchange is not None:
             try:
                 if _is_given(exchange, parser, has_session=has_session, is_known=is_known):
@@ -88,6 +84,13 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
         await anyio.sleep(pauses.after(parser.retry, failures))
 
 
+async def _opened(endpoint: Endpoint, headers: Headers) -> Exchange | None:
+    try:
+        return await endpoint.open("GET", headers)
+    except ExchangeError:
+        return None
+
+
 def _continued(parser: EventParser) -> Headers:
     return {b"last-event-id": parser.last_id} if parser.last_id else {}
 
@@ -97,8 +100,8 @@ def _is_given(
 ) -> bool:
     """Return whether the stream begins; False if a later attempt may succeed.
 
-    `is_known`: the child has known the session. If it may not know the last event, that is
-    forgotten.
+    `is_known`: the child has known the session. Where it says 400 then, it has forgotten it, or
+    does not know the last event, which is forgotten here.
 
     Raises: ExchangeError if no later attempt will succeed.
     """
