@@ -193,7 +193,7 @@ class HttpLink:
             return
         try:
             exchange = await self._endpoint.open("DELETE", self._session.headers())
-        except ExchangeError as exc:
+        except (ExchangeError, GoneError) as exc:
             log.debug("session not ended", server=self._server, error=str(exc))
         else:
             await exchange.finish()
