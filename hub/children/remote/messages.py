@@ -74,14 +74,29 @@ class InboundQueue:
         if self.ended is not None:
             return
         before, bytes_before = self._brought, self._bytes_brought
-        size = _size(message)
-        self._waiting.append((message, size))
+        entry = message, _size(message)
+        self._waiting.append(entry)
         self._brought += 1
-        self._bytes_brought += size
+        self._bytes_brought += entry[1]
         self._tell()
-        while self._is_full(before, bytes_before) and self.ended is None:
-            self._left = self._left or anyio.Event()
-            await self._left.wait()
+        try:
+            while self._is_full(before, bytes_before) and self.ended is None:
+                self._left = self._left or anyio.Event()
+                await self._left.wait()
+        except BaseException:  # given up: nobody wants it any more
+            self._drop(entry)
+            raise
+
+    def _drop(self, entry: tuple[Message, int]) -> None:
+        kept = [one for one in self._waiting if one is not entry]
+        if len(kept) < len(self._waiting):
+            self._waiting = deque(kept)
+            self._count_out(entry[1])
+
+    def _count_out(self, size: int) -> None:
+        self._taken += 1
+        self._bytes_taken += size
+        self._go_on()
 
     def _is_full(self, before: int, bytes_before: int) -> bool:
         """Return whether too many of the messages that were brought before one still wait."""
@@ -109,10 +124,8 @@ class InboundQueue:
             self._came = anyio.Event()
             await self._came.wait()
         message, size = self._waiting.popleft()
-        self._taken += 1
-        self._bytes_taken += size
         self._conduct.pace.hand(size)
-        self._go_on()
+        self._count_out(size)
         return message
 
     def _tell(self) -> None:

@@ -97,6 +97,22 @@ async def test_what_waits_for_room_at_the_end_is_not_lost() -> None:
                 await arrivals.next()
 
 
+async def test_what_waits_for_room_is_dropped_if_it_is_given_up() -> None:
+    arrivals = InboundQueue(PeerConduct("far"))
+    for number in range(QUEUE):
+        await arrivals.put(said(number))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(arrivals.put, said(99))
+            await all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert [await arrivals.next() for _ in range(QUEUE)] == [*map(said, range(QUEUE))]
+        for number in range(QUEUE):
+            await arrivals.put(said(number))
+        assert await arrivals.next() == said(0)
+
+
 async def test_after_the_end_comes_what_was_there_and_then_why() -> None:
     arrivals = InboundQueue(PeerConduct("far"))
     await arrivals.put(said(1))
