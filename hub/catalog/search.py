@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from heapq import nlargest
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -21,6 +22,8 @@ Expose: TypeAlias = Literal["tools", "search"]
 SearchIn: TypeAlias = Literal["name", "description", "both"]
 
 MAX_PATTERN: Final = 200
+MAX_WORDS: Final = 16
+"""Words of a pattern, in all alternatives: each is looked for in each tool, as others wait."""
 SYNTAX: Final = (
     "Words separated by spaces must all occur, in any order; * stands for any characters; "
     "| separates alternatives. No regular expressions."
@@ -31,6 +34,12 @@ _LOOKED_AT: Final = 2000
 _SUMMARY: Final = 120
 _NAME: Final = 100
 _NEAR: Final = 3
+_ALIKE: Final = 0.6
+"""How similar a name must be to be suggested, as `difflib` measures it."""
+_COMPARED, _COMPARED_WELL = 1000, 20
+"""How many names are compared, those with the same start first; and how many of them exactly,
+which takes a hundred times as long."""
+_START: Final = 2
 _PART: Final = 3
 """Minimum length of a common part for a name to be suggested."""
 
@@ -56,16 +65,19 @@ class Pattern(Struct, frozen=True):
     ) -> Pattern:
         """Return the pattern that `text` spells.
 
-        Raises: SearchError if it is empty or too long.
+        Raises: SearchError if it is empty, too long, or has too many words.
         """
         if len(text) > MAX_PATTERN:
             raise SearchError(f"The pattern is too long: at most {MAX_PATTERN} characters")
         # In a regular expression, the usual part is `.*`.
         spelled = (text if case_sensitive else text.casefold()).replace(".*", "*")
-        words = (alternative.split() for alternative in spelled.split("|"))
-        alternatives = tuple(tuple(tuple(word.split("*")) for word in one) for one in words if one)
+        words = (dict.fromkeys(alternative.split()) for alternative in spelled.split("|"))
+        found = dict.fromkeys(tuple(tuple(word.split("*")) for word in one) for one in words if one)
+        alternatives = tuple(found)
         if not alternatives:
             raise SearchError(f"The pattern is empty. {SYNTAX}")
+        if sum(map(len, alternatives)) > MAX_WORDS:
+            raise SearchError(f"The pattern has too many words: at most {MAX_WORDS}")
         return cls(alternatives, search_in, case_sensitive)
 
     def matches(self, tool: Mapping[str, Json]) -> bool:
@@ -165,9 +177,28 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     """Return at most 3 names of `known` that are similar to `name`."""
     wanted = name[:_NAME].casefold()
     folded = {one[:_NAME].casefold(): one for one in known}
-    alike = get_close_matches(wanted, folded, _NEAR)
     within = [one for one in folded if _holds(one, wanted) or _holds(wanted, one)]
-    return [folded[one] for one in dict.fromkeys([*alike, *within])][:_NEAR]
+    found = dict.fromkeys([*_alike(wanted, folded), *within])
+    return [folded[one] for one in found][:_NEAR]
+
+
+def _alike(wanted: str, names: Iterable[str]) -> list[str]:
+    """Return at most 3 similar names, the most similar first."""
+    start = wanted[:_START]
+    compared = sorted(names, key=lambda one: not one.startswith(start))[:_COMPARED]
+    matcher = SequenceMatcher(b=wanted)
+
+    def upper_bound(name: str) -> float:
+        matcher.set_seq1(name)
+        return matcher.quick_ratio() if matcher.real_quick_ratio() >= _ALIKE else 0.0
+
+    def ratio(name: str) -> float:
+        matcher.set_seq1(name)
+        return matcher.ratio()
+
+    candidates = nlargest(_COMPARED_WELL, ((upper_bound(one), one) for one in compared))
+    exact = [(ratio(one), one) for bound, one in candidates if bound >= _ALIKE]
+    return [one for found, one in nlargest(_NEAR, exact) if found >= _ALIKE]
 
 
 def _holds(name: str, part: str) -> bool:

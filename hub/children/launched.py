@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
-from anyio import to_thread
 from msgspec.structs import replace
 
 from hub.children.link import ChildConnection, open_process
@@ -21,6 +21,7 @@ from hub.secrets.reading import SecretReader
 from hub.specs import ServerSpec
 from hub.system.disk import cleared
 from hub.system.machine import Kernel
+from hub.system.own_thread import in_own_thread
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -83,7 +84,8 @@ async def _open_confined(
 ) -> AsyncGenerator[ChildConnection]:
     private = tempfile.mkdtemp(prefix="roots-hub-confined-")
     try:
-        confined = await to_thread.run_sync(confined_plan, spec, plan, private, found)
+        made = partial(confined_plan, spec, plan, private, found)
+        confined = await in_own_thread(made, f"confines {spec.name}")
         async with open_process(spec.name, confined, spec.inherits, supervisor, child_log) as link:
             yield link
     finally:

@@ -38,6 +38,11 @@ class EventParser:
         """Whether the current event is too long already."""
         return self._is_cut or self._line_is_cut
 
+    @property
+    def unfinished(self) -> int:
+        """The bytes that are kept of the current event."""
+        return len(self._line) + len(self._text or b"")
+
     def restart(self) -> None:
         """Start parsing another stream that continues this one; `last_id` and `retry` are kept."""
         self._line = bytearray()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.catalog import search
 from hub.catalog.merge import Catalog, Listing, Offer
 from hub.catalog.names import Names
 from hub.catalog.search import (
     MAX_PATTERN,
+    MAX_WORDS,
     Pattern,
     SearchError,
     near,
@@ -101,6 +104,15 @@ def test_a_pattern_has_a_length_it_cannot_exceed() -> None:
         Pattern.parse("x" * (MAX_PATTERN + 1))
 
 
+def test_a_pattern_has_a_number_of_words_it_cannot_exceed() -> None:
+    words = [f"w{number}" for number in range(MAX_WORDS + 1)]
+    assert Pattern.parse("|".join(words[1:])).matches({"name": words[-1]})
+    Pattern.parse(" ".join(words[1:] * 3))
+    for spelled in (" ".join(words), "|".join(words), " ".join(words[2:]) + "|x|y z"):
+        with pytest.raises(SearchError, match="too many words: at most 16"):
+            Pattern.parse(spelled)
+
+
 @pytest.mark.parametrize(
     "pattern", ["(a+)+$", "a*" * 100, "(a|a)*b", "a|" * 99 + "b", ".*" * 100, "*a*a*a*b " * 20]
 )
@@ -116,7 +128,7 @@ def test_any_pattern_gives_an_answer(text: str, name: str, about: str, exact: bo
     try:
         pattern = Pattern.parse(text, case_sensitive=exact)
     except SearchError:
-        assert not text.replace("|", " ").split()
+        assert len(text.replace("|", " ").split()) not in range(1, MAX_WORDS + 1)
     else:
         assert pattern.matches({"name": name, "description": about}) in {True, False}
 
@@ -207,6 +219,23 @@ def test_similar_names_are_spelled_alike_or_contain_the_name() -> None:
     assert near("SEARCH", known) == ["Search", "find_by_search_term"]
     assert near("", known) == []
     assert len(near("tool_1", [f"tool_{number}" for number in range(50)])) == 3
+
+
+def test_few_names_are_compared_exactly_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All other clients wait for the comparison."""
+    compared: list[float] = []
+
+    class Counted(SequenceMatcher[str]):
+        def ratio(self) -> float:
+            compared.append(super().ratio())
+            return compared[-1]
+
+    monkeypatch.setattr(search, "SequenceMatcher", Counted)
+    known = [f"{'read_write_' * 7}{number}" for number in range(3000)]
+    assert near(f"{'read_write_' * 7}2_34", [*known, "x"])[0] == f"{'read_write_' * 7}234"
+    assert 0 < len(compared) < 100
 
 
 def test_invisible_characters_of_a_tool_are_escaped_and_its_shown_name_finds_it() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from hub.children import launched
 from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
 from hub.children.process.process_tree import keeping
@@ -120,6 +122,23 @@ async def told(given: ServerSpec, planned: LaunchPlan, environment: Mapping[str,
             await link.next()
     assert isinstance(message, Notification)
     return messages.as_object(message.params)
+
+
+async def test_a_start_can_be_given_up_though_the_disk_hangs(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def hang(*_: object) -> None:
+        answers.wait(10)
+
+    monkeypatch.setattr(launched, "confined_plan", hang)
+    with anyio.move_on_after(0.05) as given_up:
+        async with opened(spec("true"), plan("true"), environment, Kernel(7, "", "")):
+            pytest.fail("it cannot have been confined")
+    assert given_up.cancelled_caught
+    assert not answers.is_set()
+    answers.set()
 
 
 @needs_landlock

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - a thread wakes the loop
 import hashlib
 import json
 from collections import OrderedDict
+from contextlib import suppress
+from threading import Thread
 from typing import Final, NamedTuple
 
 import anyio
-from anyio import to_thread
+import structlog
 
 from hub.catalog.merge import KnownCatalog
 from hub.children.known.entries import decoded_entry, encoded_entry
@@ -19,7 +22,11 @@ from hub.system.cache_files import CacheFiles, UnfitEntryError
 MAX_KEPT: Final = 512
 """How many catalogs are kept in memory."""
 MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of their files that these may have together."""
+"""Bytes of their files that these may have together; so may those that wait for the disk."""
+LAST_WRITES: Final = 2.0
+"""Seconds that writing the rest may take: a disk that hangs must not keep the hub from ending."""
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 def entry_name(spec: ServerSpec, key: ChildKey) -> str:
@@ -47,6 +54,10 @@ def _named(parts: list[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def _bytes_of(files: dict[str, bytes]) -> int:
+    return sum(map(len, files.values()))
+
+
 class _Kept(NamedTuple):
     known: KnownCatalog | None
     content: bytes | None
@@ -55,15 +66,17 @@ class _Kept(NamedTuple):
 class CatalogCache:
     """Known catalogs by the names of their files; a catalog that is kept can be found at once.
 
-    What other processes write after a file was read is not noticed.
+    What other processes write after a file was read is not noticed. `last_writes` is in seconds.
     """
 
-    def __init__(self, files: CacheFiles) -> None:
+    def __init__(self, files: CacheFiles, last_writes: float = LAST_WRITES) -> None:
         self._files = files
+        self._last_writes = last_writes
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._size = 0
         self._unwritten: OrderedDict[str, bytes] = OrderedDict()
         self._wake = anyio.Event()
+        self._written: anyio.Event | None = None
 
     def find(self, name: str) -> KnownCatalog | None:
         """Return the catalog of this name; None if there is none that can be used."""
@@ -87,6 +100,8 @@ class CatalogCache:
         if before.content != content:
             self._unwritten[name] = content
             self._wake.set()
+            while len(self._unwritten) > MAX_KEPT or _bytes_of(self._unwritten) > MAX_KEPT_BYTES:
+                self._unwritten.popitem(last=False)
 
     async def write(self) -> None:
         """Write what is kept, as it comes; when this is cancelled, write the rest first."""
@@ -96,15 +111,36 @@ class CatalogCache:
                 self._wake = anyio.Event()
                 await self._write_all()
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(self._last_writes, shield=True) as last:
                 await self._write_all()
+            if last.cancelled_caught:
+                log.warning("cache not written: its disk does not answer")
 
     async def _write_all(self) -> None:
-        while self._unwritten:
-            name, content = next(iter(self._unwritten.items()))
-            await to_thread.run_sync(self._files.write, name, content)
-            if self._unwritten[name] is content:
+        while self._unwritten or self._written is not None:
+            if self._written is None:
+                self._written = self._begin_to_write(*next(iter(self._unwritten.items())))
+            await self._written.wait()
+
+    def _begin_to_write(self, name: str, content: bytes) -> anyio.Event:
+        """Write in a thread that keeps no process alive; return the event that says it is done."""
+        loop, written = asyncio.get_running_loop(), anyio.Event()
+
+        def done() -> None:
+            if self._unwritten.get(name) is content:
                 del self._unwritten[name]
+            self._written = None
+            written.set()
+
+        def write() -> None:
+            try:
+                self._files.write(name, content)
+            finally:
+                with suppress(RuntimeError):  # the loop is closed already
+                    loop.call_soon_threadsafe(done)
+
+        Thread(target=write, name="cache", daemon=True).start()
+        return written
 
     def _read(self, name: str) -> _Kept:
         try:

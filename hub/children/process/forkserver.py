@@ -6,7 +6,7 @@ socket of packets: `fork`, with a child's streams and the control socket of its 
 is closed, by whatever cause, it waits for the subreapers to end their children. Then it ends the
 processes that are left, which it finds by their marks.
 
-If a subreaper is killed, its descendants become children of this process, which ends them.
+If a subreaper is killed or fails, its descendants become children of this process, which ends them.
 """
 
 # ruff: noqa: PTH120 - pathlib takes long to load
@@ -45,6 +45,8 @@ _DESCRIPTORS = _STREAMS + 1
 _INT = 4
 """Bytes of a file descriptor in an ancillary message."""
 _LONGEST = 256
+LOOK_AGAIN = 0.1
+"""Seconds until orphans are looked for again after no file descriptor was free."""
 
 
 class ForkServer:
@@ -59,6 +61,7 @@ class ForkServer:
         self._reset = unending()
         self._wake = wake_pipe()
         self._subreapers: set[int] = set()
+        self._has_orphans = False
 
     def serve(self) -> None:
         """Serve the hub until it is gone; then wait for the subreapers (`GRACE + PATIENCE` s)."""
@@ -67,7 +70,8 @@ class ForkServer:
         poll.register(self._hub.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
+            again = LOOK_AGAIN * 1000 if self._has_orphans else None
+            ready = {descriptor for descriptor, _ in poll.poll(again)}
             self._take_away()
             if self._hub.fileno() in ready and not self._asked():
                 break
@@ -106,35 +110,54 @@ class ForkServer:
         try:
             pid = os.fork()
         except OSError as exc:
-            os.write(control, b"failed %d\n" % (exc.errno or 0))
+            self._tell(control, b"failed %d\n" % (exc.errno or 0))
             return
         if pid:
             self._subreapers.add(pid)
             return
+        code = 1
         try:
             self._hub.close()
             os.close(self._wake)
             Subreaper(control, (streams[0], streams[1], streams[2]), self._reset).run()
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
+
+    def _tell(self, control: int, line: bytes) -> None:
+        try:
+            os.write(control, line)
+        except OSError:  # the hub has given up this start
+            return
 
     def _take_away(self) -> bool:
         """Reap ended processes; return whether any child process is left.
 
-        Children that are not subreapers belonged to a subreaper that was killed: they are killed.
+        Children that are not subreapers belonged to a subreaper that was killed or has failed: they
+        are killed.
         """
         drain(self._wake)
         while True:
             try:
                 ended, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
+                self._has_orphans = False
                 return False
             if not ended:
-                return True
+                break
             self._subreapers.discard(ended)
-            if status:
-                for pid in set(children_of(os.getpid())) - self._subreapers:
-                    kill(pid)
+            self._has_orphans |= bool(status)
+        if self._has_orphans:
+            self._kill_orphans()
+        return True
+
+    def _kill_orphans(self) -> None:
+        try:
+            for pid in set(children_of(os.getpid())) - self._subreapers:
+                kill(pid)
+        except OSError:  # no descriptor is free: `serve` tries again
+            return
+        self._has_orphans = False
 
 
 def main(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -28,6 +29,7 @@ from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.system.disk import cleared
+from hub.system.own_thread import in_own_thread
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5
@@ -246,7 +248,9 @@ async def launch(
     env = {**environment, **dict(plan.env)}
     private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
     try:
-        _ensure_there(plan, env.get("PATH"), private or plan.cwd)
+        # The disk may hang: that may keep nobody else waiting.
+        found = partial(_ensure_there, plan, env.get("PATH"), private or plan.cwd)
+        await in_own_thread(found, f"looks for {server}")
         process = Process(server, private, ProcessTree(supervisor), child_log)
         try:
             await process.begin(plan, env)

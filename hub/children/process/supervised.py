@@ -64,7 +64,9 @@ class Supervised:
         """Wait for the process to end, and return its exit code."""
         with suppress(ValueError):  # closed meanwhile: nobody needs the exit code
             while self.poll() is None:
-                select.select([self._control], [], [])
+                news = select.poll()  # `select` takes no descriptor above 1023
+                news.register(self._control, select.POLLIN)
+                news.poll()
         return self.returncode
 
     async def finish(self) -> None:
@@ -173,6 +175,7 @@ class ForkServerClient(Watchdog):
     def __init__(self, hub: int, since: int) -> None:
         self._hub, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._hub.setblocking(False)
+        self._turn = anyio.Lock()
         try:
             with theirs:
                 self._popen = self._begun(theirs.fileno(), hub, since)
@@ -197,7 +200,8 @@ class ForkServerClient(Watchdog):
         try:
             ours.setblocking(False)
             with theirs:
-                await self._fork((*streams, theirs.fileno()))
+                async with self._turn:
+                    await self._fork((*streams, theirs.fileno()))
             self.go_on()
             with anyio.fail_after(self.patience):
                 await _send(ours, request)
@@ -214,6 +218,7 @@ class ForkServerClient(Watchdog):
             try:
                 socket.send_fds(self._hub, [b"fork"], descriptors)
             except BlockingIOError:
+                self.go_on()
                 await anyio.wait_writable(self._hub)
             except ConnectionError as exc:
                 raise LostForkServerError from exc

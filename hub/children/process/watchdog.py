@@ -27,6 +27,8 @@ GRACE = 1.0
 PATIENCE = 2.0
 """Seconds after SIGKILL until a process that does not end is given up."""
 LOOK_EVERY = 0.01
+SCARCE = 60.0
+"""Seconds that a watchdog waits for a free file descriptor to look for processes."""
 HAS_PROC = sys.platform.startswith("linux") and os.path.exists("/proc/self/stat")  # noqa: PTH110 - see above
 _LIMIT = b"Max realtime timeout"
 _NONE_FREE = (errno.EMFILE, errno.ENFILE)
@@ -260,14 +262,28 @@ def end(
     Killed processes have `patience` seconds to go.
     """
     termination = Termination(0, leaders)
+    are_seen = True
     for sign, allowed in ((SIGTERM, grace), (SIGKILL, patience)):
-        termination.signal_all(look(hub, since), sign)
+        are_seen = _signalled(termination, hub, since, sign)
         until = time.monotonic() + allowed
         while termination.left and time.monotonic() < until:
             time.sleep(LOOK_EVERY)
             if termination.prune():
-                termination.signal_all(look(hub, since))
-    return not termination.left
+                are_seen = _signalled(termination, hub, since)
+    return are_seen and not termination.left
+
+
+def _signalled(termination: Termination, hub: int, since: int, sign: int | None = None) -> bool:
+    """Signal all children, once a file descriptor is free to look for them; False if none is."""
+    until = time.monotonic() + SCARCE
+    while time.monotonic() < until:
+        try:
+            termination.signal_all(look(hub, since), sign)
+        except OSError:
+            time.sleep(LOOK_EVERY)
+        else:
+            return True
+    return False
 
 
 def update_leaders(leaders: dict[int, int], line: bytes) -> None:

@@ -7,20 +7,23 @@ contain no header, and no secret part of a URL.
 from __future__ import annotations
 
 import base64
+import errno
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from urllib.parse import unquote
+from weakref import WeakSet
 
 import anyio
 import httpx2
 
 from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, CookieStore
-from hub.errors import ChildError
+from hub.errors import ChildError, leaves
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
+from hub.protocol.sse_parser import EventParser
 from hub.specs import RemoteTarget, shown_url
 
 CONNECT_TIMEOUT = 30.0
@@ -31,11 +34,17 @@ PIECE = 256 * 1024
 DRAIN = 1.0
 """Seconds that a response may take to end when the rest of it is not needed."""
 _SMALL = 64 * 1024
+_DEPTH = 10
+"""How many causes of an error are looked at."""
 
 _UNAUTHORIZED, _FORBIDDEN, _MOVED_FOR_GOOD = 401, 403, 308
 _SCOPE = re.compile(r'\bscope="([!#-\[\]-~ ]{1,512})"')
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 _REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
+
+MAX_UNFINISHED, LIGHT = 128 * 1024 * 1024, 1024 * 1024
+"""Bytes of one child's unfinished messages above which those over `LIGHT` fail that grow further:
+each of its calls in flight may bring a large one, and none of them need ever end."""
 
 _ASKED: Mapping[int, str] = {
     401: "check its headers",
@@ -56,6 +65,27 @@ Headers = Mapping[bytes, bytes]
 
 class ExchangeError(Exception):
     """An HTTP exchange failed; the text says why, as a sentence about the child."""
+
+
+class UnfinishedMessages:
+    """The bytes of one child's messages that have not arrived in full, over all its responses."""
+
+    def __init__(self, most: int = MAX_UNFINISHED) -> None:
+        self.bodies = 0
+        self._most = most
+        self._parsers: WeakSet[EventParser] = WeakSet()
+
+    def add(self, parser: EventParser) -> None:
+        """Count what `parser` keeps, as long as somebody uses it."""
+        self._parsers.add(parser)
+
+    def check(self, size: int) -> None:
+        """Check that a message of which there are `size` bytes may grow further.
+
+        Raises: ExchangeError.
+        """
+        if size > LIGHT and self.bodies + sum(p.unfinished for p in self._parsers) > self._most:
+            raise ExchangeError(f"its unfinished messages have more than {self._most} bytes")
 
 
 class Endpoint:
@@ -79,6 +109,7 @@ class Endpoint:
         """
         self._transport = transport
         self.pace = pace or LoopShare()
+        self.unfinished = UnfinishedMessages()
         self._cookies = CookieStore()
         self._log, self._has_told = log, False
         try:
@@ -132,7 +163,7 @@ class Endpoint:
             exchange = await self._followed(method, _with(headers, token), body, patience)
             if exchange.status != _UNAUTHORIZED:
                 if exchange.missing_scope is not None:
-                    await self._tokens.lack(exchange.missing_scope)
+                    await self._note_lack(self._tokens, exchange, exchange.missing_scope)
                 return exchange
             await exchange.finish()
             newer = await self._tokens.after(token)
@@ -144,6 +175,13 @@ class Endpoint:
                 return exchange
             await exchange.close()
         raise GoneError(f"it refuses a new token of its login: {self._tokens.remedy}")
+
+    async def _note_lack(self, tokens: AccessTokens, exchange: Exchange, scope: str) -> None:
+        try:
+            await tokens.lack(scope)
+        except BaseException:  # cancelled, too
+            await exchange.close()
+            raise
 
     async def _followed(
         self, method: str, headers: Headers, body: bytes, patience: float | None
@@ -186,7 +224,7 @@ class Endpoint:
         if self._cookies.keep(response, request) and self._log and not self._has_told:
             self._has_told = True
             self._log.warning("cookies dropped", most=MAX_COOKIES, bytes=MAX_BYTES)
-        return Exchange(response, url, method, pace=self.pace)
+        return Exchange(response, url, method, pace=self.pace, unfinished=self.unfinished)
 
 
 class Exchange:
@@ -199,8 +237,10 @@ class Exchange:
         method: str = "POST",
         *,
         pace: LoopShare,
+        unfinished: UnfinishedMessages | None = None,
     ) -> None:
         self._response = response
+        self._unfinished = unfinished or UnfinishedMessages()
         self._method = method
         self._pace = pace
         self.url = url
@@ -284,16 +324,22 @@ class Exchange:
     async def body(self, limit: int) -> bytes:
         """Return the whole body.
 
-        Raises: ExchangeError if it has more than `limit` bytes, or the connection breaks.
+        Raises: ExchangeError if it has more than `limit` bytes, the connection breaks, or too much
+            arrives from the child at once.
         """
         parts: list[bytes] = []
         size = 0
-        async with aclosing(self.chunks()) as chunks:
-            async for chunk in chunks:
-                parts.append(chunk)
-                size += len(chunk)
-                if size > limit:
-                    raise ExchangeError(f"it has more than {limit} bytes")
+        try:
+            async with aclosing(self.chunks()) as chunks:
+                async for chunk in chunks:
+                    parts.append(chunk)
+                    size += len(chunk)
+                    self._unfinished.bodies += len(chunk)
+                    if size > limit:
+                        raise ExchangeError(f"it has more than {limit} bytes")
+                    self._unfinished.check(size)
+        finally:
+            self._unfinished.bodies -= size
         return b"".join(parts)
 
     async def finish(self, within: float = DRAIN) -> None:
@@ -379,4 +425,13 @@ def _may_follow(method: str, status: int, url: httpx2.URL, to: httpx2.URL) -> bo
 
 
 def _named(exc: Exception) -> str:
+    """Return the text of an error: the system's, which the libraries above it leave out."""
+    cause: BaseException | None = exc
+    for _ in range(_DEPTH):
+        if cause is None:
+            break
+        cause = next(leaves(cause))
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror + (" (`ulimit -n`)" if cause.errno == errno.EMFILE else "")
+        cause = cause.__cause__ or cause.__context__
     return str(exc) or type(exc).__name__

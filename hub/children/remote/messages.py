@@ -20,7 +20,16 @@ from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
 from hub.jsonrpc.exact_json import RequestId, WireError, request_id
 from hub.jsonrpc.lines import MANY_LINES, PORTION
 from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost, to_bytes
+from hub.jsonrpc.messages import (
+    Failure,
+    Message,
+    Notification,
+    Request,
+    Response,
+    lost,
+    size_of,
+    to_bytes,
+)
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
@@ -30,7 +39,9 @@ QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
 
 
 class InboundQueue:
-    """The messages from a child in order of arrival; `put` waits while the queue is full.
+    """The messages from a child in order of arrival; `put` waits while those before are too many.
+
+    A message that waits with its `put` is in the queue already, so that the end does not lose it.
 
     The reader has finished with a message when it asks for the next; `conduct` limits its pace.
     """
@@ -38,8 +49,9 @@ class InboundQueue:
     def __init__(self, conduct: PeerConduct, max_unread: int = MAX_UNREAD) -> None:
         self._conduct = conduct
         self._max_unread = max_unread
-        self._waiting: deque[Message] = deque()
-        self._size = 0
+        self._waiting: deque[tuple[Message, int]] = deque()
+        self._brought = self._taken = 0
+        self._bytes_brought = self._bytes_taken = 0
         self._came: anyio.Event | None = None
         self._left: anyio.Event | None = None
         self.ended: str | None = None
@@ -59,17 +71,37 @@ class InboundQueue:
         ):
             self._conduct.answered()
             return
-        while self._is_full and self.ended is None:
-            self._left = self._left or anyio.Event()
-            await self._left.wait()
-        if self.ended is None:
-            self._waiting.append(message)
-            self._size += _size(message)
-            self._tell()
+        if self.ended is not None:
+            return
+        before, bytes_before = self._brought, self._bytes_brought
+        entry = message, _size(message)
+        self._waiting.append(entry)
+        self._brought += 1
+        self._bytes_brought += entry[1]
+        self._tell()
+        try:
+            while self._is_full(before, bytes_before) and self.ended is None:
+                self._left = self._left or anyio.Event()
+                await self._left.wait()
+        except BaseException:  # given up: nobody wants it any more
+            self._drop(entry)
+            raise
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self._waiting) >= QUEUE or self._size >= self._max_unread
+    def _drop(self, entry: tuple[Message, int]) -> None:
+        kept = [one for one in self._waiting if one is not entry]
+        if len(kept) < len(self._waiting):
+            self._waiting = deque(kept)
+            self._count_out(entry[1])
+
+    def _count_out(self, size: int) -> None:
+        self._taken += 1
+        self._bytes_taken += size
+        self._go_on()
+
+    def _is_full(self, before: int, bytes_before: int) -> bool:
+        """Return whether too many of the messages that were brought before one still wait."""
+        many = before - self._taken >= QUEUE
+        return many or bytes_before - self._bytes_taken >= self._max_unread
 
     def end(self, reason: str) -> None:
         """Accept no further messages; the first reason counts."""
@@ -91,11 +123,9 @@ class InboundQueue:
                 raise GoneError(self.ended)
             self._came = anyio.Event()
             await self._came.wait()
-        message = self._waiting.popleft()
-        size = _size(message)
-        self._size -= size
+        message, size = self._waiting.popleft()
         self._conduct.pace.hand(size)
-        self._go_on()
+        self._count_out(size)
         return message
 
     def _tell(self) -> None:
@@ -110,8 +140,10 @@ class InboundQueue:
 
 
 def _size(message: Message) -> int:
-    """Return the bytes of a message's raw JSON; parts that are already decoded count as 0."""
+    """Return about how many bytes a message has; what the hub has made up itself counts as 0."""
     match message:
+        case Request(params=params):
+            return size_of(params)
         case Response(result=Raw() as state) | Failure(error=Raw() as state):
             return memoryview(state).nbytes
         case Notification(params=Raw() as state):
@@ -219,6 +251,8 @@ def taken_back(message: Message) -> RequestId | None:
 
 
 LONGEST_REFUSAL = 1024 * 1024
+REFUSAL_PATIENCE = 5.0
+"""Seconds that the body of a refusal may take; its status says enough."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 _SERVER_ERROR = -32000
 _FORGOTTEN = ("session", "not initialized")
@@ -303,13 +337,16 @@ def _texts(text: bytes) -> list[bytes]:
         return [text]
 
 
-async def refusal_in(exchange: Exchange) -> Failure | None:
+async def refusal_in(exchange: Exchange, within: float = REFUSAL_PATIENCE) -> Failure | None:
     """Return the JSON-RPC error in a refusal's body, which says more than the status; or None.
 
-    A body of more than `LONGEST_REFUSAL` bytes is not read on.
+    A body of more than `LONGEST_REFUSAL` bytes, or one that takes more than `within` seconds, is
+    not read on.
     """
+    text = b""
     try:
-        text = await exchange.body(LONGEST_REFUSAL)
+        with anyio.move_on_after(within):
+            text = await exchange.body(LONGEST_REFUSAL)
         found = parsing.parse_child(text)
         if not isinstance(found, Failure) or "jsonrpc" not in wire.as_object(Raw(text)):
             return None

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - tells when the loop turns, which anyio does not
 import ssl
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, cast
 
 import anyio
 import httpcore2
 import httpx2
 
+from hub.children.remote.host_lookups import HostLookups, first_connected
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import LoopShare
 
@@ -49,11 +50,15 @@ class PacedTransport(httpx2.AsyncHTTPTransport):
         )
 
 
+_FAILURES = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
+
+
 class _PacedBackend(httpcore2.AsyncNetworkBackend):
     """Opens paced connections."""
 
     def __init__(self, pace: LoopShare) -> None:
         self._pace = pace
+        self._lookups = HostLookups()
         self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(
@@ -64,7 +69,18 @@ class _PacedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        opened = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        try:
+            with anyio.fail_after(timeout):
+                addresses = await self._lookups.addresses(host)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout("its name server does not answer") from None
+        except (OSError, UnicodeError, RuntimeError) as exc:
+            raise httpcore2.ConnectError(str(exc)) from exc
+
+        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
+            return self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+
+        opened = await first_connected(addresses, connect, _FAILURES)
         return PacedStream(opened, self._pace)
 
 

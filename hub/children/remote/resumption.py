@@ -33,7 +33,8 @@ class Pauses(Struct, frozen=True):
 
 
 _ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
-_OK, _NOT_FOUND, _FAULTS = 200, 404, 500
+_OK, _BAD_REQUEST, _NOT_FOUND, _FAULTS = 200, 400, 404, 500
+_ENDED = "its session has ended"
 _PASSING = frozenset({408, 409, 425, 429})
 """Statuses of temporary refusals."""
 
@@ -54,22 +55,22 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
     """Yield the events of one stream after the other, as long as the child sends any.
 
     It ends after `attempts` streams in a row without a byte; None: never, with growing pauses.
+    Without `attempts` it is the stream of a session, whose end its refusal may tell.
 
     Raises: SessionEndedError; ExchangeError if the child does not offer such streams; GoneError if
         they bring too much that is no event.
     """
-    failures = 0
+    failures, is_known = 0, False
     while True:
         parser.restart()
         failures += 1
         asked = {**headers(), **_ACCEPTS, **_continued(parser)}
-        try:
-            exchange = await endpoint.open("GET", asked)
-        except ExchangeError:
-            exchange = None
+        has_session = b"mcp-session-id" in asked
+        exchange = await _opened(endpoint, asked)
         if exchange is not None:
             try:
-                if _is_given(exchange, has_session=b"mcp-session-id" in asked):
+                if _is_given(exchange, parser, has_session=has_session, is_known=is_known):
+                    is_known = has_session and attempts is None
                     async with aclosing(_chunks(exchange)) as chunks:
                         async for chunk in chunks:
                             failures = 0
@@ -83,19 +84,36 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
         await anyio.sleep(pauses.after(parser.retry, failures))
 
 
+async def _opened(endpoint: Endpoint, headers: Headers) -> Exchange | None:
+    try:
+        return await endpoint.open("GET", headers)
+    except ExchangeError:
+        return None
+
+
 def _continued(parser: EventParser) -> Headers:
     return {b"last-event-id": parser.last_id} if parser.last_id else {}
 
 
-def _is_given(exchange: Exchange, *, has_session: bool) -> bool:
+def _is_given(
+    exchange: Exchange, parser: EventParser, *, has_session: bool, is_known: bool
+) -> bool:
     """Return whether the stream begins; False if a later attempt may succeed.
+
+    `is_known`: the child has known the session. Where it says 400 then, it has forgotten it, or
+    does not know the last event, which is forgotten here.
 
     Raises: ExchangeError if no later attempt will succeed.
     """
     if exchange.status == _OK and exchange.kind == "text/event-stream":
         return True
     if exchange.status == _NOT_FOUND and has_session:
-        raise SessionEndedError("its session has ended")
+        raise SessionEndedError(_ENDED)
+    if exchange.status == _BAD_REQUEST and is_known:
+        if not parser.last_id:
+            raise SessionEndedError(_ENDED)
+        parser.last_id = b""
+        return False
     if exchange.status == _OK:
         raise ExchangeError(f"it answered with content of type {exchange.kind!r}")
     if exchange.status in _PASSING or exchange.status >= _FAULTS:

@@ -23,6 +23,7 @@ from hub.children.remote.http_client import (
     Exchange,
     ExchangeError,
     Headers,
+    UnfinishedMessages,
 )
 from hub.children.remote.messages import (
     HttpOutbox,
@@ -119,6 +120,24 @@ _OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
 log = structlog.stdlib.get_logger(__name__)
 
 
+class _CountedParser(EventParser):
+    """Parses the events up to one response, whose size counts with those of others."""
+
+    def __init__(self, unfinished: UnfinishedMessages) -> None:
+        super().__init__(messages.MAX_MESSAGE_BYTES)
+        self._counted_in = unfinished
+        unfinished.add(self)
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
+        """Return the events that `chunk` completes.
+
+        Raises: ExchangeError if too much arrives from the child at once.
+        """
+        events = super().feed(chunk)
+        self._counted_in.check(self.unfinished)
+        return events
+
+
 class _Post(Struct, frozen=True, eq=False):
     """A request in flight, and how far the events up to its response were read."""
 
@@ -174,7 +193,7 @@ class HttpLink:
             return
         try:
             exchange = await self._endpoint.open("DELETE", self._session.headers())
-        except ExchangeError as exc:
+        except (ExchangeError, GoneError) as exc:
             log.debug("session not ended", server=self._server, error=str(exc))
         else:
             await exchange.finish()
@@ -221,7 +240,7 @@ class HttpLink:
         if self._older is not None:
             return self._older.asking(request, body)
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
-        parser = EventParser(messages.MAX_MESSAGE_BYTES)
+        parser = _CountedParser(self._endpoint.unfinished)
         return partial(
             self._exchange, _Post(request, self._session.is_modern, parser), headers, body
         )

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
@@ -95,6 +97,49 @@ async def test_memory_is_bounded_and_the_disk_has_the_rest(tmp_path: Path) -> No
         assert "a" not in kept
         assert len(kept) < 20
     assert cache.find("a") == ECHOING
+
+
+class HangingFiles(CacheFiles):
+    """Files on a disk that does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.asked, self.answers = threading.Event(), threading.Event()
+        self.keeps_the_hub_alive = True
+
+    def write(self, name: str, content: bytes) -> None:
+        self.keeps_the_hub_alive = not threading.current_thread().daemon
+        self.asked.set()
+        assert self.answers.wait(10)
+
+
+async def test_a_disk_that_hangs_keeps_no_hub_from_ending_and_takes_no_endless_memory() -> None:
+    files = HangingFiles()
+    cache = CatalogCache(files, last_writes=0.05)
+    large = KnownCatalog(Listing(({"name": "t", "text": "x" * 2_000_000},)))
+    with anyio.fail_after(5), capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cache.write)
+            for number in range(cache_module.MAX_KEPT_BYTES // 2_000_000 + 5):
+                cache.keep(f"{number}", large)
+                await all_tasks_blocked()
+            unwritten = cache._unwritten  # pyright: ignore[reportPrivateUsage] - as above
+            assert sum(map(len, unwritten.values())) <= cache_module.MAX_KEPT_BYTES
+            await anyio.to_thread.run_sync(files.asked.wait)
+            tasks.cancel_scope.cancel()
+    assert not files.keeps_the_hub_alive
+    assert [entry["event"] for entry in logs] == ["cache not written: its disk does not answer"]
+    files.answers.set()
+
+
+async def test_small_entries_that_wait_for_the_disk_are_bounded_in_number() -> None:
+    files = HangingFiles()
+    cache = CatalogCache(files, last_writes=0.05)
+    for number in range(cache_module.MAX_KEPT + 5):
+        cache.keep(f"{number}", ECHOING)
+    unwritten = cache._unwritten  # pyright: ignore[reportPrivateUsage] - as above
+    assert len(unwritten) == cache_module.MAX_KEPT
+    assert f"{cache_module.MAX_KEPT + 4}" in unwritten
 
 
 async def test_caches_that_write_at_once_leave_a_whole_entry(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -95,6 +96,31 @@ async def running(
     with anyio.fail_after(20):
         async with launched(python(code, *arguments, cwd=cwd), graces) as process:
             yield process
+
+
+async def test_a_disk_that_hangs_keeps_only_its_own_child_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = threading.Event()
+
+    def hang(directory: Path) -> bool:
+        return is_dir(directory) if directory == Path("/") else answers.wait(10)
+
+    is_dir = Path.is_dir
+    monkeypatch.setattr(Path, "is_dir", hang)
+    with anyio.fail_after(10):
+        async with keeping(Shutdown()) as supervisor, anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                async with launch("far", python("", cwd="/hangs"), ENVIRONMENT, supervisor):
+                    pytest.fail("it cannot have been looked for")
+
+            tasks.start_soon(start)
+            await all_tasks_blocked()
+            async with launch("near", python("print(1)"), ENVIRONMENT, supervisor) as process:
+                assert await process.next_line() == b"1"
+            tasks.cancel_scope.cancel()
+    answers.set()
 
 
 async def ending_of(code: str, graces: EndGraces = PATIENT) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -13,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Timer
 from typing import cast
 
 import anyio
@@ -62,6 +64,15 @@ while time.monotonic() < float(sys.argv[1]):
 """Is another process every moment."""
 
 
+CANNOT_FORK = f"""
+import errno, os, runpy
+def fork():
+    raise OSError(errno.EAGAIN, "")
+os.fork = fork
+runpy.run_path({ForkServerClient.program!r}, run_name="__main__")
+"""
+
+
 @asynccontextmanager
 async def kept(
     graces: EndGraces | None = None, fork_server: type[ForkServerClient] = ForkServerClient
@@ -108,6 +119,12 @@ def runs(pid: int, program: str) -> bool:
 async def gone(*pids: int) -> None:
     while any(start_of(pid) is not None for pid in pids):  # noqa: ASYNC110 - nothing says when
         await anyio.sleep(0.01)
+
+
+def can_open_nothing(pid: int) -> tuple[int, int]:
+    """Let a process open no further file; return its limit before."""
+    hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+    return resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
 
 
 async def test_a_child_has_a_parent_of_its_own_and_is_marked_and_its_parent_is_not() -> None:
@@ -237,6 +254,60 @@ async def test_a_subreaper_that_is_killed_takes_its_child_along() -> None:
         spawned.close()
 
 
+async def test_a_subreaper_that_fails_takes_its_child_along() -> None:
+    async with kept() as supervisor:
+        spawned = await begin(ProcessTree(supervisor), EVADES, "leaves")
+        evader = int(await line(spawned))
+        can_open_nothing(parent_of(spawned))
+        assert isinstance(spawned.popen, Supervised)
+        await spawned.popen.finish()
+        await gone(evader)
+        spawned.close()
+
+
+async def test_a_fork_server_ends_orphans_once_a_descriptor_to_find_them_is_free() -> None:
+    async with kept() as supervisor:
+        tree = ProcessTree(supervisor)
+        spawned = await begin(tree, EVADES, "stays")
+        evader, server = int(await line(spawned)), await forks()
+        before = can_open_nothing(server)
+        os.kill(parent_of(spawned), signal.SIGKILL)
+        while parent_of(spawned) in children_of(server):  # noqa: ASYNC110 - nothing says when
+            await anyio.sleep(0.01)
+        resource.prlimit(server, resource.RLIMIT_NOFILE, before)
+        await gone(evader)
+        await tree.end()
+        spawned.close()
+        assert await forks() == server
+
+
+async def test_a_fork_that_failed_for_a_start_that_was_given_up_ends_nothing_else(
+    tmp_path: Path,
+) -> None:
+    cannot_fork = tmp_path / "cannot_fork.py"
+    cannot_fork.write_text(CANNOT_FORK)
+
+    class CannotFork(ForkServerClient):
+        program = str(cannot_fork)
+
+        def go_on(self) -> None:
+            """Leave it stopped: the start is to be given up before it is read."""
+
+    async with kept(fork_server=CannotFork) as supervisor:
+        tree = ProcessTree(supervisor)
+        supervisor.next_mark()
+        server = await forks(str(cannot_fork))
+        os.kill(server, signal.SIGSTOP)
+        with anyio.CancelScope() as given_up:
+            given_up.cancel()
+            await begin(tree, SLEEPS)
+        os.kill(server, signal.SIGCONT)
+        with pytest.raises(BlockingIOError):
+            await begin(tree, SLEEPS)
+        assert await forks(str(cannot_fork)) == server
+        await tree.end()
+
+
 async def test_a_killed_fork_server_is_replaced_and_its_subreapers_stay() -> None:
     async with kept() as supervisor:
         one, other = ProcessTree(supervisor), ProcessTree(supervisor)
@@ -309,6 +380,27 @@ async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> No
     assert start_of(server) is None
 
 
+async def test_children_start_though_a_stopped_fork_server_has_its_queue_full() -> None:
+    async with kept() as supervisor:
+        trees = [ProcessTree(supervisor) for _ in range(2)]
+        supervisor.next_mark()
+        os.kill(await forks(), signal.SIGSTOP)
+        for number in range(2000):
+            supervisor.tell(f"- {number} 1\n")
+        spawned: list[Spawned] = []
+
+        async def start(tree: ProcessTree) -> None:
+            spawned.append(await begin(tree, SLEEPS))
+
+        async with anyio.create_task_group() as tasks:
+            for tree in trees:
+                tasks.start_soon(start, tree)
+        for tree, one in zip(trees, spawned, strict=True):
+            await line(one)
+            await tree.end()
+            one.close()
+
+
 def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
     with subprocess.Popen(["/bin/sleep", "60"]) as process:
         assert process.pid in children_of(os.getpid())
@@ -335,6 +427,15 @@ class ReadElsewhere(socket.socket):
             self.was_read.set()
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return super().recv(size, flags)
+
+
+def test_the_exit_is_waited_for_with_a_descriptor_of_any_number() -> None:
+    ours, theirs = socket.socketpair()
+    high = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, 2000)
+    with ours, theirs, socket.socket(fileno=high) as control:
+        control.setblocking(False)
+        Timer(0.05, theirs.send, [b"ended 7\n"]).start()
+        assert Supervised(control, 1, 1, b"").wait() == 7
 
 
 async def test_the_end_is_waited_for_though_who_watches_for_it_reads_what_is_said() -> None:

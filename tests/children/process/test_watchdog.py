@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -194,6 +196,36 @@ def test_a_process_that_cannot_be_killed_is_given_up(
     monkeypatch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
     asleep(start, {VARIABLE: MARK.text})
     assert not end(MARK.hub, now(), {}, 0.05, 0.05)
+
+
+def test_a_watchdog_ends_children_once_a_descriptor_to_find_them_is_free(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, since = asleep(start, {VARIABLE: MARK.text}), now()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        real(seconds)
+
+    real = time.sleep
+    monkeypatch.setattr(time, "sleep", sleep)
+    with no_descriptor_free():
+        assert end(MARK.hub, since, {}, 0.5)
+    assert process.wait(5) == -signal.SIGTERM
+
+
+def test_a_watchdog_that_never_gets_a_descriptor_gives_up(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SCARCE", 0.05)
+    asleep(start, {VARIABLE: MARK.text})
+    since = now()
+    with no_descriptor_free():
+        assert not end(MARK.hub, since, {}, 0.05, 0.05)
 
 
 def test_without_a_table_of_processes_a_group_is_ended(

@@ -65,18 +65,52 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
 async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
     large = Raw(b'{"a":"' + b"x" * 100 + b'"}')
     arrivals = InboundQueue(PeerConduct("far"), max_unread=100)
-    for first in (Response(1, large), Failure(1, large), Notification("n", large)):
+    brought: list[Message] = []
+
+    async def bring(message: Message) -> None:
+        await arrivals.put(message)
+        brought.append(message)
+
+    request = Request(1, "m", {"a": ["x" * 100]})
+    for first in (Response(1, large), Failure(1, large), Notification("n", large), request):
         await arrivals.put(first)
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(arrivals.put, said(2))
+                tasks.start_soon(bring, said(2))
                 await all_tasks_blocked()
+                assert not brought
                 assert await arrivals.next() == first
-            assert await arrivals.next() == said(2)
-    await arrivals.put(Request(1, "m", {"a": "x" * 100}))
-    await arrivals.put(said(3))
+            assert brought.pop() == await arrivals.next() == said(2)
+
+
+async def test_what_waits_for_room_at_the_end_is_not_lost() -> None:
+    arrivals = InboundQueue(PeerConduct("far"))
+    brought = [*map(said, range(QUEUE)), Response(1, {}), Response(2, {})]
     with anyio.fail_after(5):
-        assert await arrivals.next() == Request(1, "m", {"a": "x" * 100})
+        async with anyio.create_task_group() as tasks:
+            for message in brought:
+                tasks.start_soon(arrivals.put, message)
+            await all_tasks_blocked()
+            arrivals.end("over")
+            assert [await arrivals.next() for _ in brought] == brought
+            with pytest.raises(GoneError, match="over"):
+                await arrivals.next()
+
+
+async def test_what_waits_for_room_is_dropped_if_it_is_given_up() -> None:
+    arrivals = InboundQueue(PeerConduct("far"))
+    for number in range(QUEUE):
+        await arrivals.put(said(number))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(arrivals.put, said(99))
+            await all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert [await arrivals.next() for _ in range(QUEUE)] == [*map(said, range(QUEUE))]
+        for number in range(QUEUE):
+            await arrivals.put(said(number))
+        assert await arrivals.next() == said(0)
 
 
 async def test_after_the_end_comes_what_was_there_and_then_why() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import ssl
 from collections.abc import Mapping
@@ -11,7 +12,15 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint, Exchange, ExchangeError
+from hub.children.remote.http_client import (
+    LIGHT,
+    MAX_REDIRECTS,
+    PIECE,
+    Endpoint,
+    Exchange,
+    ExchangeError,
+    UnfinishedMessages,
+)
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
@@ -110,6 +119,28 @@ async def test_headers_that_cannot_be_sent_are_an_error_without_their_values(
     assert str(caught.value) == said
 
 
+def caused(cause: Exception, *above: Exception) -> Exception:
+    for error in above:
+        error.__cause__, cause = cause, error
+    return cause
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "Connection refused"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files (`ulimit -n`)"),
+        (ExceptionGroup("", [OSError(errno.EHOSTUNREACH, "No route")]), "No route"),
+        (RuntimeError("within"), "All failed"),
+    ],
+)
+async def test_the_reason_that_the_system_gives_is_told(cause: Exception, said: str) -> None:
+    problem = caused(cause, OSError("All failed"), httpx2.ConnectError("All failed"))
+    with pytest.raises(ExchangeError) as caught:
+        await endpoint_at(problem)[0].open("POST", {}, b"")
+    assert str(caught.value) == f"it cannot be reached ({said})"
+
+
 async def test_a_broken_response_is_an_error() -> None:
     endpoint, _ = endpoint_at(httpx2.Response(200, stream=Feed(b"{", b"BREAK")))
     exchange = await endpoint.open("POST", {}, b"")
@@ -126,6 +157,37 @@ async def test_a_response_that_is_too_large_is_not_read_to_its_end() -> None:
         await exchange.body(100)
     await exchange.close()
     assert feed.is_closed
+
+
+async def test_large_responses_that_arrive_at_once_fail_before_they_take_all_memory() -> None:
+    """None of them is too large, and none need ever end."""
+    large = b"x" * (LIGHT + 1)
+    feeds = [Feed(large) for _ in range(4)]
+    waiting = iter([*feeds, Feed(b"small").end(), Feed(large).end()])
+    endpoint, _ = endpoint_at(lambda _: httpx2.Response(200, stream=next(waiting)))
+    endpoint.unfinished = UnfinishedMessages(3 * LIGHT)
+    failed: list[str] = []
+
+    async def read() -> None:
+        exchange = await endpoint.open("POST", {}, b"")
+        try:
+            await exchange.body(2 * LIGHT)
+        except ExchangeError as exc:
+            failed.append(str(exc))
+        finally:
+            await exchange.close()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in feeds:
+                tasks.start_soon(read)
+            await all_tasks_blocked()
+            assert failed == [f"its unfinished messages have more than {3 * LIGHT} bytes"] * 2
+            await read()
+            assert len(failed) == 2, "a small one has its place"
+            tasks.cancel_scope.cancel()
+        await read()
+    assert len(failed) == 2, "what was given up counts no more"
 
 
 async def test_a_compressed_response_is_limited_by_its_decompressed_size() -> None:
@@ -364,6 +426,24 @@ async def test_a_scope_that_a_login_lacks_is_told_and_kept_for_the_next_one(tmp_
     kept = files.read(URL)
     assert kept is not None
     assert kept.wanted == "files:write"
+
+
+def spoil(directory: Path) -> None:
+    for file in directory.rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"no login")
+
+
+async def test_a_lack_that_cannot_be_kept_leaves_no_connection_open(tmp_path: Path) -> None:
+    asks = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}
+    feed = Feed(b"no")
+    endpoint, _, _ = logged_in(lambda _: httpx2.Response(403, headers=asks, stream=feed), tmp_path)
+    await (await endpoint.open("POST", {}, b"")).close()
+    feed.is_closed = False
+    spoil(tmp_path)
+    with pytest.raises(GoneError, match="its login cannot be read"):
+        await endpoint.open("POST", {}, b"")
+    assert feed.is_closed
 
 
 @pytest.mark.parametrize("elsewhere", ["https://other.example/mcp", "http://child.example:81/mcp"])

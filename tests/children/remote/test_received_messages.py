@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import anyio
+import httpx2
 import pytest
 from msgspec import Raw
 from structlog.testing import capture_logs
@@ -93,6 +95,16 @@ async def test_an_error_in_a_refusal_may_have_half_a_character() -> None:
 )
 async def test_any_other_body_of_a_refusal_is_ignored(body: bytes | Feed) -> None:
     assert await refused(body) is None
+
+
+async def test_the_body_of_a_refusal_is_not_waited_for_long() -> None:
+    feed = Feed(b"{")
+    http = ScriptedHttp(lambda _: httpx2.Response(500, stream=feed))
+    exchange = await Endpoint(RemoteTarget(URL), http).open("POST", {})
+    with anyio.fail_after(3):
+        assert await refusal_in(exchange, within=0.01) is None
+    await exchange.close()
+    assert feed.is_closed
 
 
 def refusal(code: int, message: str, id_: int | None = None) -> Failure:

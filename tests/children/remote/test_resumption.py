@@ -83,6 +83,25 @@ async def test_the_end_of_the_session_is_another_thing_than_a_refusal() -> None:
     assert not isinstance(caught.value, SessionEndedError)
 
 
+async def test_a_stream_that_is_refused_after_it_was_given_is_of_a_session_that_has_ended() -> None:
+    refused = httpx2.Response(400)
+    with pytest.raises(ExchangeError, match="HTTP status 400") as caught:
+        await Streams(refused).read(attempts=None)
+    assert not isinstance(caught.value, SessionEndedError)
+    with pytest.raises(SessionEndedError, match="its session has ended"):
+        await Streams(events(b":"), DOWN, refused).read(attempts=None)
+    streams = Streams(events(b"id: 1\ndata: a\n\n"), refused, events(b":"), refused)
+    with pytest.raises(SessionEndedError):
+        await streams.read(attempts=None)
+    assert streams.continued == [None, "1", None, None]
+
+
+async def test_a_response_that_cannot_be_resumed_does_not_end_the_session() -> None:
+    with pytest.raises(ExchangeError, match="HTTP status 400") as caught:
+        await Streams(events(b"id: 1\n\n"), httpx2.Response(400)).read(attempts=3)
+    assert not isinstance(caught.value, SessionEndedError)
+
+
 async def test_an_answer_that_is_no_event_stream_is_a_refusal() -> None:
     with pytest.raises(ExchangeError, match="content of type 'text/html'"):
         await Streams(httpx2.Response(200, headers={"content-type": "text/html"})).read()

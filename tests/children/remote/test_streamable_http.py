@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import anyio
 import httpx2
@@ -9,7 +10,7 @@ import pytest
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.remote.http_client import Endpoint
+from hub.children.remote.http_client import LIGHT, Endpoint, UnfinishedMessages
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
@@ -26,10 +27,13 @@ from hub.jsonrpc.messages import (
 from hub.jsonrpc.peer_conduct import MAX_STRAYS
 from hub.jsonrpc.requests import RequestWithin
 from hub.launch.secret_references import FileSecret, SecretText
+from hub.logins.access_tokens import LOOK_EVERY, AccessTokens
+from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles
 from hub.protocol.constants import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
-from tests.kit.fakes import taken_into
+from tests.kit.fakes import FakeClock, taken_into
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted_http import (
     AT_ONCE,
@@ -92,6 +96,49 @@ async def scripted_remote(script: Script | Answer) -> AsyncGenerator[ScriptedRem
         yield ScriptedRemote(
             HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks, pauses=AT_ONCE), http
         )
+        tasks.cancel_scope.cancel()
+
+
+def log_out(directory: Path) -> None:
+    for file in directory.rglob("*"):
+        if file.is_file():
+            file.unlink()
+
+
+async def test_a_session_is_left_though_its_login_has_ended(tmp_path: Path) -> None:
+    files = LoginFiles(tmp_path)
+    files.write(URL, Login("https://login.example", "https://login.example/t", "hub", "t", 0.0))
+    clock = FakeClock(100.0)
+    tokens = AccessTokens("far", URL, files, clock)
+    http = ScriptedHttp(legacy(lambda _: json_body(ANSWER)))
+    async with anyio.create_task_group() as tasks:
+        link = HttpLink("far", Endpoint(RemoteTarget(URL), http, tokens), tasks)
+        await link.outlet.send(Request(1, "initialize", {}))
+        with anyio.fail_after(5):
+            await link.next()
+            clock.advance(LOOK_EVERY)
+            log_out(tmp_path)
+            await link.leave()
+        assert "DELETE" not in {sent.method for sent in http.sent}
+        tasks.cancel_scope.cancel()
+
+
+async def test_large_events_that_arrive_at_once_fail_before_they_take_all_memory() -> None:
+    """None of them is too large, and none need ever end."""
+    begun = b"id: 1\ndata: " + b"x" * (LIGHT + 1)
+    endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(Feed(begun))))
+    endpoint.unfinished = UnfinishedMessages(3 * LIGHT)
+    async with anyio.create_task_group() as tasks:
+        link = HttpLink("far", endpoint, tasks, pauses=AT_ONCE)
+        for number in range(3):
+            await link.outlet.send(Request(number, "tools/call", {}))
+        with anyio.fail_after(5):
+            (failed,) = [await link.next()]
+        assert isinstance(failed, Lost)
+        assert f"its unfinished messages have more than {3 * LIGHT} bytes" in str(failed.error)
+        await all_tasks_blocked()
+        assert not link.outlet.has(failed.id)
+        assert sum(map(link.outlet.has, range(3))) == 2
         tasks.cancel_scope.cancel()
 
 

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Sequence
+
+import anyio
+import httpx2
+import pytest
+
+from hub.children.remote.connect import IDLE_CONNECTIONS, KEEP_ALIVE
+from hub.children.remote.host_lookups import HostLookups, addresses_of, first_connected
+from hub.children.remote.paced_network import PacedTransport
+from hub.jsonrpc.loop_share import LoopShare
+from tests.kit.loops import all_tasks_blocked
+
+TWO_FAMILIES = ["2001:db8::1", "2001:db8::2", "192.0.2.1", "192.0.2.2"]
+
+
+class NameServer:
+    """Answers once it is told to, with what it is told."""
+
+    def __init__(self, answer: Sequence[str] | Exception = ("192.0.2.1",)) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+        self.may_answer = threading.Event()
+
+    def look_up(self, host: str) -> Sequence[str]:
+        self.asked.append(host)
+        assert self.may_answer.wait(10)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def test_who_asks_during_a_lookup_gets_its_result_and_who_asks_later_another() -> None:
+    names = NameServer()
+    lookups, found = HostLookups(names.look_up), list[Sequence[str]]()
+
+    async def ask() -> None:
+        found.append(await lookups.addresses("far.example"))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(ask)
+            await all_tasks_blocked()
+            names.may_answer.set()
+        assert found == [("192.0.2.1",)] * 5
+        assert names.asked == ["far.example"]
+        names.answer = ("192.0.2.2",)
+        assert await lookups.addresses("far.example") == ("192.0.2.2",)
+
+
+async def test_an_error_of_a_lookup_is_for_all_who_wait_and_for_nobody_later() -> None:
+    names = NameServer(socket.gaierror(-2, "Name or service not known"))
+    lookups, failed = HostLookups(names.look_up), list[str]()
+
+    async def ask() -> None:
+        with pytest.raises(OSError, match="not known"):
+            await lookups.addresses("far.example")
+        failed.append("not known")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+            await all_tasks_blocked()
+            names.may_answer.set()
+        names.answer = ("192.0.2.2",)
+        assert await lookups.addresses("far.example") == ("192.0.2.2",)
+    assert len(failed) == 2
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", "fe80::1%lo"])
+async def test_an_address_is_not_looked_up(address: str) -> None:
+    assert await HostLookups(NameServer().look_up).addresses(address) == (address,)
+
+
+async def test_names_that_nobody_answers_for_leave_the_loops_own_lookups_alone() -> None:
+    names = NameServer()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for number in range(40):
+                tasks.start_soon(HostLookups(names.look_up).addresses, f"dead{number}.example")
+            await all_tasks_blocked()
+            assert len(names.asked) == 40
+            assert await anyio.getaddrinfo("localhost", 80)
+            tasks.cancel_scope.cancel()
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "lookup")
+    names.may_answer.set()
+
+
+def answering(found: Sequence[str]) -> object:
+    def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (address, 0)) for address in found]
+
+    return getaddrinfo
+
+
+def test_the_second_address_is_of_the_other_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, other, last = TWO_FAMILIES
+    monkeypatch.setattr(socket, "getaddrinfo", answering(TWO_FAMILIES))
+    assert addresses_of("far.example") == [first, other, second, last]
+    monkeypatch.setattr(socket, "getaddrinfo", answering([other, other, last]))
+    assert addresses_of("far.example") == [other, last]
+
+
+class Connection:
+    """A connection to one address, which opens once it may."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.is_closed = False
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+class Network:
+    """Connects to some addresses, refuses others, and says nothing for the rest."""
+
+    def __init__(self, *, open_: str = "", refused: str = "") -> None:
+        self._open, self._refused = open_, refused
+        self.tried: list[str] = []
+
+    async def connect(self, address: str) -> Connection:
+        self.tried.append(address)
+        if address in self._refused:
+            raise ConnectionRefusedError(address)
+        if address not in self._open:
+            await anyio.sleep_forever()
+        return Connection(address)
+
+    async def first_of(self, addresses: str, stagger: float = 10.0) -> str:
+        with anyio.fail_after(5):
+            return (await first_connected(addresses, self.connect, OSError, stagger)).address
+
+
+async def test_addresses_are_tried_in_turn() -> None:
+    network = Network(open_="bc", refused="a")
+    assert await network.first_of("abc") == "b"
+    assert network.tried == ["a", "b"]
+    assert await Network(open_="c").first_of("abc", stagger=0.01) == "c"
+    with pytest.raises(ConnectionRefusedError, match=r"^a$"):
+        await Network(refused="ab").first_of("ab")
+
+
+async def test_only_one_of_the_connections_stays_open() -> None:
+    opened: list[Connection] = []
+    both = anyio.Event()
+
+    async def connect(address: str) -> Connection:
+        opened.append(Connection(address))
+        if len(opened) == 2:
+            both.set()
+        with anyio.CancelScope(shield=True):
+            await both.wait()
+        return opened[-1] if address == "b" else opened[0]
+
+    with anyio.fail_after(5):
+        kept = await first_connected("ab", connect, OSError, 0.01)
+    assert [one.is_closed for one in opened] == [one is not kept for one in opened]
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "said"),
+    [
+        (NameServer(), httpx2.ConnectTimeout, "its name server does not answer"),
+        (NameServer(socket.gaierror(-2, "not known")), httpx2.ConnectError, "not known"),
+    ],
+)
+async def test_a_request_says_if_its_host_has_no_address(
+    names: NameServer, error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: names.look_up(host))  # pyright: ignore
+    if isinstance(names.answer, Exception):
+        names.may_answer.set()
+    transport = PacedTransport(
+        LoopShare(),
+        tls=httpx2.create_ssl_context(),
+        idle_connections=IDLE_CONNECTIONS,
+        keep_alive=KEEP_ALIVE,
+        socket_options=[],
+    )
+    asked = httpx2.Request("GET", "http://far.example/", extensions={"timeout": {"connect": 0.05}})
+    with anyio.fail_after(5):
+        async with transport:
+            with pytest.raises(error, match=said):
+                await transport.handle_async_request(asked)
+    names.may_answer.set()
