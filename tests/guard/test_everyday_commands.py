@@ -133,6 +133,8 @@ CALCULATED = [
     "cut -d '/' -f 2 a.txt | sort -t / -k 2",
     "tr / _ < a.txt",
     'echo a/b | tr "/" _',
+    "cut -d / -f 1 a.txt 2>&1 | sort | uniq -c",
+    "n=10; test $((n / 3)) -gt 2 && echo ${n}%: $((n / 2)) > out.txt",
 ]
 CALCULATED_OUT = [
     "ls $((1 / 1))",  # without a shell that is `ls /`
@@ -165,17 +167,44 @@ CALCULATED_OUT = [
     "alias expr=ls; expr 4 / 2",
     "tr() { ls $1; }; tr / _",
     "xtr / _",
+    "echo / ; echo $_*",
+    "test -d / && echo $_*",
+    "bash -c 'echo / ; echo $_*'",
+    "echo '*' / ; echo /$_",
+    "sort $((6 / 2))",
+    'sort "$((6 / 2))"leak',
+    "tr 1 2 < $((6 / 2))",
+    "echo x > $((6 / 2))",
+    "x=$((6 / 2)); sort $x",
+    "sort -S 1 -T / a.txt",
+    "sort -S 1 -uT / a.txt",
+    "sort --temp / a.txt",
+    "sort a.txt ; echo $((4 -T / 2))",  # without a shell that is `sort -T /`
+    "echo ls / | sort -S 1 --compress-program=sh",
+    "printf -v x %s%s / '*'; echo $x",
+    "echo %s%s / passwd | wc --files0-from=-",
+    "PATH=src; cut -d / -f 1 a.txt",
+    "sort d\r/\rx",
 ]
 SEARCHED = [
     "export PATH=$PATH:./bin",
     'export PATH="./bin:$PATH" && ls',
     "PATH=./node_modules/.bin:${PATH} tsc",
+    "cd src && export PATH=$PATH:bin && ls",
+    "bash -lc 'export PATH=bin:$PATH && tsc'",
+    'env "PATH=bin:$PATH" tsc',
 ]
 SEARCHED_OUT = [
     "export PATH=$PATH:../private",
     "PATH=../private:$PATH ls",
     "PATH=$PATH cat leak",
     "cat PATH=$PATH/../../private/x",
+    "ls $PATH",
+    "IFS=:; ls PATH=$PATH",
+    "xargs -d : ls <<E\nPATH=$PATH\nE",
+    "echo 'x;PATH='$PATH | xargs -d : ls",
+    "x=PATH=$PATH; IFS==:; ls $x",
+    "PATH=dlea; PATH=${PATH}k x",
 ]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",
@@ -255,7 +284,8 @@ def top(tmp_path: Path) -> Path:
 
 
 def objection(top: Path, command: str) -> str | None:
-    world = context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
+    env = {"HOME": f"{top}/home", "PATH": "/usr/bin:/bin"}
+    world = context(share(top / "project"), top / "project", env=env)
     judge = Judge(world, Policy(), needs_write=True)
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 

@@ -64,20 +64,34 @@ _COMMAND_OPTION = re.compile(r"-[a-z]*c")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
-_SUM = rf"(?<![\w./}}-])\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)(?![\w./${{-])"
-"""A calculation that is no part of a name."""
+_SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
+_SIGN = r"""'[^\s'"$`\\*?\[]'"""
+_REDIRECTION = r"[ \t]*(?:2>&1|(?:<|>>?)[ \t]*[\w./-]+)"
+_CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
+_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\$(?!\()|{_SUM})*\""
 _LISTS_NOTHING = re.compile(
-    rf"\s*(?:\w+=(?:\"?{_SUM}\"?|[\w.]*)\s*"
-    r"|(?:cut|echo|expr|head|let|printf|seq|sleep|sort|tail|test|tr|wc)\s"
-    rf"(?:[\w\s$+*/%=.,:\"{{}}<>-]|'\S'|{_SUM})*)",
+    rf"[ \t]*(?:(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*)"
+    # These open no files, so what is computed may stand behind them; but no wildcards.
+    rf"|(?:echo|expr|let|seq|sleep|test)(?:{_REDIRECTION}"
+    rf"|[ \t]+(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
+    # These do.
+    rf"|(?:cut|head|sort|tail|tr|uniq|wc)(?:{_REDIRECTION}"
+    rf"|[ \t]+(?:[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*)[ \t]*",
     re.ASCII,
 )
 """A simple command that gives only an error for `/`, even if no shell reads it."""
+_TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
+"""Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
-_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'")
-_LONE_SLASH = re.compile(r"(?<=\s)(['\"]?)/\1(?=\s|$)")
+_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
+_LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
-_OWN_SEARCH_PATH = re.compile(r"(\bPATH=[\"']?(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH\b|\{PATH\})")
+_OWN_SEARCH_PATH = re.compile(
+    # Behind other words or in quotes a shell may split it, or hand it on.
+    r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
+    r"(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
+    re.ASCII,
+)
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
@@ -150,14 +164,15 @@ def without_lone_slashes(command: str) -> str:
     """
     inner = _OF_SHELL.fullmatch(command)
     parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
-    if not all(map(_LISTS_NOTHING.fullmatch, parts)):
+    if _LONE_SLASH.search(command) is None or _TAKES_FOLDER.search(command):
         return command
-    return _LONE_SLASH.sub("0", command)
+    return _LONE_SLASH.sub("0", command) if all(map(_LISTS_NOTHING.fullmatch, parts)) else command
 
 
 def with_working_folder(command: str) -> str:
     """Return a command with `$PWD` for each `$(pwd)`, and `.` for `$PATH` in `PATH=$PATH:bin`."""
-    command = _OWN_SEARCH_PATH.sub(r"\1.", command) if "$" in command else command
+    if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
+        command = f"{path[1]}.{command[path.end() :]}"
     return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
 
 
