@@ -23,18 +23,19 @@ from hub.guard.text.commands import (
     is_program,
     quoted_words,
     uncut_words,
+    with_plain_signs,
     with_short_roots,
-    with_working_folder,
     without_interpreters,
     without_lone_slashes,
     without_messages,
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.expansion import joins_braces, plainly
+from hub.guard.text.expansion import joins_braces, names_top, plainly, variables_set_in
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,
+    is_options,
     names_in,
     quoted_names_in,
     smallest_pieces_in,
@@ -113,7 +114,7 @@ class CandidateTexts(Struct, frozen=True):
         return (tracer.exists if tracer.is_absolute(path) else tracer.has)(path)
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and _is_options(value)):
+        if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and is_options(value)):
             yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
         elif kind is Kind.PATH:
             yield from self._texts_of_path(value)
@@ -233,7 +234,7 @@ class CandidateTexts(Struct, frozen=True):
         """
         reader = self._shell()
         is_whole = starts and is_line
-        value = without_interpreters(with_working_folder(value))
+        value = without_interpreters(with_plain_signs(value))
         written = value = without_lone_slashes(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
@@ -245,9 +246,11 @@ class CandidateTexts(Struct, frozen=True):
         for word in (one for one in words if one not in runs):
             is_wild = words[word].expands
             yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
+        known = {**reader.env, **variables_set_in(value)}
+        tops = (word for word in words if names_top(word, known))
+        yield from ((word, iter((("/", SIDE, Kind.WEAK),))) for word in tops)
         quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
-        # Without a shell there is no `PWD` but what the child's own environment has.
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
         for command in dict.fromkeys(inner_commands(value, reader)):
@@ -393,8 +396,3 @@ class CandidateTexts(Struct, frozen=True):
 def _is_installed(path: str) -> bool:
     """Return whether `path` is a system program, or an interpreter wherever it is installed."""
     return is_program(path) or _INTERPRETER.fullmatch(path) is not None
-
-
-def _is_options(text: str) -> bool:
-    """Return whether a value that may be a path is one line of a program's options."""
-    return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text

@@ -18,6 +18,8 @@ LISTS = [
     "PYTHONPATH=$PWD:$PYTHONPATH pytest",
     "export PYTHONPATH=$PWD/src:$PWD && pytest",
     'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
+    'docker run -v "$PWD/tmp:/tmp" x',
+    'cat "$PWD/lib/x" "${PWD}/etc/y"',
 ]
 COMPUTED = [
     'cd "$(dirname "$0")/.." && npm test',
@@ -193,6 +195,7 @@ SEARCHED = [
     "cd src && export PATH=$PATH:bin && ls",
     "bash -lc 'export PATH=bin:$PATH && tsc'",
     'env "PATH=bin:$PATH" tsc',
+    'export PATH="$(pwd)/bin:${PWD}/node_modules/.bin:$PATH"',
 ]
 SEARCHED_OUT = [
     "export PATH=$PATH:../private",
@@ -205,6 +208,46 @@ SEARCHED_OUT = [
     "echo 'x;PATH='$PATH | xargs -d : ls",
     "x=PATH=$PATH; IFS==:; ls $x",
     "PATH=dlea; PATH=${PATH}k x",
+    "PATH=$PWD/../private:$PATH x",
+]
+SIGNS = [
+    '[[ "$x" =~ ^/api ]] && echo y',
+    "perl -ne 'print if $_ =~ /foo/' a.txt",
+    "git log @{u}..",
+    "git log --oneline 'HEAD@{1}'..HEAD",
+    "git diff @{upstream}...",
+]
+SIGNS_OUT = [
+    "cat x=~/y",
+    "ls ~ =~ x",
+    "cat @{u}/../../private/x",
+    "cat {a,..}/private/x",
+    "cat x@{u,../private/x}",
+    "cat l$@eak{u}",
+]
+VARIABLES = [
+    "for d in */; do ls $d/; done",
+    'DIR=src && cp a.txt "$DIR/"',
+    "ls *.txt | while read -r f; do cp $f out/$f; done",
+    "find . -type d -exec ls {}/ \\;",
+    "awk '{print $1/$2}' a.txt",
+    "cp -r {src,test}/ out",
+]
+TOP = [
+    "ls $x/",
+    'grep -rh root "$x/"',
+    "find ${x}/$y -name x",
+    "ls /$1",
+    "ls {/,a}",
+    "tar c {a,/.}",
+    "ls /{,a}",
+    "ls {,a}/",
+    "ls --file={/,a}",
+    "ls /.[.]",
+    "ls $x/..",
+    "bash -c 'ls $x/'",
+    "x=; ls $x/",
+    "ls {/," + ",".join(f"a{n}" for n in range(300)) + "}",
 ]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",
@@ -292,14 +335,28 @@ def objection(top: Path, command: str) -> str | None:
 
 @pytest.mark.parametrize(
     "command",
-    [*LISTS, *COMPUTED, *SHELLS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS, *CALCULATED, *SEARCHED],
+    [
+        *LISTS,
+        *COMPUTED,
+        *SHELLS,
+        *EMPTY,
+        *STARTED,
+        *RICH,
+        *WILD,
+        *PROGRAMS,
+        *CALCULATED,
+        *SEARCHED,
+        *SIGNS,
+        *VARIABLES,
+    ],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
 
 @pytest.mark.parametrize(
-    "command", [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT, *CALCULATED_OUT, *SEARCHED_OUT]
+    "command",
+    [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT, *CALCULATED_OUT, *SEARCHED_OUT, *SIGNS_OUT, *TOP],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) is not None

@@ -85,13 +85,15 @@ _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 _BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
 _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
-_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
+_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
-    r"(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
+    r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
     re.ASCII,
 )
+_MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
+_UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
@@ -169,11 +171,16 @@ def without_lone_slashes(command: str) -> str:
     return _LONE_SLASH.sub("0", command) if all(map(_LISTS_NOTHING.fullmatch, parts)) else command
 
 
-def with_working_folder(command: str) -> str:
-    """Return a command with `$PWD` for each `$(pwd)`, and `.` for `$PATH` in `PATH=$PATH:bin`."""
+def with_plain_signs(command: str) -> str:
+    """Return a command with simpler signs for what leads nowhere else.
+
+    `$PWD` for `$(pwd)` and `${PWD}`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the operator
+    `=~`, and `x@u` for git's `x@{u}`.
+    """
+    command = _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command.lower() else command
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
-    return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
+    return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
 
 
 def is_harmless(text: str) -> bool:
@@ -339,12 +346,14 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
 def uncut_words(command: str) -> Iterator[str]:
     """Yield the words that a shell would change, as they are without a shell; and a short command.
 
-    A value may be no command but one argument of a program that is started without a shell.
+    A value may be no command but one argument of a program that is started without a shell. The
+    folder `$PWD` is one that a relative path is read from.
     """
+    command = _PWD.sub(".", command)
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
-        yield _PWD.sub(".", _NULL_IN_COMMAND.sub(".", command))
+        yield _NULL_IN_COMMAND.sub(".", command)
 
 
 def quoted_words(command: str) -> Iterator[str]:
