@@ -232,6 +232,7 @@ VARIABLES = [
     "find . -type d -exec ls {}/ \\;",
     "awk '{print $1/$2}' a.txt",
     "cp -r {src,test}/ out",
+    "cp $OUT/*.no-such out",
 ]
 TOP = [
     "ls $x/",
@@ -247,6 +248,9 @@ TOP = [
     "ls $x/..",
     "bash -c 'ls $x/'",
     "x=; ls $x/",
+    "ls $x/*",
+    "cat {/,a}?*/passwd",
+    "cat $x/[[:alpha:]]tc/passwd",
     "ls {/," + ",".join(f"a{n}" for n in range(300)) + "}",
 ]
 PROGRAMS_OUT = [

@@ -98,6 +98,7 @@ _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
+_INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
@@ -110,6 +111,11 @@ _ODD = re.compile(r"[^\w./-]", re.ASCII)
 def is_program(word: str) -> bool:
     """Return whether `word` is the full path of a system program, such as `/usr/bin/env`."""
     return _EXECUTABLE.fullmatch(word) is not None
+
+
+def is_installed(path: str) -> bool:
+    """Return whether `path` is a system program, or an interpreter wherever it is installed."""
+    return is_program(path) or _INSTALLED.fullmatch(path) is not None
 
 
 def without_interpreters(command: str) -> str:

@@ -31,7 +31,7 @@ _SETS = re.compile(
     r"\b([A-Za-z_]\w*)(?:=['\"]?[\w./$(`-]|\s+in\s)|\bread\s+(?:-\w+\s+)*([A-Za-z_]\w*)", re.ASCII
 )
 _VARIES = re.compile(r"[${*?\[]")
-_TOP = re.compile(r"(?:[^/]*[=@])?[/.]*/[/.]*")
+_TOP = re.compile(r"(?:[^/]*[=@])?\.*/[/.]*")
 _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s]*")
 _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 
@@ -115,19 +115,25 @@ def variables_set_in(command: str) -> dict[str, str]:
     return {name[1] or name[2]: "x" for name in _SETS.finditer(command)}
 
 
-def names_top(word: str, env: Mapping[str, str]) -> bool:
-    """Return whether a shell may read a word as the top folder: `$x/`, `{/,a}`, `/.[.]`.
+def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
+    """Yield what a shell may make of a word if that starts in the top folder.
 
-    Of very many alternatives in braces only those count that are that folder as they stand.
+    `/` for `$x/` or `{/,a}`, `/*` for `$x/*`. Of very many alternatives in braces only those count
+    that are the folder as they stand.
     """
     if "/" not in word or not _VARIES.search(word):
-        return False
+        return
     try:
         ways = alternatives(word)
     except TooManyWaysError:
-        return _TOP_IN_BRACES.fullmatch(word) is not None
+        yield from ("/" for _ in (word,) if _TOP_IN_BRACES.fullmatch(word))
+        return
     forms = (form for one in ways for form in (one, *with_variables(one, env, as_shell=True)))
-    return any(_TOP.fullmatch(with_climbs(form)) for form in forms)
+    for form in dict.fromkeys(forms):
+        if _TOP.fullmatch(with_climbs(form)):
+            yield "/"
+        elif form[:1] == "/" and form != word:
+            yield form
 
 
 def without_quotes(text: str) -> str:
