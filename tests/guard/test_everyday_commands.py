@@ -249,6 +249,8 @@ TOP = [
     "bash -c 'ls $x/'",
     "x=; ls $x/",
     "ls $x/*",
+    "ls {,\ra}/",
+    "ls {,\u00a0}/",
     "cat {/,a}?*/passwd",
     "cat $x/[[:alpha:]]tc/passwd",
     "ls {/," + ",".join(f"a{n}" for n in range(300)) + "}",
@@ -292,6 +294,8 @@ SHELLS = [
     'eval "$(ssh-agent -s)"',
     "python3 -c 'print(4 / 2)'",
     "docker run --rm img sh -c 'ls /'",
+    "echo $x; python3 -c 'print(4 / 2)'",
+    "X=$Y python3 -c 'print(4 / 2)' $x",
 ]
 SHELLS_OUT = [
     "bash -c 'ls /'",
@@ -301,6 +305,14 @@ SHELLS_OUT = [
     "eval 'ls /'",
     "sudo su -c 'find / -name x'",
     "/bin/sh -c 'ls ~'",
+    "bash -ce 'ls /'",
+    "sh -xcu 'ls /'",
+    "bash -c -e 'ls /'",
+    "bash -c -- 'ls /'",
+    "eval -- 'ls /'",
+    "$SHELL -c 'ls /'",
+    "\"${BASH}\" -e -c 'ls /'",
+    "ba$x''sh -c 'ls /'",
 ]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import QUOTED, defaulted, without_quotes
+from hub.guard.text.expansion import QUOTED, VARIABLE, defaulted, without_quotes
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
 
@@ -58,9 +58,9 @@ _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
-_INNER_SHELL = re.compile(r"sh|su|eval")
+_INNER_SHELL = re.compile(r"sh|su|eval|\$")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
-_COMMAND_OPTION = re.compile(r"-[a-z]*c")
+_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
@@ -105,6 +105,7 @@ _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
+_ODD_SPACE = re.compile(r"[^\S \t\n]")
 _ODD = re.compile(r"[^\w./-]", re.ASCII)
 
 
@@ -260,12 +261,15 @@ def inner_commands(command: str, reader: Reader) -> Iterator[str]:
     if _INNER_SHELL.search(command) is None:
         return
     for spelling in dict.fromkeys(spellings_of(command, reader)):
-        is_shell, before = False, ""
+        is_shell = is_variable = waits = False
         for word in passed_words(spelling):
-            if before == "eval" or (is_shell and _COMMAND_OPTION.fullmatch(before)):
+            if waits:
                 yield word
-            is_shell = is_shell or _SHELL.fullmatch(word) is not None
-            before = word
+            is_option, fixed = word[:1] in {"-", "+"}, VARIABLE.sub("", word)
+            is_shell = is_shell or _SHELL.fullmatch(fixed) is not None
+            is_variable = fixed == "" != word or (is_variable and is_option)
+            starts = (is_shell or is_variable) and _COMMAND_OPTION.fullmatch(word) is not None
+            waits = starts or word == "eval" or (waits and is_option)
 
 
 def _uncomputed(command: str) -> str:
@@ -333,8 +337,9 @@ def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWo
 def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     """Yield a command as each shell may read it: with remarks and without, quotes decoded."""
     posix = reader.flavour is not Flavour.WINDOWS
-    # A quote in a remark is none, so both are read: with the remarks, and without them.
-    remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
+    # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
+    ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
+    remarked = dict.fromkeys(ways) if posix else ()
     computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
     spellings = [form for one in computed for form in (one, *defaulted(one, reader.env))]
     for written in spellings:
@@ -352,8 +357,7 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
 def uncut_words(command: str) -> Iterator[str]:
     """Yield the words that a shell would change, as they are without a shell; and a short command.
 
-    A value may be no command but one argument of a program that is started without a shell. The
-    folder `$PWD` is one that a relative path is read from.
+    A value may be one argument of a program that is started without a shell. `$PWD` is `.`.
     """
     command = _PWD.sub(".", command)
     words = command.split()
