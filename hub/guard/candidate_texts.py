@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
@@ -20,21 +20,22 @@ from hub.guard.text.commands import (
     expands,
     inner_commands,
     is_harmless,
-    is_program,
+    is_installed,
     quoted_words,
     uncut_words,
+    with_plain_signs,
     with_short_roots,
-    with_working_folder,
     without_interpreters,
     without_lone_slashes,
     without_messages,
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.expansion import joins_braces, plainly
+from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, variables_set_in
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,
+    is_options,
     names_in,
     quoted_names_in,
     smallest_pieces_in,
@@ -62,7 +63,6 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
-_INTERPRETER = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
@@ -113,7 +113,7 @@ class CandidateTexts(Struct, frozen=True):
         return (tracer.exists if tracer.is_absolute(path) else tracer.has)(path)
 
     def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
-        if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and _is_options(value)):
+        if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and is_options(value)):
             yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
         elif kind is Kind.PATH:
             yield from self._texts_of_path(value)
@@ -233,7 +233,7 @@ class CandidateTexts(Struct, frozen=True):
         """
         reader = self._shell()
         is_whole = starts and is_line
-        value = without_interpreters(with_working_folder(value))
+        value = without_interpreters(with_plain_signs(value))
         written = value = without_lone_slashes(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
@@ -245,9 +245,10 @@ class CandidateTexts(Struct, frozen=True):
         for word in (one for one in words if one not in runs):
             is_wild = words[word].expands
             yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
+        known = {**reader.env, **variables_set_in(value)}
+        yield from ((word, self._texts_from_top(word, known)) for word in words)
         quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
-        # Without a shell there is no `PWD` but what the child's own environment has.
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
         for command in dict.fromkeys(inner_commands(value, reader)):
@@ -264,8 +265,7 @@ class CandidateTexts(Struct, frozen=True):
             return False
         results = list(self.tracer.follow(word, "as given", strict=False))
         return any(one.objection for one in results) and all(
-            one.objection is None
-            or (one.objection == OUTSIDE and _is_installed(one.leads_to or ""))
+            one.objection is None or (one.objection == OUTSIDE and is_installed(one.leads_to or ""))
             for one in results
         )
 
@@ -339,6 +339,11 @@ class CandidateTexts(Struct, frozen=True):
         for top in self.tracer.matching_tops(plainly(first)):
             yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
 
+    def _texts_from_top(self, word: str, env: Mapping[str, str]) -> Iterator[tuple[str, str, Kind]]:
+        """Yield what a shell may find in the top folder for a word that does not say so."""
+        for form in forms_from_top(word, env):
+            yield from ((("/", SIDE, Kind.WEAK),) if form == "/" else self._tops_of(form))
+
     def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
         """Yield the parts of a text without path signs that can be file names.
 
@@ -388,13 +393,3 @@ class CandidateTexts(Struct, frozen=True):
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind
-
-
-def _is_installed(path: str) -> bool:
-    """Return whether `path` is a system program, or an interpreter wherever it is installed."""
-    return is_program(path) or _INTERPRETER.fullmatch(path) is not None
-
-
-def _is_options(text: str) -> bool:
-    """Return whether a value that may be a path is one line of a program's options."""
-    return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text

@@ -18,6 +18,8 @@ LISTS = [
     "PYTHONPATH=$PWD:$PYTHONPATH pytest",
     "export PYTHONPATH=$PWD/src:$PWD && pytest",
     'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
+    'docker run -v "$PWD/tmp:/tmp" x',
+    'cat "$PWD/lib/x" "${PWD}/etc/y"',
 ]
 COMPUTED = [
     'cd "$(dirname "$0")/.." && npm test',
@@ -133,6 +135,8 @@ CALCULATED = [
     "cut -d '/' -f 2 a.txt | sort -t / -k 2",
     "tr / _ < a.txt",
     'echo a/b | tr "/" _',
+    "cut -d / -f 1 a.txt 2>&1 | sort | uniq -c",
+    "n=10; test $((n / 3)) -gt 2 && echo ${n}%: $((n / 2)) > out.txt",
 ]
 CALCULATED_OUT = [
     "ls $((1 / 1))",  # without a shell that is `ls /`
@@ -165,17 +169,91 @@ CALCULATED_OUT = [
     "alias expr=ls; expr 4 / 2",
     "tr() { ls $1; }; tr / _",
     "xtr / _",
+    "echo / ; echo $_*",
+    "test -d / && echo $_*",
+    "bash -c 'echo / ; echo $_*'",
+    "echo '*' / ; echo /$_",
+    "sort $((6 / 2))",
+    'sort "$((6 / 2))"leak',
+    "tr 1 2 < $((6 / 2))",
+    "echo x > $((6 / 2))",
+    "x=$((6 / 2)); sort $x",
+    "sort -S 1 -T / a.txt",
+    "sort -S 1 -uT / a.txt",
+    "sort --temp / a.txt",
+    "sort a.txt ; echo $((4 -T / 2))",  # without a shell that is `sort -T /`
+    "echo ls / | sort -S 1 --compress-program=sh",
+    "printf -v x %s%s / '*'; echo $x",
+    "echo %s%s / passwd | wc --files0-from=-",
+    "PATH=src; cut -d / -f 1 a.txt",
+    "sort d\r/\rx",
 ]
 SEARCHED = [
     "export PATH=$PATH:./bin",
     'export PATH="./bin:$PATH" && ls',
     "PATH=./node_modules/.bin:${PATH} tsc",
+    "cd src && export PATH=$PATH:bin && ls",
+    "bash -lc 'export PATH=bin:$PATH && tsc'",
+    'env "PATH=bin:$PATH" tsc',
+    'export PATH="$(pwd)/bin:${PWD}/node_modules/.bin:$PATH"',
 ]
 SEARCHED_OUT = [
     "export PATH=$PATH:../private",
     "PATH=../private:$PATH ls",
     "PATH=$PATH cat leak",
     "cat PATH=$PATH/../../private/x",
+    "ls $PATH",
+    "IFS=:; ls PATH=$PATH",
+    "xargs -d : ls <<E\nPATH=$PATH\nE",
+    "echo 'x;PATH='$PATH | xargs -d : ls",
+    "x=PATH=$PATH; IFS==:; ls $x",
+    "PATH=dlea; PATH=${PATH}k x",
+    "PATH=$PWD/../private:$PATH x",
+]
+SIGNS = [
+    '[[ "$x" =~ ^/api ]] && echo y',
+    "perl -ne 'print if $_ =~ /foo/' a.txt",
+    "git log @{u}..",
+    "git log --oneline 'HEAD@{1}'..HEAD",
+    "git diff @{upstream}...",
+]
+SIGNS_OUT = [
+    "cat x=~/y",
+    "ls ~ =~ x",
+    "cat @{u}/../../private/x",
+    "cat {a,..}/private/x",
+    "cat x@{u,../private/x}",
+    "cat l$@eak{u}",
+]
+VARIABLES = [
+    "for d in */; do ls $d/; done",
+    'DIR=src && cp a.txt "$DIR/"',
+    "ls *.txt | while read -r f; do cp $f out/$f; done",
+    "find . -type d -exec ls {}/ \\;",
+    "awk '{print $1/$2}' a.txt",
+    "cp -r {src,test}/ out",
+    "cp $OUT/*.no-such out",
+]
+TOP = [
+    "ls $x/",
+    'grep -rh root "$x/"',
+    "find ${x}/$y -name x",
+    "ls /$1",
+    "ls {/,a}",
+    "tar c {a,/.}",
+    "ls /{,a}",
+    "ls {,a}/",
+    "ls --file={/,a}",
+    "ls /.[.]",
+    "ls $x/..",
+    "bash -c 'ls $x/'",
+    "x=; ls $x/",
+    "ls $x/*",
+    "ls {,\ra}/",
+    "ls {,\u00a0}/",
+    "cat {/,a}?*/passwd",
+    "cat $x/[[:alpha:]]tc/passwd",
+    "ls {/," + ",".join(f"a{n}" for n in range(300)) + "}",
 ]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",
@@ -216,6 +294,8 @@ SHELLS = [
     'eval "$(ssh-agent -s)"',
     "python3 -c 'print(4 / 2)'",
     "docker run --rm img sh -c 'ls /'",
+    "echo $x; python3 -c 'print(4 / 2)'",
+    "X=$Y python3 -c 'print(4 / 2)' $x",
 ]
 SHELLS_OUT = [
     "bash -c 'ls /'",
@@ -225,6 +305,14 @@ SHELLS_OUT = [
     "eval 'ls /'",
     "sudo su -c 'find / -name x'",
     "/bin/sh -c 'ls ~'",
+    "bash -ce 'ls /'",
+    "sh -xcu 'ls /'",
+    "bash -c -e 'ls /'",
+    "bash -c -- 'ls /'",
+    "eval -- 'ls /'",
+    "$SHELL -c 'ls /'",
+    "\"${BASH}\" -e -c 'ls /'",
+    "ba$x''sh -c 'ls /'",
 ]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",
@@ -255,21 +343,36 @@ def top(tmp_path: Path) -> Path:
 
 
 def objection(top: Path, command: str) -> str | None:
-    world = context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
+    env = {"HOME": f"{top}/home", "PATH": "/usr/bin:/bin"}
+    world = context(share(top / "project"), top / "project", env=env)
     judge = Judge(world, Policy(), needs_write=True)
     return judge.objection(PathCandidate("/command", "command", Kind.COMMAND, command, ""))
 
 
 @pytest.mark.parametrize(
     "command",
-    [*LISTS, *COMPUTED, *SHELLS, *EMPTY, *STARTED, *RICH, *WILD, *PROGRAMS, *CALCULATED, *SEARCHED],
+    [
+        *LISTS,
+        *COMPUTED,
+        *SHELLS,
+        *EMPTY,
+        *STARTED,
+        *RICH,
+        *WILD,
+        *PROGRAMS,
+        *CALCULATED,
+        *SEARCHED,
+        *SIGNS,
+        *VARIABLES,
+    ],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     assert objection(top, command) is None
 
 
 @pytest.mark.parametrize(
-    "command", [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT, *CALCULATED_OUT, *SEARCHED_OUT]
+    "command",
+    [*OUT, *SHELLS_OUT, *WILD_OUT, *PROGRAMS_OUT, *CALCULATED_OUT, *SEARCHED_OUT, *SIGNS_OUT, *TOP],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
     assert objection(top, command) is not None

@@ -235,7 +235,7 @@ class _Compiler:
         titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
         text = f"{described}\n{titled}"
         first = named[1].split()[0][1:]
-        is_elsewhere = first in vocabulary.ELSEWHERE and first in text.lower()
+        is_elsewhere = first in vocabulary.ELSEWHERE and first in (described or titled).lower()
         return named if text == "\n" or is_elsewhere else self._says(named, text)
 
     def _is_named_by_path(self, variants: list[JsonObject]) -> bool:

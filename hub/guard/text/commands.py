@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import QUOTED, defaulted, without_quotes
+from hub.guard.text.expansion import QUOTED, VARIABLE, defaulted, without_quotes
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
 
@@ -58,42 +58,65 @@ _MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
-_INNER_SHELL = re.compile(r"sh|su|eval")
+_INNER_SHELL = re.compile(r"sh|su|eval|\$")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
-_COMMAND_OPTION = re.compile(r"-[a-z]*c")
+_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
-_SUM = rf"(?<![\w./}}-])\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)(?![\w./${{-])"
-"""A calculation that is no part of a name."""
+_SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
+_SIGN = r"""'[^\s'"$`\\*?\[]'"""
+_REDIRECTION = r"[ \t]*(?:2>&1|(?:<|>>?)[ \t]*[\w./-]+)"
+_CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
+_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\$(?!\()|{_SUM})*\""
 _LISTS_NOTHING = re.compile(
-    rf"\s*(?:\w+=(?:\"?{_SUM}\"?|[\w.]*)\s*"
-    r"|(?:cut|echo|expr|head|let|printf|seq|sleep|sort|tail|test|tr|wc)\s"
-    rf"(?:[\w\s$+*/%=.,:\"{{}}<>-]|'\S'|{_SUM})*)",
+    rf"[ \t]*(?:(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*)"
+    # These open no files, so what is computed may stand behind them; but no wildcards.
+    rf"|(?:echo|expr|let|seq|sleep|test)(?:{_REDIRECTION}"
+    rf"|[ \t]+(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
+    # These do.
+    rf"|(?:cut|head|sort|tail|tr|uniq|wc)(?:{_REDIRECTION}"
+    rf"|[ \t]+(?:[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*)[ \t]*",
     re.ASCII,
 )
 """A simple command that gives only an error for `/`, even if no shell reads it."""
+_TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
+"""Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
-_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'")
-_LONE_SLASH = re.compile(r"(?<=\s)(['\"]?)/\1(?=\s|$)")
-_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`")
-_OWN_SEARCH_PATH = re.compile(r"(\bPATH=[\"']?(?:[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH\b|\{PATH\})")
+_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
+_LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
+_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
+_OWN_SEARCH_PATH = re.compile(
+    # Behind other words or in quotes a shell may split it, or hand it on.
+    r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
+    r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
+    re.ASCII,
+)
+_MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
+_UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
+_INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
+_ODD_SPACE = re.compile(r"[^\S \t\n]")
 _ODD = re.compile(r"[^\w./-]", re.ASCII)
 
 
 def is_program(word: str) -> bool:
     """Return whether `word` is the full path of a system program, such as `/usr/bin/env`."""
     return _EXECUTABLE.fullmatch(word) is not None
+
+
+def is_installed(path: str) -> bool:
+    """Return whether `path` is a system program, or an interpreter wherever it is installed."""
+    return is_program(path) or _INSTALLED.fullmatch(path) is not None
 
 
 def without_interpreters(command: str) -> str:
@@ -150,15 +173,21 @@ def without_lone_slashes(command: str) -> str:
     """
     inner = _OF_SHELL.fullmatch(command)
     parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
-    if not all(map(_LISTS_NOTHING.fullmatch, parts)):
+    if _LONE_SLASH.search(command) is None or _TAKES_FOLDER.search(command):
         return command
-    return _LONE_SLASH.sub("0", command)
+    return _LONE_SLASH.sub("0", command) if all(map(_LISTS_NOTHING.fullmatch, parts)) else command
 
 
-def with_working_folder(command: str) -> str:
-    """Return a command with `$PWD` for each `$(pwd)`, and `.` for `$PATH` in `PATH=$PATH:bin`."""
-    command = _OWN_SEARCH_PATH.sub(r"\1.", command) if "$" in command else command
-    return _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command else command
+def with_plain_signs(command: str) -> str:
+    """Return a command with simpler signs for what leads nowhere else.
+
+    `$PWD` for `$(pwd)` and `${PWD}`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the operator
+    `=~`, and `x@u` for git's `x@{u}`.
+    """
+    command = _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command.lower() else command
+    if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
+        command = f"{path[1]}.{command[path.end() :]}"
+    return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
 
 
 def is_harmless(text: str) -> bool:
@@ -232,12 +261,15 @@ def inner_commands(command: str, reader: Reader) -> Iterator[str]:
     if _INNER_SHELL.search(command) is None:
         return
     for spelling in dict.fromkeys(spellings_of(command, reader)):
-        is_shell, before = False, ""
+        is_shell = is_variable = waits = False
         for word in passed_words(spelling):
-            if before == "eval" or (is_shell and _COMMAND_OPTION.fullmatch(before)):
+            if waits:
                 yield word
-            is_shell = is_shell or _SHELL.fullmatch(word) is not None
-            before = word
+            is_option, fixed = word[:1] in {"-", "+"}, VARIABLE.sub("", word)
+            is_shell = is_shell or _SHELL.fullmatch(fixed) is not None
+            is_variable = fixed == "" != word or (is_variable and is_option)
+            starts = (is_shell or is_variable) and _COMMAND_OPTION.fullmatch(word) is not None
+            waits = starts or word == "eval" or (waits and is_option)
 
 
 def _uncomputed(command: str) -> str:
@@ -305,8 +337,9 @@ def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWo
 def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     """Yield a command as each shell may read it: with remarks and without, quotes decoded."""
     posix = reader.flavour is not Flavour.WINDOWS
-    # A quote in a remark is none, so both are read: with the remarks, and without them.
-    remarked = dict.fromkeys((command, without_remarks(command))) if posix else ()
+    # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
+    ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
+    remarked = dict.fromkeys(ways) if posix else ()
     computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
     spellings = [form for one in computed for form in (one, *defaulted(one, reader.env))]
     for written in spellings:
@@ -324,12 +357,13 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
 def uncut_words(command: str) -> Iterator[str]:
     """Yield the words that a shell would change, as they are without a shell; and a short command.
 
-    A value may be no command but one argument of a program that is started without a shell.
+    A value may be one argument of a program that is started without a shell. `$PWD` is `.`.
     """
+    command = _PWD.sub(".", command)
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):
-        yield _PWD.sub(".", _NULL_IN_COMMAND.sub(".", command))
+        yield _NULL_IN_COMMAND.sub(".", command)
 
 
 def quoted_words(command: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from hub.guard.text.readings import Reader, readings
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
 )
-_WORKDIR = re.compile(r"\s(?:-w|--workdir)[\s=]+/[\w./-]*(?=\s|$)")
+_WORKDIR = re.compile(r"\s(?:-w|--(?:workdir|entrypoint|tmpfs))[\s=]+/[\w./-]*(?=\s|$)")
 _TARGET = re.compile(r"(?:,|(?<=[\s=\"']))(?:target|dst|destination)=/[\w./-]*(?=[\s,\"']|$)")
 _WHOLE_DISK = re.compile(
     r"(?:^|[\s\"'])(?:-v|--volume)[\s=]*[\"']?/[/.]*[\"']?:[\"']?/\w"
@@ -45,25 +45,26 @@ _CHARACTERS = 64
 _DOUBLE = r"\"(?:[^\"\n\\`$]|\$(?![({])|\$\{\w+\})*\""
 """A text in double quotes, in one line, that runs no other command and has no quotes of its own."""
 _VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUBLE})+"
-_ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker|podman|nerdctl)"
+_ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker(?:-compose)?|podman|nerdctl)"
+_COMPOSE = r"[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*"
 _CONTAINER = re.compile(
     # Matched from the start of the command: otherwise it is unknown what is quoted.
     rf"([^'\"\\]*[;&|(\n])?{_ENGINE}"
-    r"(?:[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*|[^\S\n]+container)?"
+    rf"(?:{_COMPOSE}|[^\S\n]+container)?"
     r"[^\S\n]+(?:run|create|exec)\s"
     # A quote does not go on in the next line: in a remark or a document it would be none.
     rf"(?:[^;&|<>()`\n'\"\\$]|\$(?!')|\\\n|'[^'\n]*'|{_DOUBLE})*"
 )
 _INNER = re.compile(
     # Nothing in what is dropped is read by the shell, which goes on behind it.
-    rf"({_ENGINE}(?:[^\S\n]+compose)?[^\S\n]+(?:exec|run)"
+    rf"((?:\s*cd[^\S\n]+[\w./-]+[^\S\n]*&&)?(?:{_ENGINE}(?:{_COMPOSE})?[^\S\n]+(?:exec|run)"
     r"(?:[^\S\n]+(?:-[itdT]+|--(?:interactive|tty|detach|privileged|rm|init)"
-    r"|(?:-[uwepvhm]|--(?:user|workdir|env|publish|volume|mount|name|network|hostname|platform))"
+    r"|(?:-[uwepvhm]|--(?:user|workdir|entrypoint|env|publish|volume|mount|name|network|hostname|platform))"
     rf"(?:=|[^\S\n]+){_VALUE}))*[^\S\n]+\w[\w./:@-]*"
-    r"|\s*kubectl(?:[^\S\n]+-n[^\S\n]+[\w-]+)?[^\S\n]+exec"
+    r"|\s*kubectl(?:[^\S\n]+(?:-n|--namespace|--context)[^\S\n]+[\w-]+)*[^\S\n]+exec"
     r"(?:[^\S\n]+(?:-[itq]+|(?:-[nc]|--namespace|--container)(?:=|[^\S\n]+)[\w.-]+|\w[\w./-]*))+"
-    r"[^\S\n]+--)"
-    r"(?:[^\S\n]+(?:[\w./:=@,%+-]+|'[^'\n]*'|\"[^\"\n\\`$]*\"))+(?=[^\S\n]*(?:$|[;|\n]|&&))"
+    r"[^\S\n]+--))"
+    r"(?:[^\S\n]+(?:[\w./:=@,%+-]+|'[^'\n]*'|\"[^\"\n\\`$]*\"))+(?=[^\S\n]*(?:$|[;|\n<>]|&&))"
 )
 _COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
 _IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")

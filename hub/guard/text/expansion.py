@@ -27,6 +27,12 @@ _JOINED_BRACES = re.compile(
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
 _CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
 _EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
+_SETS = re.compile(
+    r"\b([A-Za-z_]\w*)(?:=['\"]?[\w./$(`-]|\s+in\s)|\bread\s+(?:-\w+\s+)*([A-Za-z_]\w*)", re.ASCII
+)
+_VARIES = re.compile(r"[${*?\[]")
+_TOP = re.compile(r"(?:[^/]*[=@])?\.*/[/.]*")
+_TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s]*")
 _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 
 
@@ -102,6 +108,32 @@ def plainly(wildcard: str) -> str:
     """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
     wildcard = _CLASS.sub("?", _SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard)))
     return wildcard.replace("[^", "[!")
+
+
+def variables_set_in(command: str) -> dict[str, str]:
+    """Return a value for each variable that a command sets: `x=a`, `for x in a b`, `read x`."""
+    return {name[1] or name[2]: "x" for name in _SETS.finditer(command)}
+
+
+def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
+    """Yield what a shell may make of a word if that starts in the top folder.
+
+    `/` for `$x/` or `{/,a}`, `/*` for `$x/*`. Of very many alternatives in braces only those count
+    that are the folder as they stand.
+    """
+    if "/" not in word or not _VARIES.search(word):
+        return
+    try:
+        ways = alternatives(word)
+    except TooManyWaysError:
+        yield from ("/" for _ in (word,) if _TOP_IN_BRACES.fullmatch(word))
+        return
+    forms = (form for one in ways for form in (one, *with_variables(one, env, as_shell=True)))
+    for form in dict.fromkeys(forms):
+        if _TOP.fullmatch(with_climbs(form)):
+            yield "/"
+        elif form[:1] == "/" and form != word:
+            yield form
 
 
 def without_quotes(text: str) -> str:

@@ -79,3 +79,8 @@ def _edges_of(item: str) -> tuple[list[int], list[int]]:
         starts.append(sign.end())
     ends.append(after + len(item[after:].rstrip()))
     return starts, ends
+
+
+def is_options(text: str) -> bool:
+    """Return whether a value that may be a path is one line of a program's options."""
+    return text[:1] == "-" and " " in text[2:] and text[1] != " " and "\n" not in text

@@ -43,6 +43,8 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("endpoint", {"description": "Where the service is"}, Kind.VIRTUAL),
         ("remotePath", {"description": "Path to the file on the remote host"}, Kind.VIRTUAL),
         ("remotePath", {"description": "Path to the file"}, Kind.PATH),
+        ("remotePath", {"description": "Path to the file", "title": "Remote Path"}, Kind.PATH),
+        ("remotePath", {"title": "Remote Path"}, Kind.VIRTUAL),
         ("json_pointer", {}, Kind.PAYLOAD),
         ("path", {"description": "Local file path or URL path of the image"}, Kind.PATH),
         ("image", {"description": "Path of the image file, or a URL path"}, Kind.PATH),
