@@ -14,7 +14,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from importlib import import_module
 from typing import Any, NoReturn
@@ -131,23 +130,7 @@ class Server:
             return  # its test has ended
 
 
-def run() -> NoReturn:
-    """Run the hub. The kernel frees its memory: Python would take longer than for all else."""
-    try:
-        code = main()
-    except SystemExit as exc:
-        if not isinstance(exc.code, int):
-            raise
-        code = exc.code
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
 if __name__ == "__main__":
     warm()
     Server(socket.socket(fileno=int(sys.argv[1]))).serve()
-    run()
+    sys.exit(main())
