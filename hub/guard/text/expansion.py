@@ -126,7 +126,8 @@ def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
     try:
         ways = alternatives(word)
     except TooManyWaysError:
-        yield from ("/" for _ in (word,) if _TOP_IN_BRACES.fullmatch(word))
+        if _TOP_IN_BRACES.fullmatch(word):
+            yield "/"
         return
     forms = (form for one in ways for form in (one, *with_variables(one, env, as_shell=True)))
     for form in dict.fromkeys(forms):
