@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - a thread wakes the loop
 import hashlib
 import json
 from collections import OrderedDict
-from contextlib import suppress
-from threading import Thread
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
@@ -18,6 +16,7 @@ from hub.children.known.entries import decoded_entry, encoded_entry
 from hub.children.slot import ChildKey
 from hub.specs import ServerSpec
 from hub.system.cache_files import CacheFiles, UnfitEntryError
+from hub.system.own_thread import OwnThread
 
 MAX_KEPT: Final = 512
 """How many catalogs are kept in memory."""
@@ -76,7 +75,7 @@ class CatalogCache:
         self._size = 0
         self._unwritten: OrderedDict[str, bytes] = OrderedDict()
         self._wake = anyio.Event()
-        self._written: anyio.Event | None = None
+        self._written: OwnThread[None] | None = None
 
     def find(self, name: str) -> KnownCatalog | None:
         """Return the catalog of this name; None if there is none that can be used."""
@@ -119,28 +118,15 @@ class CatalogCache:
     async def _write_all(self) -> None:
         while self._unwritten or self._written is not None:
             if self._written is None:
-                self._written = self._begin_to_write(*next(iter(self._unwritten.items())))
-            await self._written.wait()
+                name, content = next(iter(self._unwritten.items()))
+                write = partial(self._files.write, name, content)
+                self._written = OwnThread(write, "cache", partial(self._wrote, name, content))
+            await self._written.result()
 
-    def _begin_to_write(self, name: str, content: bytes) -> anyio.Event:
-        """Write in a thread that keeps no process alive; return the event that says it is done."""
-        loop, written = asyncio.get_running_loop(), anyio.Event()
-
-        def done() -> None:
-            if self._unwritten.get(name) is content:
-                del self._unwritten[name]
-            self._written = None
-            written.set()
-
-        def write() -> None:
-            try:
-                self._files.write(name, content)
-            finally:
-                with suppress(RuntimeError):  # the loop is closed already
-                    loop.call_soon_threadsafe(done)
-
-        Thread(target=write, name="cache", daemon=True).start()
-        return written
+    def _wrote(self, name: str, content: bytes) -> None:
+        if self._unwritten.get(name) is content:
+            del self._unwritten[name]
+        self._written = None
 
     def _read(self, name: str) -> _Kept:
         try:

@@ -6,15 +6,15 @@ them for many seconds. So one child's dead name would keep all other children fr
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - a thread wakes the loop
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
-from threading import Thread
 from typing import Final, Protocol, TypeVar
 
 import anyio
+
+from hub.system.own_thread import OwnThread
 
 STAGGER: Final = 0.25
 """Seconds until the next address is tried as well (RFC 8305, section 5)."""
@@ -37,7 +37,7 @@ class HostLookups:
 
     def __init__(self, look_up: LookUp = addresses_of) -> None:
         self._look_up = look_up
-        self._under_way: dict[str, _Lookup] = {}
+        self._under_way: dict[str, OwnThread[Sequence[str]]] = {}
 
     async def addresses(self, host: str) -> Sequence[str]:
         """Return the addresses of a host, the best first.
@@ -48,41 +48,9 @@ class HostLookups:
             return (host,)
         lookup = self._under_way.get(host)
         if lookup is None:
-            lookup = _Lookup(lambda: self._look_up(host))
-            self._under_way[host] = lookup
-            lookup.when_done = lambda: self._under_way.pop(host, None)
-        await lookup.done.wait()
-        if lookup.error is not None:
-            raise lookup.error
-        return lookup.found
-
-
-class _Lookup:
-    """One lookup, in a thread that keeps no process alive.
-
-    Raises: RuntimeError if no thread can be started.
-    """
-
-    def __init__(self, look_up: Callable[[], Sequence[str]]) -> None:
-        self.done = anyio.Event()
-        self.found: Sequence[str] = ()
-        self.error: Exception | None = None
-        self.when_done: Callable[[], object] = lambda: None
-        loop = asyncio.get_running_loop()
-
-        def look() -> None:
-            try:
-                self.found = look_up()
-            except Exception as exc:  # noqa: BLE001 - raised again where it is waited for
-                self.error = exc
-            with suppress(RuntimeError):  # the loop is closed already
-                loop.call_soon_threadsafe(self._end)
-
-        Thread(target=look, name="lookup", daemon=True).start()
-
-    def _end(self) -> None:
-        self.when_done()
-        self.done.set()
+            look_up, forget = partial(self._look_up, host), partial(self._under_way.pop, host)
+            lookup = self._under_way[host] = OwnThread(look_up, "lookup", forget)
+        return await lookup.result()
 
 
 def _is_address(host: str) -> bool:
@@ -99,22 +67,22 @@ class Closable(Protocol):
     async def aclose(self) -> None: ...
 
 
-C = TypeVar("C", bound=Closable)
+ConnectionT = TypeVar("ConnectionT", bound=Closable)
 
 
 async def first_connected(
     addresses: Iterable[str],
-    connect: Callable[[str], Awaitable[C]],
+    connect: Callable[[str], Awaitable[ConnectionT]],
     failures: type[Exception] | tuple[type[Exception], ...],
     stagger: float = STAGGER,
-) -> C:
+) -> ConnectionT:
     """Return the first connection to one of the addresses, which are tried in turn.
 
     Each next one is tried when those before have failed, or `stagger` seconds later.
 
     Raises: the first of the `failures` if all fail.
     """
-    opened, failed = list[C](), list[Exception]()
+    opened, failed = list[ConnectionT](), list[Exception]()
 
     async def attempt(address: str, over: anyio.Event) -> None:
         try:
@@ -134,11 +102,16 @@ async def first_connected(
                 with anyio.move_on_after(stagger):
                     await over.wait()
     except BaseException:
-        for connection in opened:
-            await connection.aclose()
+        await _close(opened)
         raise
-    for connection in opened[1:]:
-        await connection.aclose()
+    await _close(opened[1:])
     if not opened:
         raise failed[0]
     return opened[0]
+
+
+async def _close(connections: Iterable[Closable]) -> None:
+    """Close connections, though the caller is cancelled."""
+    with anyio.CancelScope(shield=True):
+        for connection in connections:
+            await connection.aclose()

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 
@@ -114,6 +115,7 @@ class Connection:
         self.is_closed = False
 
     async def aclose(self) -> None:
+        await anyio.lowlevel.checkpoint()
         self.is_closed = True
 
 
@@ -161,6 +163,27 @@ async def test_only_one_of_the_connections_stays_open() -> None:
     with anyio.fail_after(5):
         kept = await first_connected("ab", connect, OSError, 0.01)
     assert [one.is_closed for one in opened] == [one is not kept for one in opened]
+
+
+async def test_who_is_cancelled_as_connections_open_leaves_none_open() -> None:
+    opened: list[Connection] = []
+    two, may_open = anyio.Event(), anyio.Event()
+
+    async def connect(address: str) -> Connection:
+        opened.append(Connection(address))
+        if len(opened) == 2:
+            two.set()
+        with anyio.CancelScope(shield=True):
+            await may_open.wait()
+        return opened[0 if address == "a" else 1]
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first_connected, "ab", connect, OSError, 0.01)
+            await two.wait()
+            tasks.cancel_scope.cancel()
+            may_open.set()
+    assert [one.is_closed for one in opened] == [True, True]
 
 
 @pytest.mark.parametrize(
