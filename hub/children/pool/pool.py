@@ -92,7 +92,7 @@ class ChildPool:
             self._tasks = IndependentTasks(tasks)
             tasks.start_soon(self._sweep)
             if self._cache is not None:
-                tasks.start_soon(self._cache.write)
+                self._tasks.start_soon(self._cache.write)
             try:
                 yield
             finally:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from hub.catalog.merge import Listing
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
+from hub.children.known.cache import CatalogCache
 from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
@@ -22,6 +23,7 @@ from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY, RootSet
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
+from hub.system.cache_files import CacheFiles
 from hub.values import ServerName, SessionKey
 from tests.kit.child_calls import call, in_flight
 from tests.kit.fakes import (
@@ -640,3 +642,31 @@ async def test_a_login_lets_the_children_of_its_owner_alone_start_at_once() -> N
         (other,) = slots["bob"].users.values()
         assert isinstance(other, RecordingLessee)
         assert other.heard == []
+
+
+class Threadless(CatalogCache):
+    """A cache where no thread can be started."""
+
+    async def write(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+async def test_a_cache_that_cannot_be_written_ends_nothing_else(tmp_path: Path) -> None:
+    fake = FakeChild()
+    children = ChildPool(
+        open_child=fake.opened,
+        info=INFO,
+        flavour=Flavour.POSIX,
+        max_children=1,
+        clock=FakeClock(),
+        chance=lambda: 0.0,
+        cache=Threadless(CacheFiles(tmp_path)),
+    )
+    key = key_of(SPEC, None, EMPTY, ClientOfKey(ALICE, ALICE, "", {}))
+    with capture_logs() as logged:
+        async with children.running():
+            await all_tasks_blocked()
+            assert await children.obtain(children.lease(SPEC, key, ALICE, RecordingLessee()))
+    assert [one["task"] for one in logged if one["event"] == "a task failed"] == [
+        "Threadless.write"
+    ]
