@@ -387,16 +387,16 @@ async def test_children_start_though_a_stopped_fork_server_has_its_queue_full() 
         os.kill(await forks(), signal.SIGSTOP)
         for number in range(2000):
             supervisor.tell(f"- {number} 1\n")
-        spawned: list[Spawned] = []
+        spawned: dict[ProcessTree, Spawned] = {}
 
         async def start(tree: ProcessTree) -> None:
-            spawned.append(await begin(tree, SLEEPS))
+            spawned[tree] = await begin(tree, SLEEPS)
 
         async with anyio.create_task_group() as tasks:
             for tree in trees:
                 tasks.start_soon(start, tree)
-        for tree, one in zip(trees, spawned, strict=True):
-            await line(one)
+        for tree, one in spawned.items():
+            assert not await line(one)
             await tree.end()
             one.close()
 
