@@ -1,4 +1,4 @@
-"""HTTP requests to one remote child and to no other origin: headers, redirects, cookies, bodies.
+"""HTTP requests to one remote child and to no other origin: headers, redirects, cookies.
 
 The operator's headers go to the configured origin alone. Error texts may be shown to clients: they
 contain no header, and no secret part of a URL.
@@ -7,23 +7,25 @@ contain no header, and no secret part of a URL.
 from __future__ import annotations
 
 import base64
-import errno
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import unquote
-from weakref import WeakSet
 
-import anyio
 import httpx2
 
 from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, CookieStore
-from hub.errors import ChildError, leaves
+from hub.children.remote.exchange import (
+    BREAKS,
+    Exchange,
+    ExchangeError,
+    UnfinishedMessages,
+    named_error,
+)
+from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
-from hub.protocol.sse_parser import EventParser
 from hub.specs import RemoteTarget, shown_url
 
 CONNECT_TIMEOUT = 30.0
@@ -31,61 +33,14 @@ CONNECT_TIMEOUT = 30.0
 MAX_REDIRECTS = 5
 PIECE = 256 * 1024
 """Bytes of a message that are written at a time; the time limit applies to each piece."""
-DRAIN = 1.0
-"""Seconds that a response may take to end when the rest of it is not needed."""
-_SMALL = 64 * 1024
-_DEPTH = 10
-"""How many causes of an error are looked at."""
 
-_UNAUTHORIZED, _FORBIDDEN, _MOVED_FOR_GOOD = 401, 403, 308
-_SCOPE = re.compile(r'\bscope="([!#-\[\]-~ ]{1,512})"')
+_UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
-_REDIRECTS = frozenset({301, 302, 303}) | _KEEPING_METHOD
-
-MAX_UNFINISHED, LIGHT = 128 * 1024 * 1024, 1024 * 1024
-"""Bytes of one child's unfinished messages above which those over `LIGHT` fail that grow further:
-each of its calls in flight may bring a large one, and none of them need ever end."""
-
-_ASKED: Mapping[int, str] = {
-    401: "check its headers",
-    403: "check its headers",
-    404: "check its url",
-    405: "check its url and transport",
-}
-"""The part of the config that may be wrong, by response status."""
-
-_BREAKS = (httpx2.RequestError, OSError)
-"""Errors of a broken exchange; the HTTP client does not wrap some errors of TLS."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 
 Headers = Mapping[bytes, bytes]
-
-
-class ExchangeError(Exception):
-    """An HTTP exchange failed; the text says why, as a sentence about the child."""
-
-
-class UnfinishedMessages:
-    """The bytes of one child's messages that have not arrived in full, over all its responses."""
-
-    def __init__(self, most: int = MAX_UNFINISHED) -> None:
-        self.bodies = 0
-        self._most = most
-        self._parsers: WeakSet[EventParser] = WeakSet()
-
-    def add(self, parser: EventParser) -> None:
-        """Count what `parser` keeps, as long as somebody uses it."""
-        self._parsers.add(parser)
-
-    def check(self, size: int) -> None:
-        """Check that a message of which there are `size` bytes may grow further.
-
-        Raises: ExchangeError.
-        """
-        if size > LIGHT and self.bodies + sum(p.unfinished for p in self._parsers) > self._most:
-            raise ExchangeError(f"its unfinished messages have more than {self._most} bytes")
 
 
 class Endpoint:
@@ -218,162 +173,13 @@ class Endpoint:
         except httpx2.LocalProtocolError:
             raise ExchangeError("its headers cannot be sent") from None  # its text has headers
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
-            raise ExchangeError(f"it cannot be reached ({_named(exc)})") from exc
-        except _BREAKS as exc:
-            raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
+            raise ExchangeError(f"it cannot be reached ({named_error(exc)})") from exc
+        except BREAKS as exc:
+            raise ExchangeError(f"the connection broke ({named_error(exc)})") from exc
         if self._cookies.keep(response, request) and self._log and not self._has_told:
             self._has_told = True
             self._log.warning("cookies dropped", most=MAX_COOKIES, bytes=MAX_BYTES)
         return Exchange(response, url, method, pace=self.pace, unfinished=self.unfinished)
-
-
-class Exchange:
-    """An HTTP response whose body may still be arriving."""
-
-    def __init__(
-        self,
-        response: httpx2.Response,
-        url: httpx2.URL,
-        method: str = "POST",
-        *,
-        pace: LoopShare,
-        unfinished: UnfinishedMessages | None = None,
-    ) -> None:
-        self._response = response
-        self._unfinished = unfinished or UnfinishedMessages()
-        self._method = method
-        self._pace = pace
-        self.url = url
-        self.status = response.status_code
-
-    @property
-    def kind(self) -> str:
-        """The media type of the body, without parameters."""
-        return self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-    @property
-    def redirect(self) -> httpx2.URL | None:
-        """The target URL of a redirect; None if the response is none."""
-        location = self._response.headers.get("location")
-        if self.status not in _REDIRECTS or location is None:
-            return None
-        try:
-            return self.url.join(location)
-        except (httpx2.InvalidURL, ValueError):
-            return None
-
-    def header(self, name: str) -> str | None:
-        """Return the value of a header."""
-        return self._response.headers.get(name)
-
-    @property
-    def missing_scope(self) -> str | None:
-        """The scope that the login would need (RFC 6750, section 3.1); None if that is not it."""
-        challenge = self._response.headers.get("www-authenticate") or ""
-        if self.status != _FORBIDDEN or 'error="insufficient_scope"' not in challenge:
-            return None
-        found = _SCOPE.search(challenge)
-        return "" if found is None else found[1]
-
-    @property
-    def refusal(self) -> str:
-        """The reason why the response is a refusal, from its status: a sentence about the child."""
-        elsewhere = self.redirect
-        if elsewhere is not None:
-            return f"it redirects to {shown_url(str(elsewhere))}, which is not followed"
-        # A server may refuse every other method.
-        asked = _ASKED.get(self.status) if self._method == "POST" else None
-        if self.missing_scope is not None:
-            asked = f"its login lacks the scope {self.missing_scope!r}: log in again"
-        return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
-
-    async def chunks(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it arrives, decompressed.
-
-        Raises: ExchangeError if the connection breaks before the end.
-        """
-        stream = self._response.stream
-        if not isinstance(stream, httpx2.AsyncByteStream):
-            raise TypeError(f"not an asynchronous stream: {stream!r}")
-        try:
-            # A body without compression skips the layers of the client that could decompress it.
-            if "content-encoding" not in self._response.headers:
-                async for chunk in stream:
-                    yield chunk
-                return
-            async with aclosing(self._decompressed(stream)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except _BREAKS as exc:
-            raise ExchangeError(f"the connection broke ({_named(exc)})") from exc
-
-    async def _decompressed(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
-        """Yield a compressed body, at the child's pace: few bytes can bring very many."""
-        pace = self._pace
-        arriving = _Arriving(stream, pace.clock)
-        self._response.stream = arriving
-        began = 0.0
-        async for chunk in self._response.aiter_bytes():
-            pace.spend(pace.clock() - max(began, arriving.last_at))
-            yield chunk
-            rest = pace.rest()
-            if rest is not None:
-                await anyio.sleep(rest)
-            began = pace.clock()
-
-    async def body(self, limit: int) -> bytes:
-        """Return the whole body.
-
-        Raises: ExchangeError if it has more than `limit` bytes, the connection breaks, or too much
-            arrives from the child at once.
-        """
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with aclosing(self.chunks()) as chunks:
-                async for chunk in chunks:
-                    parts.append(chunk)
-                    size += len(chunk)
-                    self._unfinished.bodies += len(chunk)
-                    if size > limit:
-                        raise ExchangeError(f"it has more than {limit} bytes")
-                    self._unfinished.check(size)
-        finally:
-            self._unfinished.bodies -= size
-        return b"".join(parts)
-
-    async def finish(self, within: float = DRAIN) -> None:
-        """Close the response; read a small rest of the body first, to reuse the connection.
-
-        The rest is waited for `within` seconds.
-        """
-        try:
-            with anyio.move_on_after(within), suppress(ExchangeError):
-                await self.body(_SMALL)
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        """Close the response; the rest of the body is dropped."""
-        with suppress(*_BREAKS):
-            await self._response.aclose()
-
-
-class _Arriving(httpx2.AsyncByteStream):
-    """A body that knows when its last chunk arrived."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, clock: Callable[[], float]) -> None:
-        self._stream = stream
-        self._clock = clock
-        self.last_at = 0.0
-
-    async def __aiter__(self) -> AsyncGenerator[bytes]:
-        async for chunk in self._stream:
-            self.last_at = self._clock()
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 class _Pieces(httpx2.AsyncByteStream):
@@ -422,16 +228,3 @@ def _may_follow(method: str, status: int, url: httpx2.URL, to: httpx2.URL) -> bo
         return False
     to_tls = (url.scheme, to.scheme) == ("http", "https") and (url.port, to.port) == (None, None)
     return _is_same_origin(url, to) or (to_tls and url.host == to.host)
-
-
-def _named(exc: Exception) -> str:
-    """Return the text of an error: the system's, which the libraries above it leave out."""
-    cause: BaseException | None = exc
-    for _ in range(_DEPTH):
-        if cause is None:
-            break
-        cause = next(leaves(cause))
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror + (" (`ulimit -n`)" if cause.errno == errno.EMFILE else "")
-        cause = cause.__cause__ or cause.__context__
-    return str(exc) or type(exc).__name__

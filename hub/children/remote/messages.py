@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 
 from hub.children.link import SHOWN, lost_in, message_in, parsed
-from hub.children.remote.http_client import Exchange, ExchangeError
+from hub.children.remote.exchange import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.errors import ErrorHead, GoneError, head_of

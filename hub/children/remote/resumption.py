@@ -8,7 +8,8 @@ from contextlib import aclosing
 import anyio
 from msgspec import Struct
 
-from hub.children.remote.http_client import Endpoint, Exchange, ExchangeError, Headers
+from hub.children.remote.exchange import Exchange, ExchangeError
+from hub.children.remote.http_client import Endpoint, Headers
 from hub.children.remote.messages import events_in
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent

@@ -10,13 +10,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.children.remote.http_client import (
-    CONNECT_TIMEOUT,
-    DRAIN,
-    Endpoint,
-    Exchange,
-    ExchangeError,
-)
+from hub.children.remote.exchange import DRAIN, Exchange, ExchangeError
+from hub.children.remote.http_client import CONNECT_TIMEOUT, Endpoint
 from hub.children.remote.messages import (
     HttpOutbox,
     InboundQueue,

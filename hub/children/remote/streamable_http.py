@@ -16,15 +16,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from hub.children.remote.http_client import (
-    CONNECT_TIMEOUT,
-    DRAIN,
-    Endpoint,
-    Exchange,
-    ExchangeError,
-    Headers,
-    UnfinishedMessages,
-)
+from hub.children.remote.exchange import DRAIN, CountedParser, Exchange, ExchangeError
+from hub.children.remote.http_client import CONNECT_TIMEOUT, Endpoint, Headers
 from hub.children.remote.messages import (
     HttpOutbox,
     InboundQueue,
@@ -118,24 +111,6 @@ _ACCEPTS = {b"accept": b"application/json, text/event-stream", b"content-type": 
 _OK, _ACCEPTED, _NOT_FOUND, _REDIRECTS = 200, 202, 404, 300
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-class _CountedParser(EventParser):
-    """Parses the events up to one response, whose size counts with those of others."""
-
-    def __init__(self, unfinished: UnfinishedMessages) -> None:
-        super().__init__(messages.MAX_MESSAGE_BYTES)
-        self._counted_in = unfinished
-        unfinished.add(self)
-
-    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that `chunk` completes.
-
-        Raises: ExchangeError if too much arrives from the child at once.
-        """
-        events = super().feed(chunk)
-        self._counted_in.check(self.unfinished)
-        return events
 
 
 class _Post(Struct, frozen=True, eq=False):
@@ -240,7 +215,7 @@ class HttpLink:
         if self._older is not None:
             return self._older.asking(request, body)
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
-        parser = _CountedParser(self._endpoint.unfinished)
+        parser = CountedParser(self._endpoint.unfinished)
         return partial(
             self._exchange, _Post(request, self._session.is_modern, parser), headers, body
         )

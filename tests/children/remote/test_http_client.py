@@ -12,15 +12,8 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from hub.children.remote.http_client import (
-    LIGHT,
-    MAX_REDIRECTS,
-    PIECE,
-    Endpoint,
-    Exchange,
-    ExchangeError,
-    UnfinishedMessages,
-)
+from hub.children.remote.exchange import LIGHT, Exchange, ExchangeError, UnfinishedMessages
+from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare

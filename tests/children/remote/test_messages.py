@@ -8,7 +8,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.remote.http_client import ExchangeError
+from hub.children.remote.exchange import ExchangeError
 from hub.children.remote.messages import HttpOutbox, InboundQueue, taken_back
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId, WireError

@@ -4,7 +4,7 @@ import httpx2
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.remote.http_client import Exchange
+from hub.children.remote.exchange import Exchange
 from hub.children.remote.streamable_http import MAX_MARKED, RemoteSession
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Request

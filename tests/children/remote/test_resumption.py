@@ -6,7 +6,8 @@ import anyio
 import httpx2
 import pytest
 
-from hub.children.remote.http_client import Endpoint, ExchangeError
+from hub.children.remote.exchange import ExchangeError
+from hub.children.remote.http_client import Endpoint
 from hub.children.remote.resumption import LONGEST_PAUSE, Pauses, SessionEndedError, resumed
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent

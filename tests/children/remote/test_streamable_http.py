@@ -10,7 +10,8 @@ import pytest
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.remote.http_client import LIGHT, Endpoint, UnfinishedMessages
+from hub.children.remote.exchange import LIGHT, UnfinishedMessages
+from hub.children.remote.http_client import Endpoint
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError

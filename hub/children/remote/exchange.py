@@ -1,0 +1,250 @@
+"""One HTTP response of a remote child, whose body may still be arriving.
+
+Error texts may be shown to clients: they contain no header, and no secret part of a URL.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import Final
+from weakref import WeakSet
+
+import anyio
+import httpx2
+
+from hub.errors import leaves
+from hub.jsonrpc import messages
+from hub.jsonrpc.loop_share import LoopShare
+from hub.protocol.sse_parser import EventParser, ServerSentEvent
+from hub.specs import shown_url
+
+DRAIN = 1.0
+"""Seconds that a response may take to end when the rest of it is not needed."""
+_SMALL = 64 * 1024
+BREAKS: Final = (httpx2.RequestError, OSError)
+"""Errors of a broken exchange; the HTTP client does not wrap some errors of TLS."""
+_DEPTH = 10
+"""How many causes of an error are looked at."""
+_FORBIDDEN = 403
+_SCOPE = re.compile(r'\bscope="([!#-\[\]-~ ]{1,512})"')
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+MAX_UNFINISHED, LIGHT = 128 * 1024 * 1024, 1024 * 1024
+"""Bytes of one child's unfinished messages above which those over `LIGHT` fail that grow further:
+each of its calls in flight may bring a large one, and none of them need ever end."""
+
+_ASKED: Mapping[int, str] = {
+    401: "check its headers",
+    403: "check its headers",
+    404: "check its url",
+    405: "check its url and transport",
+}
+"""The part of the config that may be wrong, by response status."""
+
+
+class ExchangeError(Exception):
+    """An HTTP exchange failed; the text says why, as a sentence about the child."""
+
+
+class UnfinishedMessages:
+    """The bytes of one child's messages that have not arrived in full, over all its responses."""
+
+    def __init__(self, most: int = MAX_UNFINISHED) -> None:
+        self.bodies = 0
+        self._most = most
+        self._parsers: WeakSet[EventParser] = WeakSet()
+
+    def add(self, parser: EventParser) -> None:
+        """Count what `parser` keeps, as long as somebody uses it."""
+        self._parsers.add(parser)
+
+    def check(self, size: int) -> None:
+        """Check that a message of which there are `size` bytes may grow further.
+
+        Raises: ExchangeError.
+        """
+        if size > LIGHT and self.bodies + sum(p.unfinished for p in self._parsers) > self._most:
+            raise ExchangeError(f"its unfinished messages have more than {self._most} bytes")
+
+
+class CountedParser(EventParser):
+    """Parses the events up to one response, whose size counts with those of others."""
+
+    def __init__(self, unfinished: UnfinishedMessages) -> None:
+        super().__init__(messages.MAX_MESSAGE_BYTES)
+        self._counted_in = unfinished
+        unfinished.add(self)
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
+        """Return the events that `chunk` completes.
+
+        Raises: ExchangeError if too much arrives from the child at once.
+        """
+        events = super().feed(chunk)
+        self._counted_in.check(self.unfinished)
+        return events
+
+
+class Exchange:
+    """An HTTP response whose body may still be arriving."""
+
+    def __init__(
+        self,
+        response: httpx2.Response,
+        url: httpx2.URL,
+        method: str = "POST",
+        *,
+        pace: LoopShare,
+        unfinished: UnfinishedMessages | None = None,
+    ) -> None:
+        self._response = response
+        self._unfinished = unfinished or UnfinishedMessages()
+        self._method = method
+        self._pace = pace
+        self.url = url
+        self.status = response.status_code
+
+    @property
+    def kind(self) -> str:
+        """The media type of the body, without parameters."""
+        return self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def redirect(self) -> httpx2.URL | None:
+        """The target URL of a redirect; None if the response is none."""
+        location = self._response.headers.get("location")
+        if self.status not in _REDIRECTS or location is None:
+            return None
+        try:
+            return self.url.join(location)
+        except (httpx2.InvalidURL, ValueError):
+            return None
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header."""
+        return self._response.headers.get(name)
+
+    @property
+    def missing_scope(self) -> str | None:
+        """The scope that the login would need (RFC 6750, section 3.1); None if that is not it."""
+        challenge = self._response.headers.get("www-authenticate") or ""
+        if self.status != _FORBIDDEN or 'error="insufficient_scope"' not in challenge:
+            return None
+        found = _SCOPE.search(challenge)
+        return "" if found is None else found[1]
+
+    @property
+    def refusal(self) -> str:
+        """The reason why the response is a refusal, from its status: a sentence about the child."""
+        elsewhere = self.redirect
+        if elsewhere is not None:
+            return f"it redirects to {shown_url(str(elsewhere))}, which is not followed"
+        # A server may refuse every other method.
+        asked = _ASKED.get(self.status) if self._method == "POST" else None
+        if self.missing_scope is not None:
+            asked = f"its login lacks the scope {self.missing_scope!r}: log in again"
+        return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Yield the body as it arrives, decompressed.
+
+        Raises: ExchangeError if the connection breaks before the end.
+        """
+        stream = self._response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream):
+            raise TypeError(f"not an asynchronous stream: {stream!r}")
+        try:
+            # A body without compression skips the layers of the client that could decompress it.
+            if "content-encoding" not in self._response.headers:
+                async for chunk in stream:
+                    yield chunk
+                return
+            async with aclosing(self._decompressed(stream)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except BREAKS as exc:
+            raise ExchangeError(f"the connection broke ({named_error(exc)})") from exc
+
+    async def _decompressed(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
+        """Yield a compressed body, at the child's pace: few bytes can bring very many."""
+        pace = self._pace
+        arriving = _Arriving(stream, pace.clock)
+        self._response.stream = arriving
+        began = 0.0
+        async for chunk in self._response.aiter_bytes():
+            pace.spend(pace.clock() - max(began, arriving.last_at))
+            yield chunk
+            rest = pace.rest()
+            if rest is not None:
+                await anyio.sleep(rest)
+            began = pace.clock()
+
+    async def body(self, limit: int) -> bytes:
+        """Return the whole body.
+
+        Raises: ExchangeError if it has more than `limit` bytes, the connection breaks, or too much
+            arrives from the child at once.
+        """
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with aclosing(self.chunks()) as chunks:
+                async for chunk in chunks:
+                    parts.append(chunk)
+                    size += len(chunk)
+                    self._unfinished.bodies += len(chunk)
+                    if size > limit:
+                        raise ExchangeError(f"it has more than {limit} bytes")
+                    self._unfinished.check(size)
+        finally:
+            self._unfinished.bodies -= size
+        return b"".join(parts)
+
+    async def finish(self, within: float = DRAIN) -> None:
+        """Close the response; read a small rest of the body first, to reuse the connection.
+
+        The rest is waited for `within` seconds.
+        """
+        try:
+            with anyio.move_on_after(within), suppress(ExchangeError):
+                await self.body(_SMALL)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close the response; the rest of the body is dropped."""
+        with suppress(*BREAKS):
+            await self._response.aclose()
+
+
+class _Arriving(httpx2.AsyncByteStream):
+    """A body that knows when its last chunk arrived."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, clock: Callable[[], float]) -> None:
+        self._stream = stream
+        self._clock = clock
+        self.last_at = 0.0
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        async for chunk in self._stream:
+            self.last_at = self._clock()
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def named_error(exc: Exception) -> str:
+    """Return the text of an error: the system's, which the libraries above it leave out."""
+    cause: BaseException | None = exc
+    for _ in range(_DEPTH):
+        if cause is None:
+            break
+        cause = next(leaves(cause))
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror + (" (`ulimit -n`)" if cause.errno == errno.EMFILE else "")
+        cause = cause.__cause__ or cause.__context__
+    return str(exc) or type(exc).__name__
