@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+import zlib
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Final
 from weakref import WeakSet
@@ -31,6 +32,11 @@ _DEPTH = 10
 _FORBIDDEN = 403
 _SCOPE = re.compile(r'\bscope="([!#-\[\]-~ ]{1,512})"')
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+INFLATED = 256 * 1024
+"""Bytes that are decompressed at a time."""
+_GZIP, _NOT_COMPRESSED = frozenset({"gzip", "x-gzip"}), frozenset({"", "identity"})
+_WBITS, _SHOWN = 16 + zlib.MAX_WBITS, 40
 
 MAX_UNFINISHED, LIGHT = 128 * 1024 * 1024, 1024 * 1024
 """Bytes of one child's unfinished messages above which those over `LIGHT` fail that grow further:
@@ -153,34 +159,50 @@ class Exchange:
 
         Raises: ExchangeError if the connection breaks before the end.
         """
-        stream = self._response.stream
+        stream, coding = self._response.stream, self.header("content-encoding") or ""
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"not an asynchronous stream: {stream!r}")
         try:
-            # A body without compression skips the layers of the client that could decompress it.
-            if "content-encoding" not in self._response.headers:
+            if coding.lower() in _NOT_COMPRESSED:
                 async for chunk in stream:
                     yield chunk
                 return
+            if coding.lower() not in _GZIP:
+                shown = coding[:_SHOWN]
+                raise ExchangeError(
+                    f"its content encoding, {shown!r}, is not one that was asked for"
+                )
             async with aclosing(self._decompressed(stream)) as chunks:
                 async for chunk in chunks:
                     yield chunk
+        except zlib.error:
+            raise ExchangeError(
+                f"its body is not what its content encoding, {coding!r}, says"
+            ) from None
         except BREAKS as exc:
             raise ExchangeError(f"the connection broke ({named_error(exc)})") from exc
 
     async def _decompressed(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
-        """Yield a compressed body, at the child's pace: few bytes can bring very many."""
-        pace = self._pace
-        arriving = _Arriving(stream, pace.clock)
-        self._response.stream = arriving
-        began = 0.0
-        async for chunk in self._response.aiter_bytes():
-            pace.spend(pace.clock() - max(began, arriving.last_at))
-            yield chunk
-            rest = pace.rest()
-            if rest is not None:
-                await anyio.sleep(rest)
-            began = pace.clock()
+        """Yield a body in gzip, at the child's pace: few bytes can bring very many.
+
+        It may have several members (RFC 1952, section 2.2), such as one for each event. Raises
+        zlib.error if it is no gzip.
+        """
+        pace, member = self._pace, zlib.decompressobj(_WBITS)
+        async for packed in stream:
+            rest, chunk = packed, b""
+            while rest or len(chunk) == INFLATED:
+                began = pace.clock()
+                if member.eof:
+                    member = zlib.decompressobj(_WBITS)
+                chunk = member.decompress(rest, INFLATED)
+                rest = member.unconsumed_tail or member.unused_data
+                pace.spend(pace.clock() - began)
+                if chunk:
+                    yield chunk
+                pause = pace.rest()
+                if pause is not None:
+                    await anyio.sleep(pause)
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body.
@@ -218,23 +240,6 @@ class Exchange:
         """Close the response; the rest of the body is dropped."""
         with suppress(*BREAKS):
             await self._response.aclose()
-
-
-class _Arriving(httpx2.AsyncByteStream):
-    """A body that knows when its last chunk arrived."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, clock: Callable[[], float]) -> None:
-        self._stream = stream
-        self._clock = clock
-        self.last_at = 0.0
-
-    async def __aiter__(self) -> AsyncGenerator[bytes]:
-        async for chunk in self._stream:
-            self.last_at = self._clock()
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 def named_error(exc: Exception) -> str:

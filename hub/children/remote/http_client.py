@@ -205,7 +205,7 @@ def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, 
 
     Raises: ChildError if a header contains something that is not allowed.
     """
-    own = {b"host": url.netloc, b"accept-encoding": b"gzip, deflate", b"user-agent": b"roots-hub"}
+    own = {b"host": url.netloc, b"accept-encoding": b"gzip", b"user-agent": b"roots-hub"}
     if url.userinfo:
         login = unquote(url.userinfo.decode("ascii"))
         own[b"authorization"] = b"Basic " + base64.b64encode(login.encode())

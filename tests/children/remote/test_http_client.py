@@ -12,7 +12,13 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from hub.children.remote.exchange import LIGHT, Exchange, ExchangeError, UnfinishedMessages
+from hub.children.remote.exchange import (
+    INFLATED,
+    LIGHT,
+    Exchange,
+    ExchangeError,
+    UnfinishedMessages,
+)
 from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
@@ -54,7 +60,7 @@ async def test_a_request_carries_the_operators_headers_and_those_of_the_message(
     assert (sent.method, sent.url, sent.body) == ("POST", URL, b"body")
     assert sent.headers == {
         "host": "child.example",
-        "accept-encoding": "gzip, deflate",
+        "accept-encoding": "gzip",
         "user-agent": "roots-hub",
         "x-own": "1",
         "accept": "application/json",
@@ -199,12 +205,54 @@ async def test_a_compressed_response_is_limited_by_its_decompressed_size() -> No
         await exchange.close()
 
 
-async def test_a_badly_compressed_response_counts_as_a_broken_connection() -> None:
-    answer = httpx2.Response(200, headers={"content-encoding": "gzip"}, stream=Feed(b"no").end())
-    endpoint, _ = endpoint_at(answer)
+async def test_each_event_may_be_compressed_by_itself() -> None:
+    """RFC 1952, section 2.2: a file is a series of members; `cat a.gz b.gz` is one, too."""
+    events = [b"data: 1\n\n", b"data: 2\n\n", b"data: " + bytes(3 * INFLATED) + b"\n\n"]
+    packed = [gzip.compress(event) for event in events]
+    feed = Feed(packed[0], packed[1] + packed[2][:40], packed[2][40:]).end()
+    endpoint, _ = endpoint_at(httpx2.Response(200, headers=GZIP, stream=feed))
     exchange = await endpoint.open("GET", {})
-    with pytest.raises(ExchangeError, match="the connection broke"):
+    assert await exchange.body(4 * INFLATED) == b"".join(events)
+    await exchange.close()
+
+
+async def test_a_few_compressed_bytes_are_handed_over_in_pieces() -> None:
+    packed = gzip.compress(bytes(64 * INFLATED))
+    endpoint, _ = endpoint_at(httpx2.Response(200, headers=GZIP, stream=Feed(packed).end()))
+    exchange = await endpoint.open("GET", {})
+    sizes = [len(chunk) async for chunk in exchange.chunks()]
+    assert max(sizes) <= INFLATED
+    assert sum(sizes) == 64 * INFLATED
+    await exchange.close()
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "said"),
+    [
+        ("gzip", b"no", "its body is not what its content encoding, 'gzip', says"),
+        ("br", b"{}", "its content encoding, 'br', is not one that was asked for"),
+        ("gzip, gzip", b"{}", "its content encoding, 'gzip, gzip', is not one that was asked for"),
+        ("x" * 90, b"{}", f"its content encoding, '{'x' * 40}', is not one that was asked for"),
+    ],
+)
+async def test_a_body_that_cannot_be_decompressed_is_an_error(
+    coding: str, body: bytes, said: str
+) -> None:
+    headers = {"content-encoding": coding}
+    endpoint, _ = endpoint_at(httpx2.Response(200, headers=headers, stream=Feed(body).end()))
+    exchange = await endpoint.open("GET", {})
+    with pytest.raises(ExchangeError) as caught:
         await exchange.body(100)
+    assert str(caught.value) == said
+    await exchange.close()
+
+
+@pytest.mark.parametrize("coding", ["", "identity", "Identity"])
+async def test_a_body_may_say_that_it_is_not_compressed(coding: str) -> None:
+    headers = {"content-encoding": coding}
+    endpoint, _ = endpoint_at(httpx2.Response(200, headers=headers, stream=Feed(b"{}").end()))
+    exchange = await endpoint.open("GET", {})
+    assert await exchange.body(100) == b"{}"
     await exchange.close()
 
 
