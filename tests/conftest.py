@@ -93,7 +93,7 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[No
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates_read_once() -> Generator[None]:
-    """Let all HTTP clients of the tests share what they trust: each would take 20 ms to read it."""
+    """Let the tests' own HTTP clients share what they trust: each would take 20 ms to read it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
         yield

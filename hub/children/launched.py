@@ -21,7 +21,7 @@ from hub.secrets.reading import SecretReader
 from hub.specs import ServerSpec
 from hub.system.disk import cleared
 from hub.system.machine import Kernel
-from hub.system.own_thread import in_own_thread
+from hub.system.threads import in_own_thread
 
 log = structlog.stdlib.get_logger(__name__)
 

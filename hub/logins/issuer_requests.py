@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from hub.logins.login import Login, RegisteredClient
 from hub.protocol.host_names import is_private
+from hub.system.certificates import trusted
 
 TIMEOUT: Final = 10.0
 """Seconds that an authorization server may take."""
@@ -94,7 +95,9 @@ def _identified(
 
 
 def _client(http: httpx2.AsyncClient | None) -> AbstractAsyncContextManager[httpx2.AsyncClient]:
-    return httpx2.AsyncClient(timeout=TIMEOUT) if http is None else nullcontext(http)
+    if http is not None:
+        return nullcontext(http)
+    return httpx2.AsyncClient(timeout=TIMEOUT, verify=trusted())
 
 
 async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> IssuerAnswer:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from hub.guard.decide import ToolGuard, compile_tool
 from hub.jsonrpc.exact_json import encode
 from hub.specs import ServerSpec
-from hub.system.worker import FairWorker
+from hub.system.threads import FairWorker
 from hub.values import CallMethod, ChildRoute, Json, Route, ServerName
 
 MAX_GUARDS: Final = 10_000

@@ -13,9 +13,8 @@ Read in this order:
 - `atomic_file`: replace a file as a whole, and detect changes (`Look`); `state_file`: small
   records that outlive the process; `cache_files`: files that may be lost; `private_file`,
   `sealing`, `remembered_ids`: secrets, what they seal, and which ids are used up;
-- `shutdown`, `worker`, `own_thread`, `tasks`: signals, work beside the event loop (`own_thread`: if
-  it may hang), and tasks for many clients;
+- `shutdown`, `threads`, `tasks`: signals, work beside the event loop, and tasks for many clients;
 - `log`: the hub's own log on stderr;
 - `this_process`: its limits and its memory, in the kernel and in glibc's heap;
-  `passed_socket`: the socket that systemd listens on for the hub.
+  `passed_socket`: the socket that systemd listens on for the hub; `certificates`: who is trusted.
 """

@@ -45,7 +45,7 @@ from hub.specs import RemoteTarget, ServerSpec
 from hub.system.cache_files import CacheFiles
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
-from hub.system.worker import FairWorker
+from hub.system.threads import FairWorker
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
 from tests.kit.loops import in_time

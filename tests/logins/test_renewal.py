@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
 import anyio
+import httpcore2
 import httpx2
 import pytest
 from msgspec.structs import replace
 
 from hub.logins.issuer_requests import LoginEndedError, RenewalFailedError, renewed
+from hub.system.certificates import trusted
 from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN
 
@@ -132,3 +135,22 @@ async def test_an_issuer_that_does_not_answer_is_not_waited_for() -> None:
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(silent))
     with pytest.raises(RenewalFailedError, match="no answer within"):
         await renewed(LOGIN, 1000.0, http)
+
+
+async def test_what_is_trusted_is_not_read_from_the_disk_for_each_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nobody = "http://127.0.0.1:1/"
+    read, login = list[object](), replace(LOGIN, token_endpoint=nobody)
+    trusted.cache_clear()
+    real = httpcore2.default_ssl_context
+
+    def reading(**how: Any) -> ssl.SSLContext:
+        read.append(how)
+        return real(**how)
+
+    monkeypatch.setattr(httpcore2, "default_ssl_context", reading)
+    for _ in range(2):
+        with pytest.raises(RenewalFailedError, match="cannot be asked"):
+            await renewed(login, 1000.0)
+    assert len(read) == 1

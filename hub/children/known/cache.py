@@ -16,7 +16,7 @@ from hub.children.known.entries import decoded_entry, encoded_entry
 from hub.children.slot import ChildKey
 from hub.specs import ServerSpec
 from hub.system.cache_files import CacheFiles, UnfitEntryError
-from hub.system.own_thread import OwnThread
+from hub.system.threads import OwnThread
 
 MAX_KEPT: Final = 512
 """How many catalogs are kept in memory."""

@@ -29,7 +29,7 @@ from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.system.disk import cleared
-from hub.system.own_thread import in_own_thread
+from hub.system.threads import in_own_thread
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5

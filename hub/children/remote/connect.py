@@ -6,14 +6,11 @@ Imported only when a remote child is opened, because it loads the HTTP client.
 from __future__ import annotations
 
 import socket
-import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 
 import anyio
-import httpx2
 from msgspec.structs import replace
 
 from hub.children.link import ChildConnection
@@ -28,6 +25,7 @@ from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget
+from hub.system.certificates import trusted
 
 CLOSE_GRACE = 2.0
 """Seconds that ending a session may take."""
@@ -111,17 +109,11 @@ def _client(pace: LoopShare) -> PacedTransport:
     """Return the HTTP client of one child; it has a connection for each call in flight."""
     return PacedTransport(
         pace,
-        tls=_trusted(),
+        tls=trusted(),
         idle_connections=IDLE_CONNECTIONS,
         keep_alive=KEEP_ALIVE,
         socket_options=_probed(),
     )
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """Return the TLS context, made once for all children because that takes a while."""
-    return httpx2.create_ssl_context()
 
 
 def _probed() -> list[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 import anyio
 
-from hub.system.own_thread import OwnThread
+from hub.system.threads import OwnThread
 
 STAGGER: Final = 0.25
 """Seconds until the next address is tried as well (RFC 8305, section 5)."""

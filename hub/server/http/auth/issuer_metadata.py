@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from hub.protocol.host_names import is_private
+from hub.system.certificates import trusted
 
 TIMEOUT: Final = 5.0
 """Seconds that an issuer may take to answer."""
@@ -29,7 +30,7 @@ class NoEndpointError(IssuerUnavailableError):
 
 def open_client() -> httpx2.AsyncClient:
     """Return the HTTP client that issuers are asked with."""
-    return httpx2.AsyncClient(follow_redirects=False, timeout=TIMEOUT)
+    return httpx2.AsyncClient(follow_redirects=False, timeout=TIMEOUT, verify=trusted())
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
