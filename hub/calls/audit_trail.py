@@ -15,6 +15,7 @@ from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import Request
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import ServerName, SessionKey
@@ -176,3 +177,9 @@ def turned_away_at(session: Session, server: ServerName, name: str, why: str) ->
 def _unresolved(session: Session, owners: Collection[ServerName] | None, name: str) -> CallAudit:
     server = next(iter(owners)) if owners is not None and len(owners) == 1 else ServerName("")
     return CallAudit.of(session, server, name[:_LONGEST_NAME])
+
+
+def called_in(request: Request) -> str:
+    """Return what a request that was not taken calls: a tool, a prompt or a resource."""
+    named = request.params.get("name", request.params.get("uri"))
+    return named[:_LONGEST_NAME] if isinstance(named, str) else request.method

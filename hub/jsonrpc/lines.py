@@ -51,19 +51,17 @@ def _size_of(line: bytes) -> int:
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines; a `TruncatedLine` replaces a line longer than `limit`."""
+    """Cuts a byte stream into lines; a `TruncatedLine` replaces a line longer than `limit`.
+
+    `is_skipping`: the current line is too long already, so that its next bytes are dropped.
+    """
 
     def __init__(self, limit: int = messages.MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
         self._head = self._tail = b""
         self._parts: list[bytes | bytearray] = []
         self._size = 0
-        self._skipping = False
-
-    @property
-    def is_skipping(self) -> bool:
-        """Whether the current line is too long already, so that its next bytes are dropped."""
-        return self._skipping
+        self.is_skipping = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that `chunk` completes, without newlines and without blank lines."""
@@ -71,13 +69,13 @@ class LineSplitter:
         if end < 0:  # several times as fast as `split`
             self._keep(chunk)
             return []
-        if end == len(chunk) - 1 <= self._limit and not (self._size or self._skipping):
+        if end == len(chunk) - 1 <= self._limit and not (self._size or self.is_skipping):
             line = chunk[:end]  # the usual chunk: exactly one line
             return [line] if line.lstrip() else []
         pieces = chunk.split(b"\n")
         rest = pieces.pop()
         lines: list[bytes]
-        if self._size or self._skipping or len(chunk) > self._limit:
+        if self._size or self.is_skipping or len(chunk) > self._limit:
             lines = [
                 line
                 for line in self._finished(pieces)
@@ -102,12 +100,12 @@ class LineSplitter:
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._skipping:
+        if self.is_skipping:
             self._tail = (self._tail + piece[-ENDS:])[-ENDS:]
-        if self._skipping or not piece:
+        if self.is_skipping or not piece:
             return
         if self._size > self._limit:
-            self._skipping = True
+            self.is_skipping = True
             whole = b"".join([*self._parts, piece])
             self._head, self._tail = whole[:ENDS], whole[-ENDS:]
             self._parts.clear()
@@ -120,12 +118,12 @@ class LineSplitter:
 
     def _finish(self, piece: bytes) -> bytes:
         self._keep(piece)
-        if self._skipping:
+        if self.is_skipping:
             line: bytes = TruncatedLine(self._head + self._tail)
             line.size = self._size
         else:
             line = b"".join(self._parts)
-        self._parts, self._size, self._skipping = [], 0, False
+        self._parts, self._size, self.is_skipping = [], 0, False
         return line
 
 
@@ -275,9 +273,7 @@ class Lines(asyncio.Protocol):
         """End the stream: waiting lines are dropped, and `next` raises GoneError with `reason`."""
         if not self._is_over:
             self.failure = reason
-            self._unsplit.clear()
-            self._waiting.clear()
-            self._end()
+            self._drop()
 
     # Lines
 
@@ -393,9 +389,11 @@ class Lines(asyncio.Protocol):
 
     def close(self) -> None:
         """Stop reading; lines that wait are dropped."""
-        self._is_over = True
-        self._unsplit.clear()
-        self._waiting.clear()
-        self._arrived.set()
+        self._drop()
         if self._transport is not None:
             self._transport.close()
+
+    def _drop(self) -> None:
+        self._unsplit.clear()
+        self._waiting.clear()
+        self._end()

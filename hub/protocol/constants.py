@@ -12,6 +12,7 @@ HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-
 """Protocol versions that begin with `initialize`, oldest first: the legacy era."""
 MODERN_VERSIONS: Final = ("2026-07-28",)
 """Protocol versions in which every request has its own envelope: the modern era."""
+ALL_VERSIONS: Final = (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)
 
 PROTOCOL_VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_META: Final = "io.modelcontextprotocol/clientInfo"

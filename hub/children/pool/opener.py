@@ -1,20 +1,28 @@
-"""Opens the connections to children: launched processes, and servers behind a URL."""
+"""Opens the connections to children: launched processes, and servers behind a URL; with logins."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from msgspec.structs import replace
 
 from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
 from hub.children.process.process_tree import ProcessSupervisor
+from hub.children.slot import ChildSlot
+from hub.errors import ChildError
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
 from hub.values import ServerName
+
+LoginAddress: TypeAlias = Callable[[ServerName, str], str | None]
+"""Returns the address where a principal logs in at a server; None if it cannot."""
 
 
 class Opener(Protocol):
@@ -58,3 +66,27 @@ def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = N
         )
 
     return open_child
+
+
+def login_of(slot: ChildSlot) -> tuple[str, str] | None:
+    """Return where a child needs a login, and whose; None if it needs none."""
+    target = slot.spec.target
+    if not isinstance(target, RemoteTarget) or target.login is None:
+        return None
+    return target.url, target.login.owner_for(slot.key.principal)
+
+
+def with_login(slot: ChildSlot, login_page: LoginAddress) -> ServerSpec:
+    """Return the server of a slot, with the login of the slot's principal where it needs one.
+
+    Raises: ChildError if nothing says whose login that is.
+    """
+    target, name, principal = slot.spec.target, slot.spec.name, slot.key.principal
+    if not isinstance(target, RemoteTarget) or target.login is None:
+        return slot.spec
+    if not (target.login.is_shared or principal):
+        raise ChildError(f"all clients share it, but no login: set servers.{name}.auth.shared")
+    owner = target.login.owner_for(principal)
+    page = login_page(name, owner) if owner else None
+    login = replace(target.login, owner=owner, page=page)
+    return replace(slot.spec, target=replace(target, login=login))

@@ -6,7 +6,6 @@ import random
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import TypeAlias
 
 import anyio
 import structlog
@@ -24,7 +23,7 @@ from hub.children.known.lists import KnownLists, Outdated
 from hub.children.link import ChildConnection
 from hub.children.pool.limits import ChildLimits
 from hub.children.pool.listeners import Listeners
-from hub.children.pool.opener import Opener
+from hub.children.pool.opener import LoginAddress, Opener, login_of, with_login
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
@@ -33,7 +32,7 @@ from hub.jsonrpc.messages import Notification
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import ServerSpec
 from hub.system.tasks import IndependentTasks, TaskStarter
 from hub.usage.limits import UsageLimits
 from hub.usage.principals import UsageByPrincipal
@@ -45,10 +44,6 @@ SWEEP_EVERY = 1.0
 """Seconds between checks for unused children."""
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-LoginAddress: TypeAlias = Callable[[ServerName, str], str | None]
-"""Returns the address where a principal logs in at a server; None if it cannot."""
 
 
 class ChildPool:
@@ -199,7 +194,7 @@ class ChildPool:
     def logged_in(self, url: str, owner: str) -> None:
         """Let the children start at once that had no login, and tell their clients to list anew."""
         for slot in self._slots.values():
-            if slot.is_running or _login_of(slot) != (url, owner):
+            if slot.is_running or login_of(slot) != (url, owner):
                 continue
             slot.health = ChildHealth(slot.spec.name, self._clock, self._chance)
             if self._tasks is not None:
@@ -287,19 +282,8 @@ class ChildPool:
     def _connected(
         self, slot: ChildSlot, plan: LaunchPlan | None
     ) -> AbstractAsyncContextManager[ChildConnection]:
-        """Return the connection to a child, with its principal's own login where it has one.
-
-        Raises: ChildError if nothing says whose login that is.
-        """
-        target, name = slot.spec.target, slot.spec.name
-        if not isinstance(target, RemoteTarget) or target.login is None:
-            return self._open(slot.spec, plan)
-        if not (target.login.is_shared or slot.key.principal):
-            raise ChildError(f"all clients share it, but no login: set servers.{name}.auth.shared")
-        owner = target.login.owner_for(slot.key.principal)
-        page = self.login_page(name, owner) if owner else None
-        login = replace(target.login, owner=owner, page=page)
-        return self._open(replace(slot.spec, target=replace(target, login=login)), plan)
+        """Return the connection to a child; raises ChildError as `with_login`."""
+        return self._open(with_login(slot, self.login_page), plan)
 
     def _make_room(self, slot: ChildSlot) -> None:
         """End children if a limit is reached.
@@ -407,14 +391,6 @@ class ChildPool:
         if slot.child is not None:
             log.debug("ended", server=slot.spec.name, why=why)
             slot.child.stop()
-
-
-def _login_of(slot: ChildSlot) -> tuple[str, str] | None:
-    """Return where a child needs a login, and whose; None if it needs none."""
-    target = slot.spec.target
-    if not isinstance(target, RemoteTarget) or target.login is None:
-        return None
-    return target.url, target.login.owner_for(slot.key.principal)
 
 
 async def _unsubscribe(child: Child, uri: str) -> None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from functools import partial
-from typing import Final
 
 import anyio
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
+from hub.calls.audit_trail import called_in
 from hub.jsonrpc import messages
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Message, Request, to_bytes
-from hub.protocol.constants import CALLS, HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from hub.protocol.constants import CALLS, MODERN_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption.session_ids import SessionIds
@@ -49,8 +49,10 @@ from hub.server.http.responses import (
     METHODS,
     NO_ROOM,
     TOO_LARGE,
+    UNKNOWN_VERSION,
     asks_first,
     counted,
+    is_known,
     read_body,
     readable,
     refuse_for_now,
@@ -61,18 +63,11 @@ from hub.usage.limits import OverLimit, RefusedCall
 from hub.usage.principals import ClientUsage, UsageByPrincipal
 from hub.values import JsonObject
 
-MAX_SESSIONS = 10_000
 SESSION_IDLE = 30 * 60.0
 """Seconds without a request in flight after which a session ends."""
 
-DELETED = "the session was ended by its client"
-"""Why requests under way are given up when the client deletes its session."""
 NO_TOKEN = "the token that the session was opened with is not valid any more"  # noqa: S105 - says why
 """Why requests under way are given up when the token of their client ends."""
-_LONGEST_NAME: Final = 256
-_UNKNOWN_VERSION: JsonObject = {
-    "error": f"MCP-Protocol-Version: known are {', '.join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))}"
-}
 
 
 class HttpLimits(Struct, frozen=True):
@@ -81,7 +76,7 @@ class HttpLimits(Struct, frozen=True):
     `patience`: seconds after which a task waits for the answer to a plain call.
     """
 
-    sessions: int = MAX_SESSIONS
+    sessions: int = 10_000
     session_idle: float = SESSION_IDLE
     underway: int = MAX_UNDERWAY
     patience: float = PATIENCE
@@ -317,8 +312,8 @@ class HttpServer:
             send = counted(send, usage)
         method = scope["method"]
         version = headers.get("mcp-protocol-version")
-        if not _is_known(version):
-            await respond(send, 400, _UNKNOWN_VERSION)
+        if not is_known(version):
+            await respond(send, 400, UNKNOWN_VERSION)
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
             await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
         elif method == "GET":
@@ -362,7 +357,7 @@ class HttpServer:
             return None
         self.log.note("request refused: 429", sender.address, over.why)
         if isinstance(message, Request) and is_call:
-            admission, named = sender.admission, _called_name(message)
+            admission, named = sender.admission, called_in(message)
             session = self._sessions.find(headers.get("mcp-session-id"), admission.identity)
             key = "" if session is None else session.connection.session.key
             self._usage.refused(
@@ -390,8 +385,8 @@ class HttpServer:
         send: Send,
     ) -> None:
         if not isinstance(message, Request):
-            known = _is_known(checked.told.version)
-            await (respond(send, 202, b"") if known else respond(send, 400, _UNKNOWN_VERSION))
+            known = is_known(checked.told.version)
+            await (respond(send, 202, b"") if known else respond(send, 400, UNKNOWN_VERSION))
             return
         refused = rejection(message, checked.told)
         if refused is not None:
@@ -403,13 +398,3 @@ class HttpServer:
         asked = ModernRequest(checked.admission, message, headers.fields)
         post = ModernPost(self._modern_posts, asked, self._tasks)
         await answer_post(post, receive, post.response(send), self._patience)
-
-
-def _is_known(version: str | None) -> bool:
-    return version is None or version in HANDSHAKE_VERSIONS or version in MODERN_VERSIONS
-
-
-def _called_name(request: Request) -> str:
-    """Return what a call names: a tool, a prompt or a resource."""
-    named = request.params.get("name", request.params.get("uri"))
-    return named[:_LONGEST_NAME] if isinstance(named, str) else request.method

@@ -18,8 +18,8 @@ from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import (
+    ALL_VERSIONS,
     CLIENT_CAPABILITIES_META,
-    HANDSHAKE_VERSIONS,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -43,7 +43,6 @@ from hub.values import Json, JsonObject
 _VERSION: Final = "mcp-protocol-version"
 _METHOD: Final = "mcp-method"
 _NAME: Final = "mcp-name"
-_KNOWN: Final = (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)
 _SHOWN: Final = 64
 """How many characters of a version an error repeats."""
 _STATUS: Final = {
@@ -104,9 +103,9 @@ def status_of(failure: Failure) -> int:
 
 def _incomplete(meta: Json, version: str | None) -> JsonObject | None:
     is_named = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
-    if not is_named and version is not None and version not in _KNOWN:
+    if not is_named and version is not None and version not in ALL_VERSIONS:
         # A legacy client that makes a mistake there knows no envelope.
-        said = f"MCP-Protocol-Version {version[:_SHOWN]!a} is not one of {', '.join(_KNOWN)}"
+        said = f"MCP-Protocol-Version {version[:_SHOWN]!a} is not one of {', '.join(ALL_VERSIONS)}"
         return _error(INVALID_PARAMS, said)
     if not isinstance(meta, dict):
         return _error(INVALID_PARAMS, "params._meta must be an object: the request's envelope")

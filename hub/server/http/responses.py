@@ -15,14 +15,14 @@ from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response, to_bytes
-from hub.protocol.constants import INTERNAL_ERROR
+from hub.protocol.constants import ALL_VERSIONS, INTERNAL_ERROR
 from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.auth.admission import GrantedScopes
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad, BodyPieces
 from hub.usage.limits import OverLimit
 from hub.usage.principals import ClientUsage
-from hub.values import Json
+from hub.values import Json, JsonObject
 
 Field: TypeAlias = tuple[bytes, bytes]
 """A header as on the wire: its name in lower case, and its value."""
@@ -38,6 +38,14 @@ _STREAM_HEADERS = {
     "cache-control": "no-cache, no-transform",
     "x-accel-buffering": "no",
 }
+UNKNOWN_VERSION: Final[JsonObject] = {
+    "error": f"MCP-Protocol-Version: known are {', '.join(ALL_VERSIONS)}"
+}
+
+
+def is_known(version: str | None) -> bool:
+    """Return whether a request's `MCP-Protocol-Version` is one that is served; it may have none."""
+    return version is None or version in ALL_VERSIONS
 
 
 def _raw_headers(headers: Mapping[str, str]) -> list[Field]:
