@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, assert_never, cast
 from urllib.parse import urlsplit
@@ -36,7 +35,6 @@ from hub.launch.secret_references import (
 )
 from hub.launch.templates import Template, literal, parse_template
 from hub.paths.file_uris import path_meant
-from hub.protocol.host_names import host_name, origin_in
 from hub.secrets.reading import text_value
 from hub.secrets.values import SecretError
 
@@ -60,14 +58,8 @@ class LoadContext(Struct, frozen=True):
         return f"LoadContext({self.directory!r})"
 
 
-MIN_KEY: Final = 32
-"""Characters of a key at least: nobody may guess it from what it has sealed."""
 _UNREAD: Final = "\0"
 """What a secret begins with that was not read: no client can send this character."""
-_REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
-_PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_RESERVED: Final = frozenset({"local", "stdio", "token"})
-"""The principals of clients without a token of their own."""
 
 
 class FieldError(ValueError):
@@ -163,22 +155,6 @@ def _located(reference: SecretReference, context: LoadContext) -> SecretReferenc
             return reference
         case _:
             assert_never(reference)
-
-
-def _sealing_key(value: object, info: ValidationInfo) -> object:
-    text = _secret(value, info)
-    if isinstance(text, str) and len(text) < MIN_KEY and not text.startswith(_UNREAD):
-        fix = "Write 32 characters or more, as `openssl rand -hex 32` prints them."
-        is_outside = isinstance(value, str) and "${" in value
-        raise FieldError("is too short for a key", fix, is_outside=is_outside)
-    return text
-
-
-def _replica(text: str) -> str:
-    if not _REPLICA.fullmatch(text):
-        fix = "Write 1 to 32 lower-case letters, digits and -, as in a or eu-1."
-        raise FieldError("must be the short name of a replica", fix)
-    return text
 
 
 def _empty(written: str) -> FieldError:
@@ -281,53 +257,11 @@ def _patterns(lines: tuple[str, ...]) -> tuple[str, ...]:
     return lines
 
 
-def _principal(text: str) -> str:
-    if not _PRINCIPAL.fullmatch(text):
-        what = "must be a name of up to 64 letters, digits, `.`, `_`, `@` and `-`"
-        raise FieldError(what, "Write one such as ci or anna@example.com.")
-    if text in _RESERVED:
-        what = "is the name of clients without a token of their own"
-        raise FieldError(what, "Choose another name.")
-    return text
-
-
-def _sha256(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        fix = "Write the 64 hexadecimal digits that `roots-hub token new NAME` prints."
-        raise FieldError("must be a SHA-256 hash", fix)
-    return text.lower()
-
-
 def _absolute_pointer(text: str) -> str:
     if not text.startswith("/"):
         fix = f"Write /{text}: a JSON pointer, as in /edits/*/file."
         raise FieldError("must begin with /", fix)
     return text
-
-
-def _page_origin(text: str) -> str:
-    origin = origin_in(text)
-    if origin is None:
-        fix = "Write scheme, host and port alone, as in http://localhost:6274."
-        raise FieldError("must be the origin of a page", fix)
-    return origin
-
-
-def _public_name(text: str) -> str:
-    name = host_name(text)
-    if name is None:
-        raise ValueError(
-            "must be a host name such as hub.example.com, without scheme, port, path or wildcard"
-        )
-    return name
-
-
-def _network(text: str) -> str:
-    try:
-        return str(ip_network(text, strict=False))
-    except ValueError:
-        fix = "Write one such as 10.0.0.5 or 10.0.0.0/8."
-        raise FieldError("must be an address or a network", fix) from None
 
 
 def off_spelled_false(value: object) -> object:
@@ -403,21 +337,10 @@ EnvText: TypeAlias = Annotated[Template, _made_from_text(Template, _env_value)]
 HeaderText: TypeAlias = Annotated[SecretText, _made_from_text(SecretText, _header)]
 """The value of a header: its variables are filled in, its secrets are read at each connection."""
 Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]
-SealingKey: TypeAlias = Annotated[
-    SecretStr, BeforeValidator(_sealing_key, json_schema_input_type=str)
-]
-ReplicaName: TypeAlias = Annotated[str, AfterValidator(_replica)]
-"""What the ids of a replica's sessions begin with; a proxy tells replicas by it."""
-PrincipalName: TypeAlias = Annotated[str, AfterValidator(_principal)]
-"""What a client is called in the audit log; what it has, nobody else gets."""
-Sha256: TypeAlias = Annotated[str, AfterValidator(_sha256)]
 PathText: TypeAlias = Annotated[str, AfterValidator(absolute_path)]
 """Absolute after reading: `~` is the home directory, a relative path starts at the config file."""
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(web_address)]
-Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
-HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
-Network: TypeAlias = Annotated[str, AfterValidator(_network)]
 ArgumentText: TypeAlias = Annotated[str, AfterValidator(_argument)]
 CommandText: TypeAlias = Annotated[str, AfterValidator(_command)]
 PlaceText: TypeAlias = Annotated[str, AfterValidator(_placed)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from ipaddress import ip_network
 from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import (
@@ -16,30 +17,25 @@ from pydantic import (
     Field,
     SecretStr,
     StringConstraints,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 
 from hub.config.fields import (
     Count,
     FieldError,
-    HostName,
-    Network,
-    Origin,
     Part,
     Port,
-    PrincipalName,
-    ReplicaName,
     ResultBytes,
-    SealingKey,
     SecondsOrZero,
     Secret,
-    Sha256,
     is_unread,
 )
 from hub.config.listening.auth import Auth
 from hub.errors import ConfigError
 from hub.protocol.bearer import NOT_SENDABLE, is_sendable, token_hash
-from hub.protocol.host_names import is_loopback
+from hub.protocol.host_names import host_name, is_loopback, origin_in
 from hub.usage.limits import UsageLimits
 
 SOON: Final = timedelta(days=7)
@@ -49,6 +45,82 @@ _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
 _EXAMPLES: Final = "Write a date (2027-01-31: the end of that day in UTC), or 2027-01-31T18:00:00Z."
+
+MIN_KEY: Final = 32
+"""Characters of a key at least: nobody may guess it from what it has sealed."""
+_REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
+_PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_RESERVED: Final = frozenset({"local", "stdio", "token"})
+"""The principals of clients without a token of their own."""
+
+
+def _sealing_key(value: object, secret: ValidatorFunctionWrapHandler) -> SecretStr:
+    key: SecretStr = secret(value)
+    if len(key.get_secret_value()) < MIN_KEY and not is_unread(key):
+        fix = "Write 32 characters or more, as `openssl rand -hex 32` prints them."
+        is_outside = isinstance(value, str) and "${" in value
+        raise FieldError("is too short for a key", fix, is_outside=is_outside)
+    return key
+
+
+def _replica(text: str) -> str:
+    if not _REPLICA.fullmatch(text):
+        fix = "Write 1 to 32 lower-case letters, digits and -, as in a or eu-1."
+        raise FieldError("must be the short name of a replica", fix)
+    return text
+
+
+def _principal(text: str) -> str:
+    if not _PRINCIPAL.fullmatch(text):
+        what = "must be a name of up to 64 letters, digits, `.`, `_`, `@` and `-`"
+        raise FieldError(what, "Write one such as ci or anna@example.com.")
+    if text in _RESERVED:
+        what = "is the name of clients without a token of their own"
+        raise FieldError(what, "Choose another name.")
+    return text
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        fix = "Write the 64 hexadecimal digits that `roots-hub token new NAME` prints."
+        raise FieldError("must be a SHA-256 hash", fix)
+    return text.lower()
+
+
+def _page_origin(text: str) -> str:
+    origin = origin_in(text)
+    if origin is None:
+        fix = "Write scheme, host and port alone, as in http://localhost:6274."
+        raise FieldError("must be the origin of a page", fix)
+    return origin
+
+
+def _public_name(text: str) -> str:
+    name = host_name(text)
+    if name is None:
+        raise ValueError(
+            "must be a host name such as hub.example.com, without scheme, port, path or wildcard"
+        )
+    return name
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        fix = "Write one such as 10.0.0.5 or 10.0.0.0/8."
+        raise FieldError("must be an address or a network", fix) from None
+
+
+SealingKey: TypeAlias = Annotated[Secret, WrapValidator(_sealing_key)]
+ReplicaName: TypeAlias = Annotated[str, AfterValidator(_replica)]
+"""What the ids of a replica's sessions begin with; a proxy tells replicas by it."""
+PrincipalName: TypeAlias = Annotated[str, AfterValidator(_principal)]
+"""What a client is called in the audit log; what it has, nobody else gets."""
+Sha256: TypeAlias = Annotated[str, AfterValidator(_sha256)]
+Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
+HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
+Network: TypeAlias = Annotated[str, AfterValidator(_network)]
 
 
 def _end(value: object) -> datetime:
