@@ -17,7 +17,8 @@ from hub.app.configured import configured
 from hub.app.setting import Setting
 from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
-from hub.children.pool.pool import ChildPool, LoginAddress
+from hub.children.pool.opener import LoginAddress
+from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildSlot
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import state_directory
