@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from hub.legible import legible, legible_entry, on_one_line
 from hub.roots.roots import RootSet
 from hub.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, ServerName
 
+LONGEST_MATCHED: Final = 8000
+"""Characters of a URI that templates are tried on: as long as HTTP asks servers to take them (RFC
+9110, section 4.1). A server may list 20,000 templates, and each looks through the whole URI."""
 _Entries = Iterable[tuple[ServerName, JsonObject]]
 
 
@@ -149,16 +152,14 @@ class Catalog(Struct, frozen=True):
 
         The first that applies: the child that lists `uri`, a child with a matching template, the
         server in a `hub+server:` URI, the only server, the only server that offers resources.
+        Templates are tried on URIs of `LONGEST_MATCHED` characters at most.
         """
         listed = self.resource_routes.get(uri)
         if listed is not None:
             return listed
-        for public, template in self.template_routes.items():
-            values = template.public.match(uri)
-            # A child's `{+any}` must not match a URI that names another server.
-            if values is not None and is_wrapped(public) == is_wrapped(uri):
-                found = template.route
-                return ChildRoute(found.server, template.own.filled(values), found.definition)
+        matching = self._by_template(uri) if len(uri) <= LONGEST_MATCHED else None
+        if matching is not None:
+            return matching
         if is_wrapped(uri):
             return self._wrapped_resource(uri)
         if self.resource_server is None:
@@ -177,6 +178,15 @@ class Catalog(Struct, frozen=True):
             template = self.template_routes.get(public)
             route = self.resource_routes.get(public) if template is None else template.route
         return None if route is None else (route, {**ref, key: route.name})
+
+    def _by_template(self, uri: str) -> ChildRoute | None:
+        for public, template in self.template_routes.items():
+            values = template.public.match(uri)
+            # A child's `{+any}` must not match a URI that names another server.
+            if values is not None and is_wrapped(public) == is_wrapped(uri):
+                found = template.route
+                return ChildRoute(found.server, template.own.filled(values), found.definition)
+        return None
 
     def _wrapped_resource(self, uri: str) -> ChildRoute | None:
         for server in self.servers:

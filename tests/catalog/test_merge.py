@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.merge import Catalog, Listing, Offer, ToolText, merge
+from hub.catalog.merge import LONGEST_MATCHED, Catalog, Listing, Offer, ToolText, merge
 from hub.catalog.names import Names
 from hub.catalog.resource_uris import wrapped
 from hub.values import BuiltinRoute, ChildRoute, JsonObject, ServerName
@@ -208,6 +208,13 @@ def test_templates_route_resources_that_are_not_listed() -> None:
     assert leads_to(catalog.resource("hub+b://t%3A%2F%2F1%20")) == (B, "t://1%20")
     assert leads_to(catalog.resource("s://x/y")) == (B, "s://x/y")
     assert catalog.resource("other:1") is None
+
+
+def test_templates_are_not_tried_on_a_uri_of_any_length() -> None:
+    catalog = both(templates("t://{+path}"), resources("u:1"))
+    longest = "t://" + "x" * (LONGEST_MATCHED - 4)
+    assert leads_to(catalog.resource(longest)) == (A, longest)
+    assert catalog.resource(longest + "x") is None, "as any unknown URI"
 
 
 def test_a_template_that_matches_everything_does_not_match_another_servers_uri() -> None:
