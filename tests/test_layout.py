@@ -131,6 +131,15 @@ def test_one_word_means_one_thing() -> None:
     assert [name for name, times in WORDS.items() if times > 1] == []
 
 
+def test_no_two_classes_of_the_tests_share_a_name() -> None:
+    """One that is the same is in tests/kit/; one that is not says what it is."""
+    places: dict[str, list[str]] = {}
+    for module in TESTS:
+        for name in shown(module)[1]:
+            places.setdefault(name, []).append(short(module))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=short)
 def test_a_package_is_a_room_and_not_a_hall(package: Path) -> None:
     files = [path for path in package.glob("*.py") if path.name != "__init__.py"]

@@ -71,7 +71,7 @@ def _written(file: int, errors: str | None) -> Any:
     return open(file, "w", encoding=sys.stdout.encoding, errors=errors, newline="\n", closefd=False)
 
 
-class Server:
+class HubForker:
     """Forks hubs, and tells who ordered one its id, and how it ended."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -132,5 +132,5 @@ class Server:
 
 if __name__ == "__main__":
     warm()
-    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    HubForker(socket.socket(fileno=int(sys.argv[1]))).serve()
     sys.exit(main())

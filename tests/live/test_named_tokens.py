@@ -20,7 +20,7 @@ from hub.protocol.bearer import token_hash
 from tests.kit.trees import plant
 from tests.kit.warm import ROOTS_HUB
 from tests.live.attaching import hubs, run, until
-from tests.live.programs import SOON, Shared, call, config_file, environment, http_hub
+from tests.live.programs import SOON, SharedFolders, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE, PING, post
 
 TOKENS = {"anna": "rh_of-anna-0123456789", "ben": "rh_of-ben-0123456789"}
@@ -51,7 +51,9 @@ async def client_of(
     headers = {"authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, timeout=SOON) as http:
         reached = streamable_http_client(url, http_client=http)
-        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+        async with Client(
+            reached, list_roots_callback=SharedFolders([folder]), mode=mode
+        ) as client:
             yield client
 
 

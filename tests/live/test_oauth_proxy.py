@@ -24,7 +24,7 @@ from mcp.shared.auth import OAuthClientMetadata
 
 from tests.kit.trees import plant
 from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import Shared, call, config_file, environment, http_hub
+from tests.live.programs import SharedFolders, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged
@@ -80,7 +80,9 @@ async def logged_in(
     auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
     async with httpx2.AsyncClient(auth=auth, timeout=20) as http, browser.http:
         reached = streamable_http_client(url, http_client=http)
-        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+        async with Client(
+            reached, list_roots_callback=SharedFolders([folder]), mode=mode
+        ) as client:
             yield client, issued
 
 

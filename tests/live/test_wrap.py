@@ -12,7 +12,7 @@ from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import (
     RECORDER,
     Mode,
-    Shared,
+    SharedFolders,
     call,
     connected,
     outside,
@@ -29,7 +29,7 @@ def filesystem(npm_program: Callable[[str], str]) -> str:
 
 async def test_tools_keep_their_bare_names_and_the_roots_hold(filesystem: str, tree: Path) -> None:
     project, docs = tree / "project", tree / "docs"
-    shared = Shared([project])
+    shared = SharedFolders([project])
     async with connected([ROOTS_HUB, "wrap", "--", filesystem], shared) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "read_text_file" in names
