@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB, popen
 from tests.live.programs import RECORDER, SOON, environment
 
 
@@ -49,8 +49,8 @@ class PipedHub:
 @contextmanager
 def hub(arguments: list[str], cwd: Path, **env: str) -> Generator[PipedHub]:
     """Run the hub; it must end well when its stdin is closed."""
-    with subprocess.Popen(  # noqa: S603 - ours
-        [ROOTS_HUB, *arguments],
+    with popen(
+        [WARM_HUB, *arguments],
         cwd=cwd,
         env=environment(**env),
         stdin=subprocess.PIPE,

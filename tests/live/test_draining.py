@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import SOON, Program, config_file, program
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE, post, session
 
@@ -61,7 +61,7 @@ def pool() -> Generator[ThreadPoolExecutor]:
 
 
 def served(tree: Path, **keys: Any) -> list[str]:
-    return [ROOTS_HUB, "run", "--http", "127.0.0.1:0", "--config", config(tree, **keys)]
+    return [WARM_HUB, "run", "--http", "127.0.0.1:0", "--config", config(tree, **keys)]
 
 
 def test_a_call_in_progress_is_answered_and_no_session_is_opened(
