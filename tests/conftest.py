@@ -67,10 +67,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {PROJECT / "tests" / file: rank for rank, file in enumerate(LONGEST)}
     live = PROJECT / "tests/live"
 
-    def rank(item: pytest.Item) -> int:
-        return ranks.get(item.path, len(ranks) + (live not in item.path.parents))
+    @cache
+    def rank(file: Path) -> int:
+        return ranks.get(file, len(ranks) + (live not in file.parents))
 
-    items.sort(key=rank)
+    items.sort(key=lambda item: rank(item.path))
 
 
 @pytest.fixture(scope="session")

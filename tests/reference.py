@@ -37,7 +37,7 @@ _WORDS = {"object": "mapping", "boolean": "`true`, `false`", "string": "text"}
 Shape = Mapping[str, Any]
 
 
-class Key(NamedTuple):
+class ConfigKey(NamedTuple):
     """One key of hub.yaml: its place, what may stand there, and its default, as Markdown."""
 
     name: str
@@ -45,17 +45,17 @@ class Key(NamedTuple):
     default: str
 
 
-def keys() -> dict[str, Key]:
+def keys() -> dict[str, ConfigKey]:
     """Return every key of hub.yaml by its name: `servers.NAME.tools.overrides.TOOL.access`."""
     schema = json_schema()
     return {key.name: key for key in _keys_of(schema, schema["$defs"], "")}
 
 
-def _keys_of(shape: Shape, named: Shape, above: str) -> Iterator[Key]:
+def _keys_of(shape: Shape, named: Shape, above: str) -> Iterator[ConfigKey]:
     for name, own in shape.get("properties", {}).items():
         path = f"{above}{name}"
         default = "required" if name in shape.get("required", ()) else _default(own)
-        yield Key(path, _values(path, own, named), default)
+        yield ConfigKey(path, _values(path, own, named), default)
         if above and name == "guard":
             continue  # the keys of the hub's `guard`
         for part, key in _parts(own, named):
@@ -118,10 +118,10 @@ def _numbers(own: Shape) -> str:
     return "number" if least is None else f"number from {least}"
 
 
-def rows(page: str) -> dict[str, tuple[Key, str]]:
+def rows(page: str) -> dict[str, tuple[ConfigKey, str]]:
     """Return the keys that a page has a row for, each with its sentence."""
     found = filter(None, map(_ROW.match, page.splitlines()))
-    return {row[1]: (Key(row[1], row[2], row[3]), row[4]) for row in found}
+    return {row[1]: (ConfigKey(row[1], row[2], row[3]), row[4]) for row in found}
 
 
 def with_keys(page: str) -> str:
@@ -148,7 +148,7 @@ def _ends_of(line: str, name: str) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], parts)))
 
 
-def _row(key: Key, sentence: str) -> str:
+def _row(key: ConfigKey, sentence: str) -> str:
     return f"| `{key.name}` | {key.values} | {key.default} | {sentence} |"
 
 

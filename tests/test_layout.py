@@ -33,21 +33,20 @@ def nodes(module: Path) -> Iterator[ast.AST]:
     return ast.walk(ast.parse(module.read_text(encoding="utf-8")))
 
 
-Shown = tuple[dict[str, int], list[str], list[tuple[str, str]]]
+Shown = tuple[list[tuple[str, int]], list[str], list[tuple[str, str]]]
 """The lines of functions, the names of classes, and what is imported from which of our modules."""
 
 
 @cache
 def shown(module: Path) -> Shown:
     """Return what the tests below ask of a module: each is read once for all of them."""
-    lengths: dict[str, int] = {}
+    lengths: list[tuple[str, int]] = []
     classes: list[str] = []
     imports: list[tuple[str, str]] = []
     for node in nodes(module):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                lengths[node.name] = max(length, lengths.get(node.name, 0))
+                lengths.append((node.name, (node.end_lineno or node.lineno) - node.lineno + 1))
             case ast.ClassDef():
                 classes.append(node.name)
             case ast.ImportFrom(module=str(source)) if source.partition(".")[0] in OURS:
@@ -57,18 +56,14 @@ def shown(module: Path) -> Shown:
     return lengths, classes, imports
 
 
-@pytest.mark.parametrize("module", MODULES, ids=short)
-def test_a_function_stays_in_its_budget(module: Path) -> None:
-    lengths, _, _ = shown(module)
-    too_long = {name: length for name, length in lengths.items() if length > FUNCTION_LINES}
-    assert not too_long, f"{short(module)}: over {FUNCTION_LINES} lines: {too_long}"
+def test_a_function_stays_in_its_budget() -> None:
+    lengths = [(short(module), *function) for module in MODULES for function in shown(module)[0]]
+    assert [one for one in lengths if one[-1] > FUNCTION_LINES] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=short)
-def test_no_class_has_a_name_that_says_nothing(module: Path) -> None:
-    _, classes, _ = shown(module)
-    vague = [name for name in classes if name.endswith(VAGUE_ENDINGS)]
-    assert not vague, f"{short(module)}: {vague}"
+def test_no_class_has_a_name_that_says_nothing() -> None:
+    classes = [f"{short(module)}: {name}" for module in MODULES for name in shown(module)[1]]
+    assert [name for name in classes if name.endswith(VAGUE_ENDINGS)] == []
 
 
 @cache
@@ -85,11 +80,14 @@ def is_defined(package: str, name: str) -> bool:
     return name in defined_in(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))
 
 
-@pytest.mark.parametrize("module", MODULES + TESTS, ids=short)
-def test_a_name_is_imported_from_the_module_that_defines_it(module: Path) -> None:
-    _, _, imports = shown(module)
-    elsewhere = [f"{source}.{name}" for source, name in imports if not is_defined(source, name)]
-    assert not elsewhere, f"{short(module)}: {elsewhere}"
+def test_a_name_is_imported_from_the_module_that_defines_it() -> None:
+    elsewhere = [
+        f"{short(module)}: {source}.{name}"
+        for module in MODULES + TESTS
+        for source, name in shown(module)[2]
+        if not is_defined(source, name)
+    ]
+    assert elsewhere == []
 
 
 def test_no_pattern_repeats_a_group_possessively() -> None:
@@ -129,6 +127,15 @@ WORDS = Counter(name for module in MODULES for name in words_of(module) if not n
 
 def test_one_word_means_one_thing() -> None:
     assert [name for name, times in WORDS.items() if times > 1] == []
+
+
+def test_no_two_classes_of_the_tests_share_a_name() -> None:
+    """One that is the same is in tests/kit/; one that is not says what it is."""
+    places: dict[str, list[str]] = {}
+    for module in TESTS:
+        for name in shown(module)[1]:
+            places.setdefault(name, []).append(short(module))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=short)

@@ -18,23 +18,23 @@ from hub.errors import ConfigError
 from hub.server.http.auth.protected_resource import WELL_KNOWN
 from hub.server.http.login_pages.endpoints import LoginPageEndpoints
 from tests.kit.asgi import Connection, request
-from tests.server.http.auth.issuer import RESOURCE, Site, public, signed, site
+from tests.server.http.auth.issuer import RESOURCE, IssuerSite, public, signed, site
 from tests.server.http.login_pages.bench import PageBench
 from tests.server.http.test_app import Web, asked, echo, initialize, web
 
 HOST = {"host": "localhost:8765"}
 
 
-class Changing:
+class ChangingEndpoint:
     """An endpoint whose config changes, and two issuers."""
 
-    def __init__(self, access: ClientAccess, at: Web, one: Site, two: Site) -> None:
+    def __init__(self, access: ClientAccess, at: Web, one: IssuerSite, two: IssuerSite) -> None:
         self.access = access
         self.at = at
         self.one = one
         self.two = two
 
-    def config(self, *issuers: Site, **auth: Any) -> HubConfig:
+    def config(self, *issuers: IssuerSite, **auth: Any) -> HubConfig:
         return config_of([{"issuer": each.url} for each in issuers], **auth)
 
     def take(self, config: HubConfig) -> None:
@@ -53,7 +53,7 @@ def config_of(issuers: list[dict[str, Any]], **auth: Any) -> HubConfig:
     )
 
 
-def by(issuer: Site, **claims: Any) -> dict[str, str]:
+def by(issuer: IssuerSite, **claims: Any) -> dict[str, str]:
     sent = signed(**{"iss": issuer.url, "exp": time.time() + 60, **claims})
     return {"authorization": f"Bearer {sent}"}
 
@@ -61,7 +61,7 @@ def by(issuer: Site, **claims: Any) -> dict[str, str]:
 NAMED = {"authorization": "Bearer of ci"}
 
 
-def publish(issuer: Site) -> Site:
+def publish(issuer: IssuerSite) -> IssuerSite:
     issuer.pages["/.well-known/oauth-authorization-server"] = {
         "issuer": issuer.url,
         "jwks_uri": f"{issuer.url}/keys",
@@ -71,13 +71,13 @@ def publish(issuer: Site) -> Site:
 
 
 @asynccontextmanager
-async def changing(*, both: bool = True, **auth: Any) -> AsyncGenerator[Changing]:
+async def changing(*, both: bool = True, **auth: Any) -> AsyncGenerator[ChangingEndpoint]:
     with ExitStack() as sites:
         one, two = (publish(sites.enter_context(site())) for _ in range(2))
         issuers = [{"issuer": each.url} for each in ((one, two) if both else (one,))]
         access = ClientAccess("127.0.0.1", config_of(issuers, **auth), {})
         async with web(keeper=access.check) as at:
-            yield Changing(access, at, one, two)
+            yield ChangingEndpoint(access, at, one, two)
 
 
 async def status(at: Web, sent: Mapping[str, str], key: str | None = None) -> int:
@@ -197,7 +197,7 @@ async def test_scopes_of_servers_are_told_when_they_change() -> None:
         assert (await hub.metadata())["scopes_supported"] == ["base", "more"]
 
 
-def proxied(issuer: Site, **more: Any) -> list[dict[str, Any]]:
+def proxied(issuer: IssuerSite, **more: Any) -> list[dict[str, Any]]:
     client = {"client_id": "hub", "client_secret": "secret", **more}
     return [{"issuer": issuer.url, "proxy": client}]
 

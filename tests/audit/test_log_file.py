@@ -99,7 +99,7 @@ def test_of_several_hubs_one_puts_a_large_log_aside(
     assert len(sizes) > 100
 
 
-class Counting(Writer):
+class CountingWriter(Writer):
     """Counts what is encoded and what is written together; `meanwhile` comes in between."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Counting(Writer):
 
 
 @contextmanager
-def running(writer: Counting) -> Generator[Counting]:
+def running(writer: CountingWriter) -> Generator[CountingWriter]:
     writer.thread.start()
     try:
         yield writer
@@ -135,7 +135,7 @@ def running(writer: Counting) -> Generator[Counting]:
 
 def test_records_that_arrive_during_a_write_are_written_together(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    with running(Counting(path)) as audit:
+    with running(CountingWriter(path)) as audit:
         for record in numbered(BATCH + 5):
             audit.write(record)
     assert audit.written == [BATCH + 5]
@@ -144,7 +144,7 @@ def test_records_that_arrive_during_a_write_are_written_together(tmp_path: Path)
 
 def test_records_that_arrive_during_formatting_wait_for_the_next_write(tmp_path: Path) -> None:
     first, second, third, later = numbered(4)
-    writer = Counting(tmp_path / "audit.jsonl")
+    writer = CountingWriter(tmp_path / "audit.jsonl")
     writer.meanwhile = later
     for record in (first, second, third):
         writer.write(record)
@@ -156,7 +156,7 @@ def test_records_that_arrive_during_formatting_wait_for_the_next_write(tmp_path:
 def test_one_batch_formats_few_records_and_at_most_one_path(tmp_path: Path) -> None:
     path, plain = tmp_path / "audit.jsonl", replace(RECORD, path=None)
     every = [*[plain] * (BATCH + 1), *numbered(2), plain]
-    with running(Counting(path)) as audit:
+    with running(CountingWriter(path)) as audit:
         for record in every:
             audit.write(record)
     assert audit.encoded == [BATCH, 2, 1, 1]
@@ -165,7 +165,7 @@ def test_one_batch_formats_few_records_and_at_most_one_path(tmp_path: Path) -> N
 
 def test_records_are_on_the_disk_soon_without_more_of_them(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    with running(Counting(path, pause=0.001)) as audit:
+    with running(CountingWriter(path, pause=0.001)) as audit:
         for number, record in enumerate(numbered(3), 1):
             audit.write(record)
             assert audit.happened.acquire(timeout=5)
@@ -352,7 +352,7 @@ def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
     tmp_path: Path,
 ) -> None:
     path, limit = tmp_path / "audit.jsonl", 3 * 1024 * 1024
-    with running(Counting(path, max_bytes=limit)) as audit:
+    with running(CountingWriter(path, max_bytes=limit)) as audit:
         for record in numbered(50):
             audit.write(replace(record, path="x" * 100_000))
     assert max(audit.written) == 11

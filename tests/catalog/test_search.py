@@ -227,12 +227,12 @@ def test_few_names_are_compared_exactly_however_many_there_are(
     """All other clients wait for the comparison."""
     compared: list[float] = []
 
-    class Counted(SequenceMatcher[str]):
+    class CountedMatcher(SequenceMatcher[str]):
         def ratio(self) -> float:
             compared.append(super().ratio())
             return compared[-1]
 
-    monkeypatch.setattr(search, "SequenceMatcher", Counted)
+    monkeypatch.setattr(search, "SequenceMatcher", CountedMatcher)
     known = [f"{'read_write_' * 7}{number}" for number in range(3000)]
     assert near(f"{'read_write_' * 7}2_34", [*known, "x"])[0] == f"{'read_write_' * 7}234"
     assert 0 < len(compared) < 100

@@ -14,7 +14,7 @@ def slots_of(count: int, timeout: float = 300) -> FairLimiter:
     return FairLimiter(replace(remote("files"), concurrency=count, timeout=timeout))
 
 
-class Call:
+class LinedUpCall:
     """A call in line, which says in `said` what becomes of it."""
 
     def __init__(
@@ -55,7 +55,7 @@ async def test_a_slot_that_is_given_back_goes_to_the_first_in_line_that_uses_it(
     limiter, said = slots_of(1), list[str]()
     assert limiter.take()
     for name in "abc":
-        Call(said, name, limiter, uses=name == "b")
+        LinedUpCall(said, name, limiter, uses=name == "b")
     limiter.give()
     assert said == ["a", "b"]
     assert limiter.wanted == 1
@@ -69,11 +69,11 @@ async def test_parties_have_their_turns_one_after_the_other() -> None:
     limiter, said = slots_of(1), list[str]()
     assert limiter.take()
     for name in ("a1", "a2", "a3"):
-        Call(said, name, limiter)
+        LinedUpCall(said, name, limiter)
     for name in ("b1", "b2"):
-        Call(said, name, limiter, queue_key=BOB)
+        LinedUpCall(said, name, limiter, queue_key=BOB)
     limiter.give()
-    Call(said, "c1", limiter, queue_key=CAROL)
+    LinedUpCall(said, "c1", limiter, queue_key=CAROL)
     assert limiter.wanted == 5
     for _ in range(6):
         limiter.give()
@@ -85,7 +85,7 @@ async def test_parties_have_their_turns_one_after_the_other() -> None:
 async def test_who_steps_out_of_line_gets_no_slot() -> None:
     limiter, said = slots_of(1), list[str]()
     assert limiter.take()
-    call = Call(said, "a", limiter)
+    call = LinedUpCall(said, "a", limiter)
     assert limiter.step_out(call)
     assert not limiter.step_out(call)
     assert limiter.wanted == 0
@@ -97,7 +97,7 @@ async def test_who_steps_out_of_line_gets_no_slot() -> None:
 async def test_who_waits_for_too_long_steps_out_of_line() -> None:
     limiter, said = slots_of(1, timeout=0.01), list[str]()
     assert limiter.take()
-    call = Call(said, "a", limiter)
+    call = LinedUpCall(said, "a", limiter)
     await call.signals.until(lambda: bool(said))
     limiter.give()
     assert said == ["a is late"]
@@ -107,9 +107,9 @@ async def test_who_waits_for_too_long_steps_out_of_line() -> None:
 async def test_who_had_its_turn_is_not_late() -> None:
     limiter, said = slots_of(1, timeout=0.01), list[str]()
     assert limiter.take()
-    Call(said, "a", limiter)
+    LinedUpCall(said, "a", limiter)
     limiter.give()
-    late = Call(said, "b", limiter)
+    late = LinedUpCall(said, "b", limiter)
     await late.signals.until(lambda: len(said) > 1)
     assert said == ["a", "b is late"]
 
@@ -118,7 +118,7 @@ async def test_a_higher_limit_serves_the_line_and_a_lower_one_takes_no_slot_away
     limiter, said = slots_of(1), list[str]()
     assert limiter.take()
     for name in "abc":
-        Call(said, name, limiter)
+        LinedUpCall(said, name, limiter)
     limiter.follow(replace(remote("files"), concurrency=3))
     assert said == ["a", "b"]
     limiter.follow(replace(remote("files"), concurrency=1))
@@ -135,7 +135,7 @@ async def test_a_higher_limit_serves_the_line_and_a_lower_one_takes_no_slot_away
 async def test_any_number_of_calls_may_be_over_as_soon_as_they_have_the_slot() -> None:
     limiter, said = slots_of(1), list[str]()
 
-    class Brief(Call):
+    class Brief(LinedUpCall):
         def have_turn(self) -> bool:
             super().have_turn()
             self._slots.give()

@@ -22,7 +22,7 @@ def handshake(*capabilities: str) -> ServerHandshake:
     return ServerHandshake("legacy", "2025-11-25", {name: {} for name in capabilities}, {}, "", {})
 
 
-class Asked:
+class PagedChild:
     """A child's listings; records the requests."""
 
     def __init__(self, answer: Pages) -> None:
@@ -39,7 +39,7 @@ def one_of_each(method: str, params: JsonObject) -> JsonObject:
 
 
 async def test_every_list_that_a_child_declares_is_read() -> None:
-    asked = Asked(one_of_each)
+    asked = PagedChild(one_of_each)
     listing = await read_listing(asked.request, handshake("tools", "resources", "prompts"), LOG)
     assert listing == Listing(
         tools=({"name": "tools/list"},),
@@ -51,7 +51,7 @@ async def test_every_list_that_a_child_declares_is_read() -> None:
 
 
 async def test_a_list_that_a_child_does_not_declare_is_not_asked_for() -> None:
-    asked = Asked(one_of_each)
+    asked = PagedChild(one_of_each)
     assert await read_listing(asked.request, handshake(), LOG) == Listing()
     listing = await read_listing(asked.request, handshake("prompts"), LOG)
     assert listing == Listing(prompts=({"name": "prompts/list"},))
@@ -60,7 +60,7 @@ async def test_a_list_that_a_child_does_not_declare_is_not_asked_for() -> None:
 
 async def test_only_changed_lists_are_read_again() -> None:
     known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
-    asked = Asked(one_of_each)
+    asked = PagedChild(one_of_each)
     listing = await read_listing(
         asked.request, handshake("tools", "prompts"), LOG, methods=["tools/list"], known=known
     )
@@ -73,7 +73,7 @@ async def test_a_list_is_read_to_its_last_page_and_in_order() -> None:
         more: JsonObject = {"nextCursor": str(number + 1)} if number < 2 else {}
         return {"tools": [{"name": f"{number}a"}, {"name": f"{number}b"}], **more}
 
-    asked = Asked(pages)
+    asked = PagedChild(pages)
     listing = await read_listing(asked.request, handshake("tools"), LOG)
     names = [tool["name"] for tool in listing.tools]
     assert names == ["0a", "0b", "1a", "1b", "2a", "2b"]
@@ -82,7 +82,7 @@ async def test_a_list_is_read_to_its_last_page_and_in_order() -> None:
 
 @pytest.mark.parametrize("cursor", ["same", 5, None, ["x"]])
 async def test_a_cursor_that_leads_in_a_circle_or_nowhere_ends_the_list(cursor: Json) -> None:
-    asked = Asked(lambda method, params: {"tools": [{"name": "a"}], "nextCursor": cursor})
+    asked = PagedChild(lambda method, params: {"tools": [{"name": "a"}], "nextCursor": cursor})
     listing = await read_listing(asked.request, handshake("tools"), LOG)
     assert len(listing.tools) == len(asked.asked) == (2 if cursor == "same" else 1)
 
@@ -92,20 +92,20 @@ async def test_a_list_without_end_is_cut_off() -> None:
         return {"tools": [{"name": "a"}], "nextCursor": f"{params.get('cursor', '')}x"}
 
     with capture_logs() as logs:
-        listing = await read_listing(Asked(endless).request, handshake("tools"), LOG)
+        listing = await read_listing(PagedChild(endless).request, handshake("tools"), LOG)
     assert len(listing.tools) == MAX_PAGES
     assert logs[0]["event"] == "listing cut off"
 
 
 @pytest.mark.parametrize("found", ["nope", None, {"name": "x"}])
 async def test_a_result_that_is_not_a_list_counts_as_empty(found: Json) -> None:
-    asked = Asked(lambda method, params: {"tools": found})
+    asked = PagedChild(lambda method, params: {"tools": found})
     assert await read_listing(asked.request, handshake("tools"), LOG) == Listing()
 
 
 async def test_entries_that_are_no_objects_are_left_out_and_others_stay_as_they_are() -> None:
     entry: JsonObject = {"name": "x", "unknown": {"kept": [1]}}
-    asked = Asked(lambda method, params: {"tools": [1, "y", entry, None]})
+    asked = PagedChild(lambda method, params: {"tools": [1, "y", entry, None]})
     listing = await read_listing(asked.request, handshake("tools"), LOG)
     assert listing.tools == (entry,)
     assert listing.tools[0] is entry
@@ -117,7 +117,7 @@ async def test_a_list_that_a_child_turns_out_not_to_have_is_empty() -> None:
             raise RpcError(METHOD_NOT_FOUND, "no")
         return one_of_each(method, params)
 
-    listing = await read_listing(Asked(partly).request, handshake("resources", "tools"), LOG)
+    listing = await read_listing(PagedChild(partly).request, handshake("resources", "tools"), LOG)
     assert listing.templates == ()
     assert len(listing.resources) == len(listing.tools) == 1
 
@@ -132,7 +132,7 @@ async def test_a_list_that_is_answered_with_an_error_stays_as_known(error: Excep
         return one_of_each(method, params)
 
     known = Listing(tools=({"name": "old"},), prompts=({"name": "kept"},))
-    asked, offers = Asked(partly), handshake("tools", "prompts")
+    asked, offers = PagedChild(partly), handshake("tools", "prompts")
     with capture_logs() as logs:
         listing = await read_listing(asked.request, offers, LOG, known=known)
         first = await read_listing(asked.request, offers, LOG)
@@ -150,7 +150,9 @@ async def test_an_error_in_the_middle_of_a_list_leaves_no_half_of_it() -> None:
         return {"tools": [{"name": "half"}], "nextCursor": "2"}
 
     known = Listing(tools=({"name": "old"},))
-    listing = await read_listing(Asked(second_page).request, handshake("tools"), LOG, known=known)
+    listing = await read_listing(
+        PagedChild(second_page).request, handshake("tools"), LOG, known=known
+    )
     assert listing == known
 
 
@@ -160,7 +162,7 @@ async def test_a_child_that_does_not_answer_is_an_error(error: Exception) -> Non
         raise error
 
     with pytest.raises(type(error)):
-        await read_listing(Asked(silent).request, handshake("tools"), LOG)
+        await read_listing(PagedChild(silent).request, handshake("tools"), LOG)
 
 
 async def test_no_more_entries_are_read_than_clients_can_be_shown_in_time() -> None:
@@ -169,7 +171,7 @@ async def test_no_more_entries_are_read_than_clients_can_be_shown_in_time() -> N
     def endless(method: str, params: JsonObject) -> JsonObject:
         return {"tools": tools, "nextCursor": f"{params.get('cursor', '')}+"}
 
-    asked = Asked(endless)
+    asked = PagedChild(endless)
     with capture_logs() as logs:
         listing = await read_listing(asked.request, handshake("tools"), LOG)
     assert len(listing.tools) == MAX_ENTRIES
@@ -184,5 +186,5 @@ async def test_a_child_that_lists_errors_for_ever_is_logged_at_a_limited_rate() 
     log = ChildLog("files", lambda: 0.0)
     with capture_logs() as logs:
         for _ in range(1000):
-            await read_listing(Asked(failing).request, handshake("tools"), log)
+            await read_listing(PagedChild(failing).request, handshake("tools"), log)
     assert 0 < sum(len(repr(line)) for line in logs) < 2 * BYTES

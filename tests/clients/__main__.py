@@ -11,7 +11,7 @@ import anyio
 
 from tests.clients.known import KNOWN, Known, Packages, made
 from tests.clients.table import table
-from tests.clients.trials import Outcome, Pair, pairs_of, tried
+from tests.clients.trials import ClientAndTransport, Outcome, pairs_of, tried
 from tests.conftest import PROJECT
 
 PAGE = PROJECT / "docs/clients.md"
@@ -20,7 +20,7 @@ BEGIN, END = "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
 
 async def main(keys: list[str], *, write: bool) -> int:
     packages = made()
-    found: dict[Pair, dict[str, Outcome]] = {}
+    found: dict[ClientAndTransport, dict[str, Outcome]] = {}
     for pair in pairs_of(_chosen(keys)):
         found[pair] = await _tried(pair, packages)
     shown = table(found, packages)
@@ -42,7 +42,7 @@ def _chosen(keys: list[str]) -> list[Known]:
     return [known for known in KNOWN if not keys or known.key in keys]
 
 
-async def _tried(pair: Pair, packages: Packages) -> dict[str, Outcome]:
+async def _tried(pair: ClientAndTransport, packages: Packages) -> dict[str, Outcome]:
     if pair.known.version(packages) is None:
         raise SystemExit(
             f"tests.clients: {pair.known.name} is not installed in {packages.root}\n"

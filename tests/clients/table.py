@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tests.clients.features import FEATURES
 from tests.clients.known import Packages
-from tests.clients.trials import Outcome, Pair
+from tests.clients.trials import ClientAndTransport, Outcome
 
-Found = Mapping[Pair, Mapping[str, Outcome]]
+Found = Mapping[ClientAndTransport, Mapping[str, Outcome]]
 
 
 def table(found: Found, packages: Packages) -> str:
@@ -30,13 +30,15 @@ def _listed(notes: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _head(pair: Pair, packages: Packages) -> list[str]:
+def _head(pair: ClientAndTransport, packages: Packages) -> list[str]:
     known = pair.known
     transport = pair.transport if known.through is None else f"stdio to {pair.transport}"
     return [f"{known.name} ({known.version(packages)})", known.era, transport]
 
 
-def _cells(pair: Pair, outcomes: Mapping[str, Outcome], notes: dict[str, int]) -> list[str]:
+def _cells(
+    pair: ClientAndTransport, outcomes: Mapping[str, Outcome], notes: dict[str, int]
+) -> list[str]:
     def noted(word: str, reason: str) -> str:
         number = notes.setdefault(reason, len(notes) + 1)
         return f"{word} ({number})"

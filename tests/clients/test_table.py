@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.clients.features import FEATURES
 from tests.clients.known import KNOWN, Known, Packages
 from tests.clients.table import table
-from tests.clients.trials import Outcome, Pair, pairs_of
+from tests.clients.trials import ClientAndTransport, Outcome, pairs_of
 from tests.conftest import PROJECT
 
 PACKAGES = Packages(Path("/nowhere"), {})
@@ -17,7 +17,7 @@ def client(**lacks: str) -> Known:
 
 def shown(known: Known, **other: Outcome) -> list[str]:
     fine: dict[str, Outcome] = dict.fromkeys(FEATURES)
-    return table({Pair(known, "http"): fine | other}, PACKAGES).splitlines()
+    return table({ClientAndTransport(known, "http"): fine | other}, PACKAGES).splitlines()
 
 
 def test_a_row_says_which_client_was_tried_over_what() -> None:

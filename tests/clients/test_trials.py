@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.features import FEATURES
 from tests.clients.known import Known, Packages
-from tests.clients.trials import Pair, tried
+from tests.clients.trials import ClientAndTransport, tried
 
 pytestmark = pytest.mark.live
 
@@ -24,11 +24,11 @@ sys.stdin.readline()
 """
 
 
-def client(program: str) -> Pair:
+def client(program: str) -> ClientAndTransport:
     def command(_: Packages) -> list[str]:
         return [sys.executable, "-c", program]
 
-    return Pair(Known("one", "Client One", "legacy", lambda _: "1", command), "stdio")
+    return ClientAndTransport(Known("one", "Client One", "legacy", lambda _: "1", command), "stdio")
 
 
 async def test_a_program_that_ends_has_no_feature() -> None:

@@ -33,7 +33,7 @@ Step = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class ClientAndTransport:
     """A client and the transport it uses."""
 
     known: Known
@@ -47,12 +47,16 @@ class Pair:
         return [feature for feature in FEATURES if feature not in self.known.lacks]
 
 
-def pairs_of(clients: Iterable[Known]) -> list[Pair]:
+def pairs_of(clients: Iterable[Known]) -> list[ClientAndTransport]:
     """Return each client with each of its transports."""
-    return [Pair(known, transport) for known in clients for transport in known.transports]
+    return [
+        ClientAndTransport(known, transport) for known in clients for transport in known.transports
+    ]
 
 
-async def tried(pair: Pair, packages: Packages, features: Iterable[str]) -> dict[str, Outcome]:
+async def tried(
+    pair: ClientAndTransport, packages: Packages, features: Iterable[str]
+) -> dict[str, Outcome]:
     """Try features before a server of each era; what fails with one of them has failed."""
     outcomes: dict[str, Outcome] = {}
     steps = [(server, feature) for server in SERVERS for feature in features]
@@ -68,14 +72,14 @@ async def tried(pair: Pair, packages: Packages, features: Iterable[str]) -> dict
 
 @dataclass(frozen=True)
 class _Place:
-    pair: Pair
+    pair: ClientAndTransport
     packages: Packages
     hub: Target
     tree: Path
 
 
 @contextmanager
-def _hub(pair: Pair, tree: Path) -> Generator[Target]:
+def _hub(pair: ClientAndTransport, tree: Path) -> Generator[Target]:
     """Yield what leads to a hub before a server of each era."""
     with era_servers(cwd=tree) as running:
         config = config_file(tree, {era: running.launched(era, era) for era in SERVERS})
@@ -84,7 +88,7 @@ def _hub(pair: Pair, tree: Path) -> Generator[Target]:
 
 
 @contextmanager
-def _hub_of(pair: Pair, config: str, tree: Path) -> Generator[Target]:
+def _hub_of(pair: ClientAndTransport, config: str, tree: Path) -> Generator[Target]:
     match pair.transport:
         case "stdio":
             yield [ROOTS_HUB, "run", "--config", config]

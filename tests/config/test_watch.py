@@ -414,7 +414,7 @@ async def test_a_pipe_is_not_watched(top: Path) -> None:
         await at.watch.run()
 
 
-class Asked:
+class ReloadRequests:
     """Asks to reload when a test says so."""
 
     def __init__(self) -> None:
@@ -427,7 +427,7 @@ class Asked:
 async def test_who_asks_has_all_of_the_file_taken_over_though_it_looks_the_same(
     top: Path,
 ) -> None:
-    at, asked = Running(top, config("{deny: [x]}"), places=(".",)), Asked()
+    at, asked = Running(top, config("{deny: [x]}"), places=(".",)), ReloadRequests()
     seen = at.file.stat()
     with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
         async with watching(at.watch, asked):
@@ -440,7 +440,7 @@ async def test_who_asks_has_all_of_the_file_taken_over_though_it_looks_the_same(
 
 
 async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path) -> None:
-    at, asked = Running(top, config()), Asked()
+    at, asked = Running(top, config()), ReloadRequests()
     by = WritableBy(ConfigFile(), PathLookup(OsDisk(), Flavour.POSIX, "/"), list, at.trust)
     at.watch = ConfigWatch(None, at.running, at.take, by)
     with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:

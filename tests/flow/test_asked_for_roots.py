@@ -314,7 +314,7 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
-class World:
+class ChangingWorld:
     """A hub to which this and that happens."""
 
     def __init__(self, hub: ScriptedHub, child: FakeChild, top: Path, seed: int) -> None:
@@ -395,4 +395,4 @@ async def test_whatever_happens_calls_are_asked_as_the_general_way_would(
 ) -> None:
     child = FakeChild(READ, ECHO, ANY, HEADED)
     async with scripted(child, config=config) as hub:
-        assert await World(hub, child, top, seed).run(50) > 2
+        assert await ChangingWorld(hub, child, top, seed).run(50) > 2

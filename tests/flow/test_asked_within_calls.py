@@ -27,7 +27,7 @@ MODEL: JsonObject = {"method": SAMPLING, "params": {"messages": [], "n": 1}}
 OPEN: JsonObject = {"method": ELICITATION, "params": URL}
 
 
-class Asked:
+class AskedClient:
     """A client of the handshake era, and what it is asked."""
 
     def __init__(self, client: FakeClient) -> None:
@@ -47,11 +47,11 @@ class Asked:
         return [line["params"] for line in self.client.received if line.get("method") == method]
 
 
-async def asked(hub: ScriptedHub, capabilities: JsonObject = BOTH) -> Asked:
-    return Asked(await hub.greeted(capabilities))
+async def asked(hub: ScriptedHub, capabilities: JsonObject = BOTH) -> AskedClient:
+    return AskedClient(await hub.greeted(capabilities))
 
 
-async def begun(asked: Asked) -> int:
+async def begun(asked: AskedClient) -> int:
     return await asked.client.begin("tools/call", {"name": "echo", "arguments": {"text": "hi"}})
 
 

@@ -26,7 +26,7 @@ STEPS = 150
 FILES = replace(remote("files"), concurrency=SLOTS)
 
 
-class Calls:
+class CallsOfTwo:
     """Calls of two clients at one child, and what becomes of them."""
 
     def __init__(
@@ -157,7 +157,7 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         at.audit.records.clear()
         fake.answers["tools/call"] = SILENT
         chance = random.Random(f"{fate} {seed}")  # noqa: S311 - nothing is secret here
-        calls = Calls(chance, fake, [DispatchedCaller(at, client) for client in clients])
+        calls = CallsOfTwo(chance, fake, [DispatchedCaller(at, client) for client in clients])
         for _ in range(STEPS):
             await calls.step(top)
         (slot,) = {slot for client in clients for slot in client.session.slots}

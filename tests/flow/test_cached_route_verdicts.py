@@ -153,7 +153,7 @@ def change(top: Path, how: Change) -> None:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SharingSetting:
     """Who shares what, and what the operator lays down: a child with no `cwd` is remote."""
 
     era: Era
@@ -166,7 +166,7 @@ class Setting:
 
 
 SETTINGS = st.builds(
-    Setting,
+    SharingSetting,
     era=st.sampled_from(("legacy", "modern", "kept")),
     shared=st.sampled_from(SETS[1:]) | st.sampled_from(SETS),
     ceiling=st.just(()) | st.sampled_from(SETS),
@@ -262,7 +262,7 @@ def running_in(cwd: str) -> ServerSpec:
     return replace(launched("files"), target=template)
 
 
-async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> None:
+async def walk(setting: SharingSetting, changes: list[Change], calls: list[Asking]) -> None:
     """Make all calls again and again, while the tree changes."""
     with TemporaryDirectory() as made:
         top = plant(Path(made), *TREE)
@@ -287,6 +287,6 @@ async def walk(setting: Setting, changes: list[Change], calls: list[Asking]) -> 
 
 @given(SETTINGS, CHANGING, CALLS)
 def test_a_call_goes_by_a_cached_route_only_if_a_resolved_one_would_admit_it(
-    setting: Setting, changes: list[Change], calls: list[Asking]
+    setting: SharingSetting, changes: list[Change], calls: list[Asking]
 ) -> None:
     anyio.run(partial(walk, setting, changes, calls), backend_options={"use_uvloop": True})

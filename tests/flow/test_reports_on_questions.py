@@ -9,7 +9,7 @@ import pytest
 
 from hub.protocol.input_requests import SAMPLING
 from hub.values import Json, JsonObject
-from tests.flow.test_asked_within_calls import Asked
+from tests.flow.test_asked_within_calls import AskedClient
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import scripted
@@ -87,7 +87,7 @@ async def test_equal_tokens_of_two_children_are_not_confused() -> None:
     async with scripted(children) as hub:
         for child in children.values():
             child.answers["tools/call"] = SILENT
-        client = Asked(await hub.greeted({"sampling": {}}))
+        client = AskedClient(await hub.greeted({"sampling": {}}))
         questions: dict[str, JsonObject] = {}
         for name, child in children.items():
             await client.client.begin("tools/call", {"name": f"{name}__echo", "arguments": {}})
@@ -111,7 +111,7 @@ async def test_a_client_reports_on_its_own_questions_alone() -> None:
     child = FakeChild(ECHO)
     async with scripted(child) as hub:
         child.answers["tools/call"] = SILENT
-        client, other = Asked(await hub.greeted({"sampling": {}})), await hub.greeted()
+        client, other = AskedClient(await hub.greeted({"sampling": {}})), await hub.greeted()
         await client.client.begin("tools/call", {"name": "echo", "arguments": {}})
         link = await child.connected()
         await link.request("tools/call")

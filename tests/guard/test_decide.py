@@ -31,6 +31,7 @@ from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
 from hub.system.disk import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
+from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import PROJECT, grow, plant
 from tests.kit.worlds import MACOS, POSIX, WINDOWS, Directories, context, share, tool_call
 
@@ -370,21 +371,10 @@ class Remembering(Looking):
 
     def __init__(self, world: CallContext | None, plain_check: PlainPathCheck | None) -> None:
         super().__init__(world, plain_check)
-        self.asked: list[str] = []
+        self.recorded = RecordingDisk()
 
     def memory(self) -> LinkReader:
-        return CachedDisk(Noting(self.asked))
-
-
-class Noting(OsDisk):
-    """Notes each path that the kernel is asked for."""
-
-    def __init__(self, asked: list[str]) -> None:
-        self._asked = asked
-
-    def entry(self, path: str) -> Entry | None:
-        self._asked.append(path)
-        return super().entry(path)
+        return CachedDisk(self.recorded)
 
 
 def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
@@ -396,8 +386,8 @@ def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
     arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
     sight = Remembering(context(roots), plain_check)
     assert isinstance(judge_inline(Call("tools/call", "t", arguments, {}), guard, sight), Admitted)
-    assert sight.asked
-    assert len(sight.asked) == len(set(sight.asked))
+    assert sight.recorded.asked
+    assert len(sight.recorded.asked) == len(set(sight.recorded.asked))
 
 
 def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_path: Path) -> None:
@@ -489,7 +479,7 @@ def test_a_call_that_cannot_be_rewritten_within_the_budget_is_refused(tmp_path: 
     assert isinstance(decide(call, rewriting, world, budget), Refused)
 
 
-class Broken(LinkReader):
+class BrokenLinkReader(LinkReader):
     def entry(self, path: str) -> Entry | None:
         raise RuntimeError(path)
 
@@ -498,7 +488,7 @@ class Broken(LinkReader):
 
 
 def test_our_own_mistake_is_a_refusal() -> None:
-    verdict = judge({"path": "/a"}, CallContext(EMPTY, None, {}, Broken(), POSIX))
+    verdict = judge({"path": "/a"}, CallContext(EMPTY, None, {}, BrokenLinkReader(), POSIX))
     assert isinstance(verdict, Refused)
     assert verdict.message() == "Access denied: the arguments could not be judged"
 
@@ -636,26 +626,15 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
             }
 
 
-class Counting(OsDisk):
-    """Counts the disk queries."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def entry(self, path: str) -> Entry | None:
-        self.asked += 1
-        return super().entry(path)
-
-
 @pytest.mark.parametrize("key", ["path", "source", "thing"])
 def test_no_call_asks_the_disk_without_end(tmp_path: Path, key: str) -> None:
     top = plant(tmp_path, *(f"{n}/" for n in range(256)))
     shared = share(*(top / f"{n}" for n in range(256)))
     names: list[Json] = [f"{n}/x" for n in range(1000)]
-    disk = Counting()
+    disk = RecordingDisk()
     verdict = judge({key: names}, replace(context(shared, top / "0"), links=CachedDisk(disk)))
     assert isinstance(verdict, Refused)
-    assert disk.asked < 200_000
+    assert len(disk.asked) < 200_000
 
 
 def test_a_refusal_says_nothing_about_what_lies_outside(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hub.values import JsonObject
 from tests.oracle import ordinary
 from tests.oracle.gates import WEAKER, AdmitsAll, OnlyPaths
-from tests.oracle.keys import KEYS, Key, ProcessTree
+from tests.oracle.keys import KEYS, ArgumentKey, ProcessTree
 from tests.oracle.node import Node, running
 from tests.oracle.openers import opened, reached
 from tests.oracle.promises import EXEMPTIONS, Exemption
@@ -68,7 +68,7 @@ def shell(name: str) -> Shell:
     return Shell(name, program)
 
 
-def hold(attack: Attack, opener: Opener, keys: tuple[Key, ...] = KEYS) -> None:
+def hold(attack: Attack, opener: Opener, keys: tuple[ArgumentKey, ...] = KEYS) -> None:
     found = list(escapes(attack, Guard, opener, keys))
     if found:
         raise AssertionError(report(found))

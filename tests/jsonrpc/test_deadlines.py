@@ -11,14 +11,14 @@ from hub.jsonrpc.deadlines import Deadlines
 from tests.kit.fakes import Signals
 
 
-class Call:
+class ExpiringEntry:
     """An entry that can end another entry when it expires."""
 
     def __init__(self, said: list[str], name: str, signals: Signals) -> None:
         self._said = said
         self._name = name
         self._signals = signals
-        self.ends: tuple[Deadlines, Call] | None = None
+        self.ends: tuple[Deadlines, ExpiringEntry] | None = None
 
     def expire(self) -> None:
         self._said.append(self._name)
@@ -28,15 +28,15 @@ class Call:
         self._signals.moved()
 
 
-class Calls:
+class ExpiringEntries:
     """Named entries, and a record of those that expired."""
 
     def __init__(self) -> None:
         self.expired: list[str] = []
         self.signals = Signals()
 
-    def begin(self, deadlines: Deadlines, name: str) -> Call:
-        call = Call(self.expired, name, self.signals)
+    def begin(self, deadlines: Deadlines, name: str) -> ExpiringEntry:
+        call = ExpiringEntry(self.expired, name, self.signals)
         deadlines.begin(call)
         return call
 
@@ -45,7 +45,7 @@ class Calls:
 
 
 async def test_entries_expire_once_in_the_order_of_their_start() -> None:
-    calls, deadlines = Calls(), Deadlines(0.01)
+    calls, deadlines = ExpiringEntries(), Deadlines(0.01)
     for name in ("a", "b", "c"):
         calls.begin(deadlines, name)
     await calls.until("a", "b", "c")
@@ -54,7 +54,7 @@ async def test_entries_expire_once_in_the_order_of_their_start() -> None:
 
 
 async def test_an_ended_entry_does_not_expire() -> None:
-    calls, deadlines = Calls(), Deadlines(0.01)
+    calls, deadlines = ExpiringEntries(), Deadlines(0.01)
     first = calls.begin(deadlines, "a")
     calls.begin(deadlines, "b")
     third = calls.begin(deadlines, "c")
@@ -65,7 +65,7 @@ async def test_an_ended_entry_does_not_expire() -> None:
 
 
 async def test_a_later_entry_has_its_full_time() -> None:
-    calls, deadlines = Calls(), Deadlines(0.05)
+    calls, deadlines = ExpiringEntries(), Deadlines(0.05)
     calls.begin(deadlines, "a")
     await anyio.sleep(0.02)
     began = anyio.current_time()
@@ -76,7 +76,7 @@ async def test_a_later_entry_has_its_full_time() -> None:
 
 
 async def test_one_that_expires_may_end_another() -> None:
-    calls, deadlines = Calls(), Deadlines(0.01)
+    calls, deadlines = ExpiringEntries(), Deadlines(0.01)
     first, second = calls.begin(deadlines, "a"), calls.begin(deadlines, "b")
     first.ends = (deadlines, second)
     calls.begin(deadlines, "c")
@@ -89,7 +89,7 @@ async def test_an_entry_added_during_an_expiry_delays_no_earlier_one() -> None:
             calls.expired.append("a")
             calls.begin(deadlines, "c")
 
-    calls, deadlines = Calls(), Deadlines(0.05)
+    calls, deadlines = ExpiringEntries(), Deadlines(0.05)
     deadlines.begin(Following())
     await anyio.sleep(0.02)
     calls.begin(deadlines, "b")
@@ -102,7 +102,7 @@ async def test_an_error_during_an_expiry_does_not_stop_the_others() -> None:
         def expire(self) -> None:
             raise RuntimeError("failing")
 
-    calls, deadlines, loop = Calls(), Deadlines(0.01), asyncio.get_running_loop()
+    calls, deadlines, loop = ExpiringEntries(), Deadlines(0.01), asyncio.get_running_loop()
     told: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: told.append(context))
     try:
@@ -116,7 +116,7 @@ async def test_an_error_during_an_expiry_does_not_stop_the_others() -> None:
 
 
 async def test_a_shorter_time_counts_for_what_begins_later_and_for_nothing_else() -> None:
-    calls, deadlines = Calls(), Deadlines(60)
+    calls, deadlines = ExpiringEntries(), Deadlines(60)
     calls.begin(deadlines, "long")
     deadlines.allow(0.01)
     for name in ("a", "b"):
@@ -128,7 +128,7 @@ async def test_a_shorter_time_counts_for_what_begins_later_and_for_nothing_else(
 
 
 async def test_a_shorter_time_leaves_no_timer_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, deadlines = Calls(), Deadlines(3600)
+    calls, deadlines = ExpiringEntries(), Deadlines(3600)
     loop = asyncio.get_running_loop()
     timers = list[asyncio.TimerHandle]()
     call_at = loop.call_at

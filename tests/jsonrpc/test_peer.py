@@ -34,7 +34,7 @@ class Somebody:
         self.reason = reason
 
 
-class Talk:
+class PeerTalk:
     """A peer whose other side is the test."""
 
     def __init__(
@@ -83,10 +83,12 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(serve: Serve = echo, cancel_grace: float = CANCEL_GRACE) -> AsyncGenerator[Talk]:
+async def talking(
+    serve: Serve = echo, cancel_grace: float = CANCEL_GRACE
+) -> AsyncGenerator[PeerTalk]:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            yield Talk(tasks, serve, cancel_grace)
+            yield PeerTalk(tasks, serve, cancel_grace)
             tasks.cancel_scope.cancel()
 
 
@@ -375,7 +377,7 @@ async def test_what_cannot_be_read_within_an_answer_is_an_error_too() -> None:
         assert await talk.outlet.next() == Failure(5, said)
 
 
-class Slow:
+class SlowService:
     """Serves until it is told to; remembers what was cancelled."""
 
     def __init__(self) -> None:
@@ -400,7 +402,7 @@ class Slow:
 
 
 async def test_a_question_that_its_asker_cancels_gets_no_answer() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request("a", "m", {}))
         await talk.peer.receive(Request("b", "m", {}))
@@ -424,7 +426,7 @@ async def test_a_cancellation_of_nothing_does_nothing(id_: int | str) -> None:
 
 
 async def test_what_is_answered_knows_why_it_is_taken_back() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request("a", "m", {}))
         await slow.until_begun()
@@ -435,7 +437,7 @@ async def test_what_is_answered_knows_why_it_is_taken_back() -> None:
 
 
 async def test_the_handshake_cannot_be_cancelled() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request(1, "initialize", {}))
         await slow.until_begun()
@@ -445,7 +447,7 @@ async def test_the_handshake_cannot_be_cancelled() -> None:
 
 
 async def test_a_question_whose_id_is_taken_is_refused_and_does_not_disturb_the_first() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request(1, "first", {}))
         with pytest.raises(WireError) as caught:
@@ -461,7 +463,7 @@ async def test_a_question_whose_id_is_taken_is_refused_and_does_not_disturb_the_
 
 
 async def test_idle_waits_for_the_last_answer() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.backlog.idle()
         await talk.peer.receive(Request(1, "m", {}))
@@ -472,7 +474,7 @@ async def test_idle_waits_for_the_last_answer() -> None:
 
 
 async def test_an_answer_that_nobody_reads_is_dropped() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request(1, "m", {}))
         await slow.until_begun()
@@ -498,7 +500,7 @@ async def test_notifications_arrive_in_order() -> None:
 
 
 async def test_the_end_of_a_conversation_ends_everything_in_it() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         await talk.peer.receive(Request(1, "m", {}))
         await slow.until_begun()
@@ -517,7 +519,7 @@ async def test_the_end_of_a_conversation_ends_everything_in_it() -> None:
 
 
 async def test_no_more_requests_are_under_way_than_there_may_be() -> None:
-    slow = Slow()
+    slow = SlowService()
     async with talking(slow.serve) as talk:
         for id_ in range(MAX_ASKED):
             await talk.peer.receive(Request(id_, "slow", {}))

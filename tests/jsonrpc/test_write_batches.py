@@ -21,7 +21,7 @@ class Transport:
         return self.closing
 
 
-class Broken(Transport):
+class BrokenTransport(Transport):
     """Takes nothing."""
 
     def write(self, piece: bytes) -> None:
@@ -81,7 +81,7 @@ def test_what_is_written_on_an_arrival_is_one_write_each_when_that_is_dealt_with
 
 
 def test_a_transport_that_fails_keeps_nothing_else_back() -> None:
-    (broken, _), (sound, transport) = batched_writer(Broken()), batched_writer()
+    (broken, _), (sound, transport) = batched_writer(BrokenTransport()), batched_writer()
     with arrival:
         broken.write(b"a")
         sound.write(b"x")

@@ -41,11 +41,23 @@ from hub.protocol.constants import (
 )
 from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
+from hub.system.disk import OsDisk
 from hub.system.threads import FairWorker
 from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
 from tests.kit.loops import in_time
 
 Result = TypeVar("Result")
+
+
+class RecordingDisk(OsDisk):
+    """The machine's disk; remembers each path whose entry it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def entry(self, path: str) -> Entry | None:
+        self.asked.append(path)
+        return super().entry(path)
 
 
 class FakeLinks(LinkReader):

@@ -152,7 +152,7 @@ def _a_resource(request: Request) -> JsonObject:
     return {"contents": [{"uri": request.params.get("uri"), "text": "of the child"}]}
 
 
-class Scripted(Protocol):
+class ScriptedChild(Protocol):
     """A child with answers that a test has set."""
 
     def serving_another(self) -> AbstractContextManager[None]:
@@ -198,7 +198,7 @@ class FakeClient:
         self.roots: Json = list(roots)
         self.fails = False
         self.holds = False
-        self.children: Collection[Scripted] = ()
+        self.children: Collection[ScriptedChild] = ()
         self.by_cached_route = CACHED_ROUTES in os.environ
         self._known: set[Json] = set()
         self.detoured: list[Request] = []

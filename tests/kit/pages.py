@@ -28,7 +28,7 @@ class Block(NamedTuple):
     text: str
 
 
-class Shown(NamedTuple):
+class ShownCommand(NamedTuple):
     """A command of a page, and the output that is shown of it."""
 
     command: str
@@ -39,11 +39,11 @@ def blocks(page: Path) -> list[Block]:
     return [Block(*found) for found in _FENCE.findall(page.read_text(encoding="utf-8"))]
 
 
-def shown_in(block: Block) -> Iterator[Shown]:
+def shown_in(block: Block) -> Iterator[ShownCommand]:
     """Yield the commands of a `console` block; one ends with its line."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
-        yield Shown(command, output.rstrip("\n"))
+        yield ShownCommand(command, output.rstrip("\n"))
 
 
 def prose(page: Path) -> str:
@@ -66,7 +66,7 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\s-]", "", words).strip().lower().replace(" ", "-")
 
 
-class Terminal:
+class PageTerminal:
     """A terminal of the user of the examples; `home` stands for `/home/user`."""
 
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:

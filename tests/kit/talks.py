@@ -13,7 +13,7 @@ from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
 from tests.kit.loops import in_time
 from tests.server.http.test_app import Web, echo, web
-from tests.server.test_stdio import SAY, Terminal, served
+from tests.server.test_stdio import SAY, PipeTerminal, served
 
 Transport = Literal["stdio", "http"]
 Way = Literal["resolved", "cached"]
@@ -22,7 +22,7 @@ CALL = 7
 QUESTIONED: JsonObject = {"sampling": {}, "elicitation": {}}
 
 
-class Line(Protocol):
+class ClientLine(Protocol):
     """A client's connection."""
 
     async def say(self, message: JsonObject) -> None: ...
@@ -33,7 +33,7 @@ class Line(Protocol):
 
 
 class OnStdio:
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: PipeTerminal) -> None:
         self._terminal = terminal
 
     async def say(self, message: JsonObject) -> None:
@@ -67,10 +67,10 @@ class OnHttp:
         return (await self._call.heard(self._taken))[self._taken - 1]
 
 
-class Talk:
+class CallTalk:
     """One call under way, which the child leaves to the test to answer."""
 
-    def __init__(self, line: Line, child: FakeChild) -> None:
+    def __init__(self, line: ClientLine, child: FakeChild) -> None:
         self.line = line
         self.child = child
 
@@ -101,7 +101,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(transport: Transport, way: Way) -> AsyncGenerator[Talk]:
+async def talking(transport: Transport, way: Way) -> AsyncGenerator[CallTalk]:
     """Begin a call; on a cached route, its tool has been called before."""
     child = FakeChild(ECHO)
     async with _line(transport, child) as line:
@@ -112,11 +112,11 @@ async def talking(transport: Transport, way: Way) -> AsyncGenerator[Talk]:
             child.answers["tools/call"] = SILENT
             await line.call(CALL)
             await (await child.connected()).request("tools/call", nth=1 + (way == "cached"))
-            yield Talk(line, child)
+            yield CallTalk(line, child)
 
 
 @asynccontextmanager
-async def _line(transport: Transport, child: FakeChild) -> AsyncGenerator[Line]:
+async def _line(transport: Transport, child: FakeChild) -> AsyncGenerator[ClientLine]:
     if transport == "stdio":
         async with served(child) as terminal:
             await terminal.shake_hands(QUESTIONED)

@@ -8,15 +8,20 @@ nothing else, and has neither threads nor a loop.
 from __future__ import annotations
 
 import array
+import atexit
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn, cast
 
 from hub.cli import command_line
 from hub.cli.main import main
@@ -28,6 +33,8 @@ SERVED_LATER = (
     *("hub.config.source.strict_yaml", "cryptography.hazmat.primitives.ciphers.aead"),
 )
 """What a hub imports once it has read its command line."""
+NOT_FLUSHED = 120
+"""The exit code of Python where what was written has not come out."""
 
 
 def warm() -> None:
@@ -71,7 +78,39 @@ def _written(file: int, errors: str | None) -> Any:
     return open(file, "w", encoding=sys.stdout.encoding, errors=errors, newline="\n", closefd=False)
 
 
-class Server:
+def end(command: Callable[[], int]) -> NoReturn:
+    """Run a command, and end this process as the interpreter does, but for taking it apart.
+
+    To free all that is imported would take as long as most of what a hub of a test does.
+    """
+    try:
+        code = command()
+    except SystemExit as exc:
+        if not isinstance(exc.code, int):
+            raise
+        code = exc.code
+    cast("Any", threading)._shutdown()
+    cast("Any", atexit)._run_exitfuncs()
+    is_written = [_is_flushed(stream) for stream in (sys.stdout, sys.stderr)]
+    os._exit(code & 0xFF if all(is_written) else NOT_FLUSHED)
+
+
+def _is_flushed(stream: IO[str]) -> bool:
+    """Return whether what was written to a stream has come out of it."""
+    if stream.closed:
+        return True
+    try:
+        stream.flush()
+    except (OSError, ValueError) as exc:
+        with suppress(OSError, ValueError):
+            if stream is not sys.stderr:
+                said = traceback.format_exception_only(exc)
+                sys.stderr.write("".join((f"Exception ignored in: {stream!r}\n", *said)))
+        return False
+    return True
+
+
+class HubForker:
     """Forks hubs, and tells who ordered one its id, and how it ended."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -132,5 +171,5 @@ class Server:
 
 if __name__ == "__main__":
     warm()
-    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
-    sys.exit(main())
+    HubForker(socket.socket(fileno=int(sys.argv[1]))).serve()
+    end(main)

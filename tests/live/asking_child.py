@@ -31,7 +31,7 @@ def say(**message: Any) -> None:
     sys.stdout.flush()
 
 
-class Server:
+class AskingServer:
     """Calls under way, by id: how often they still ask, and what they were told."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def note(line: str) -> None:
 
 
 def main() -> None:
-    server = Server()
+    server = AskingServer()
     for line in sys.stdin:
         server.take(json.loads(line))
 

@@ -1,5 +1,6 @@
 """What the live tests share: their mark, and a tree that their clients share parts of."""
 
+import os
 import socket
 from collections.abc import Generator
 from pathlib import Path
@@ -16,8 +17,9 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything here `live`."""
+    below = f"{HERE}{os.sep}"
     for item in items:
-        if HERE in item.path.parents:
+        if str(item.path).startswith(below):
             item.add_marker(pytest.mark.live)
 
 

@@ -64,7 +64,7 @@ class LoginBrowser:
         assert "You are logged in" in self.page.text, self.page.text
 
 
-class Person:
+class PersonWithBrowser:
     """Logs in where a client sends it: at the hub by `token` or at `issuer`, then at the server."""
 
     def __init__(self, name: str, *, token: str = "", issuer: str = "") -> None:

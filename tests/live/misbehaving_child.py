@@ -88,7 +88,7 @@ def say_changed() -> None:
 
 def read_no_more() -> None:
     """Keep the reader of stdin from reading on."""
-    Child.stops_reading = True
+    MisbehavingChild.stops_reading = True
 
 
 FLOODS: Mapping[str, Callable[[], None]] = {
@@ -113,7 +113,7 @@ FLOODS: Mapping[str, Callable[[], None]] = {
 }
 
 
-class Child:
+class MisbehavingChild:
     """The server; it floods by a thread of its own."""
 
     stops_reading = False
@@ -131,7 +131,7 @@ class Child:
             message = json.loads(line)
             if "id" in message:
                 self._answer(message)
-            while Child.stops_reading:
+            while MisbehavingChild.stops_reading:
                 time.sleep(3600)
         if self._kind == "ignored TERM":
             time.sleep(float(FOR_LONG))
@@ -177,4 +177,4 @@ class Child:
 if __name__ == "__main__":
     if len(sys.argv) > 2:
         os.sched_setaffinity(0, {int(sys.argv[2])})
-    Child(sys.argv[1]).serve()
+    MisbehavingChild(sys.argv[1]).serve()

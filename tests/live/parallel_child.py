@@ -25,7 +25,7 @@ TOOLS: dict[str, dict[str, Any]] = {
 FORM = {"type": "object", "properties": {"told": TEXT}}
 
 
-class Server:
+class ParallelServer:
     """One thread for each call under way."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Server:
 
 
 def main() -> None:
-    server = Server()
+    server = ParallelServer()
     for line in sys.stdin:
         server.take(json.loads(line))
 

@@ -156,7 +156,7 @@ def config_file(directory: Path, servers: Mapping[str, Any], **keys: Any) -> str
 
 
 @dataclass
-class Shared:
+class SharedFolders:
     """A client's roots: what it answers when it is asked, and how often it was."""
 
     folders: list[Path]
@@ -182,7 +182,7 @@ Target = str | Sequence[str]
 @asynccontextmanager
 async def connected(
     target: Target,
-    roots: Shared | Iterable[Path] | None = None,
+    roots: SharedFolders | Iterable[Path] | None = None,
     *,
     mode: Mode = "legacy",
     cwd: Path | None = None,
@@ -190,7 +190,11 @@ async def connected(
     **callbacks: Any,
 ) -> AsyncGenerator[Client]:
     """Connect the SDK's client to a URL, or to a command over stdio."""
-    shared = Shared(list(roots)) if roots is not None and not isinstance(roots, Shared) else roots
+    shared = (
+        SharedFolders(list(roots))
+        if roots is not None and not isinstance(roots, SharedFolders)
+        else roots
+    )
     if isinstance(target, str):
         server: Any = target
     else:

@@ -12,11 +12,11 @@ from typing import IO, Any
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB, popen
 from tests.live.programs import RECORDER, SOON, environment
 
 
-class Line:
+class PipedHub:
     """A hub on two pipes."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
@@ -47,10 +47,10 @@ class Line:
 
 
 @contextmanager
-def hub(arguments: list[str], cwd: Path, **env: str) -> Generator[Line]:
+def hub(arguments: list[str], cwd: Path, **env: str) -> Generator[PipedHub]:
     """Run the hub; it must end well when its stdin is closed."""
-    with subprocess.Popen(  # noqa: S603 - ours
-        [ROOTS_HUB, *arguments],
+    with popen(
+        [WARM_HUB, *arguments],
         cwd=cwd,
         env=environment(**env),
         stdin=subprocess.PIPE,
@@ -60,13 +60,13 @@ def hub(arguments: list[str], cwd: Path, **env: str) -> Generator[Line]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield Line(process.stdin, process.stdout)
+            yield PipedHub(process.stdin, process.stdout)
         finally:
             process.stdin.close()
             assert process.wait(SOON) == 0
 
 
-def begin(line: Line) -> None:
+def begin(line: PipedHub) -> None:
     """Do the handshake of a client without roots that asks for an unknown version."""
     info = {"name": "line", "version": "1"}
     params = {"protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": info}
@@ -77,7 +77,7 @@ def begin(line: Line) -> None:
 
 
 @pytest.fixture(scope="module")
-def line(tree: Path) -> Generator[Line]:
+def line(tree: Path) -> Generator[PipedHub]:
     """A hub before the embedded file server, after the handshake."""
     with hub(["run", "--stdio"], tree / "project") as line:
         early = line.ask(b'{"jsonrpc":"2.0","id":0,"method":"tools/list"}')
@@ -121,7 +121,7 @@ def line(tree: Path) -> Generator[Line]:
     ],
 )
 def test_bad_input_gets_an_error_and_the_hub_lives_on(
-    line: Line, sent: bytes, id_: int | None, code: int
+    line: PipedHub, sent: bytes, id_: int | None, code: int
 ) -> None:
     answer = line.ask(sent)
     assert answer["error"]["code"] == code
@@ -136,24 +136,24 @@ def test_bad_input_gets_an_error_and_the_hub_lives_on(
     [(b"[" * 9999 + b"]" * 9999, -32600), (b"9" * 9999, -32700)],
     ids=["deep", "long number"],
 )
-def test_what_no_parser_should_try_gets_an_error(line: Line, value: bytes, code: int) -> None:
+def test_what_no_parser_should_try_gets_an_error(line: PipedHub, value: bytes, code: int) -> None:
     answer = line.ask(b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":' + value + b"}}")
     assert answer["error"]["code"] == code
     assert line.lives()
 
 
-def test_an_unknown_tool_is_named(line: Line) -> None:
+def test_an_unknown_tool_is_named(line: PipedHub) -> None:
     sent = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"nope"}}'
     assert line.ask(sent)["error"]["message"] == "Unknown tool: nope"
 
 
-def test_a_message_that_is_too_large_gets_an_error_and_the_hub_lives_on(line: Line) -> None:
+def test_a_message_that_is_too_large_gets_an_error_and_the_hub_lives_on(line: PipedHub) -> None:
     sent = b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"' + b"x" * (70 << 20) + b'"}}'
     assert line.ask(sent)["error"]["code"] == -32600
     assert line.lives()
 
 
-def test_empty_lines_and_answers_to_no_question_are_passed_over(line: Line) -> None:
+def test_empty_lines_and_answers_to_no_question_are_passed_over(line: PipedHub) -> None:
     line.say(b'{"jsonrpc":"2.0","id":99,"result":{"roots":[]}}')
     line.say(b'{"jsonrpc":"2.0","id":98,"error":{"code":1,"message":"x"}}')
     line.say(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}')

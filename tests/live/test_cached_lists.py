@@ -30,7 +30,7 @@ pytestmark = pytest.mark.live
 CHILD = str(Path(__file__).parent / "changing_child.py")
 
 
-class Changing:
+class ChangingServers:
     """Servers with the tools that their files name; how often each was started is counted."""
 
     def __init__(self, top: Path, **tools: str) -> None:
@@ -77,7 +77,7 @@ async def names(client: Client) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_the_second_hub_lists_without_starting_a_server(tmp_path: Path, mode: Mode) -> None:
-    servers = Changing(tmp_path, a="one", b="two")
+    servers = ChangingServers(tmp_path, a="one", b="two")
     async with servers.client(mode) as client:
         assert await names(client) == ["a__one", "b__two"]
     before = servers.starts("a"), servers.starts("b")
@@ -92,7 +92,7 @@ async def test_the_second_hub_lists_without_starting_a_server(tmp_path: Path, mo
 
 
 async def test_over_http_a_new_hub_lists_at_once_too(tmp_path: Path) -> None:
-    servers = Changing(tmp_path, a="one")
+    servers = ChangingServers(tmp_path, a="one")
     for _ in range(2):
         with http_hub("--config", servers.config, cwd=tmp_path, env=servers.env) as url:
             async with connected(url, [servers.top / "root"]) as client:
@@ -101,7 +101,7 @@ async def test_over_http_a_new_hub_lists_at_once_too(tmp_path: Path) -> None:
 
 
 async def test_what_has_changed_is_told_and_listed(tmp_path: Path) -> None:
-    servers = Changing(tmp_path, a="one two")
+    servers = ChangingServers(tmp_path, a="one two")
     assert await servers.listed() == ["one", "two"]
     servers.offers("a", "two three")
     changed = anyio.Event()
@@ -126,7 +126,7 @@ async def test_what_has_changed_is_told_and_listed(tmp_path: Path) -> None:
 async def test_the_greeting_has_the_instructions_of_servers_that_do_not_run(
     tmp_path: Path,
 ) -> None:
-    servers = Changing(tmp_path, a="one")
+    servers = ChangingServers(tmp_path, a="one")
     await servers.listed()
     async with servers.client() as client:
         assert client.session.instructions == "Tools: one"
@@ -136,7 +136,7 @@ async def test_the_greeting_has_the_instructions_of_servers_that_do_not_run(
 async def test_one_server_of_ten_that_hangs_does_not_keep_the_others_from_the_list(
     tmp_path: Path,
 ) -> None:
-    servers = Changing(tmp_path, hanging="hang", **{f"s{n}": "tool" for n in range(9)})
+    servers = ChangingServers(tmp_path, hanging="hang", **{f"s{n}": "tool" for n in range(9)})
     expected = [f"s{n}__tool" for n in range(9)]
     for _ in range(2):
         async with servers.client() as client:
@@ -169,7 +169,7 @@ SPOILED = {
 async def test_a_broken_or_foreign_file_is_ignored_and_written_again(
     tmp_path: Path, how: str
 ) -> None:
-    servers = Changing(tmp_path, a="one")
+    servers = ChangingServers(tmp_path, a="one")
     await servers.listed()
     files = [servers.catalogs / name for name in files_in(servers.catalogs)]
     contents = [file.read_bytes() for file in files]
@@ -207,7 +207,7 @@ def spoil(file: Path, content: bytes, other: bytes, how: str) -> None:
 
 
 async def test_hubs_that_start_at_once_leave_what_the_next_can_use(tmp_path: Path) -> None:
-    servers = Changing(tmp_path, a="one", b="two")
+    servers = ChangingServers(tmp_path, a="one", b="two")
     async with anyio.create_task_group() as hubs:
         for _ in range(4):
             hubs.start_soon(servers.listed)
@@ -218,7 +218,7 @@ async def test_hubs_that_start_at_once_leave_what_the_next_can_use(tmp_path: Pat
 
 
 async def test_without_a_place_for_the_cache_all_works_as_without_one(tmp_path: Path) -> None:
-    servers = Changing(tmp_path, a="one")
+    servers = ChangingServers(tmp_path, a="one")
     (servers.top / "cache").rmdir()
     (servers.top / "cache").write_text("a file")
     assert await servers.listed() == ["one"]
@@ -227,7 +227,7 @@ async def test_without_a_place_for_the_cache_all_works_as_without_one(tmp_path: 
 
 
 def test_check_connect_renews_what_is_kept(tmp_path: Path) -> None:
-    servers = Changing(tmp_path, a="one")
+    servers = ChangingServers(tmp_path, a="one")
 
     def check(*options: str) -> str:
         command = [WARM_HUB, "check", "--config", servers.config, *options]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.known import KNOWN, at_hand
-from tests.clients.trials import Pair, pairs_of, tried
+from tests.clients.trials import ClientAndTransport, pairs_of, tried
 
 CHOSEN = {("typescript-1", "legacy"), ("typescript-2", "modern"), ("python-2", "modern")}
 SHORT = [known for known in KNOWN if (known.key, known.era) in CHOSEN]
@@ -17,7 +17,7 @@ LONG = {"8 MiB answer", "8 MiB request"}
 
 
 @pytest.mark.parametrize("pair", pairs_of(SHORT), ids=str)
-async def test_a_client_has_all_its_features(pair: Pair) -> None:
+async def test_a_client_has_all_its_features(pair: ClientAndTransport) -> None:
     packages = at_hand()
     if pair.known.version(packages) is None:
         pytest.skip(f"npm packages are not installed: no {pair.known.name}")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("hangups")
 WAITS = "config changed: this waits for `roots-hub reload`"
 
 
-class Hub:
+class EditedHub:
     """A hub with the config `file`, which a test edits."""
 
     def __init__(self, process: subprocess.Popen[str], file: Path) -> None:
@@ -48,7 +48,7 @@ def text(roots: object, **keys: Any) -> str:
 
 
 @contextmanager
-def serving(file: Path, roots: object, **keys: Any) -> Generator[Hub]:
+def serving(file: Path, roots: object, **keys: Any) -> Generator[EditedHub]:
     file.write_text(text(roots, **keys))
     command = [ROOTS_HUB, "--log-format", "json", "run", "--http", "127.0.0.1:0"]
     with subprocess.Popen(  # noqa: S603 - ours
@@ -60,7 +60,7 @@ def serving(file: Path, roots: object, **keys: Any) -> Generator[Hub]:
         start_new_session=True,
     ) as process:
         try:
-            yield Hub(process, file)
+            yield EditedHub(process, file)
         finally:
             process.terminate()
             assert process.wait(SOON) == 0

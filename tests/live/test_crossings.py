@@ -38,7 +38,7 @@ def token(name: str) -> str:
     return f"rh_of-{name}-0123456789"
 
 
-class Person:
+class PersonWithClients:
     """A principal and its clients: legacy sessions, and modern requests.
 
     `seen` counts what was tried; `crossings` has each answer that the other's property made.
@@ -88,38 +88,50 @@ class Person:
         }
         return (await self.post({"method": "tools/call", "params": whole}, **headers)).json()
 
-    async def step(self, other: Person, chance: random.Random) -> None:
+    async def step(self, other: PersonWithClients, chance: random.Random) -> None:
         """Make one call, of its own or one that tries what the other has."""
         session = chance.choice([*self.sessions, None, None])
         kind = chance.choice(["own", "keep", "path", "tool", "session", "stream", "ask", "state"])
         self.seen[f"{kind} {'modern' if session is None else 'legacy'}"] += 1
         await getattr(self, f"_{kind}")(other, chance, session)
 
-    async def _own(self, _other: Person, _chance: random.Random, session: str | None) -> None:
+    async def _own(
+        self, _other: PersonWithClients, _chance: random.Random, session: str | None
+    ) -> None:
         answer = await self.call("keeping__read_file", session, path=str(self._folder / "f"))
         self._expect(answer, lambda text: text == f"of {self.name}")
 
-    async def _keep(self, _other: Person, _chance: random.Random, session: str | None) -> None:
+    async def _keep(
+        self, _other: PersonWithClients, _chance: random.Random, session: str | None
+    ) -> None:
         answer = await self.call("keeping__remember", session, text=self.name)
         self._expect(answer, lambda text: set(list[str](json.loads(text))) == {self.name})
 
-    async def _path(self, other: Person, _chance: random.Random, session: str | None) -> None:
+    async def _path(
+        self, other: PersonWithClients, _chance: random.Random, session: str | None
+    ) -> None:
         answer = await self.call(
             "keeping__read_file", session, path=str(self.top / other.name / "f")
         )
         self._refused(answer)
 
-    async def _tool(self, other: Person, _chance: random.Random, session: str | None) -> None:
+    async def _tool(
+        self, other: PersonWithClients, _chance: random.Random, session: str | None
+    ) -> None:
         self._refused(await self.call(f"own-{other.name}__pid", session))
 
-    async def _session(self, other: Person, chance: random.Random, _session: str | None) -> None:
+    async def _session(
+        self, other: PersonWithClients, chance: random.Random, _session: str | None
+    ) -> None:
         params: dict[str, Any] = {"name": "keeping__pid", "arguments": {}}
         key = chance.choice(other.sessions)
         answer = await self.post({"method": "tools/call", "params": params}, mcp_session_id=key)
         if answer.status_code != 404:
             self.crossings.append(answer.text)
 
-    async def _stream(self, other: Person, chance: random.Random, _session: str | None) -> None:
+    async def _stream(
+        self, other: PersonWithClients, chance: random.Random, _session: str | None
+    ) -> None:
         headers = {
             "authorization": f"Bearer {token(self.name)}",
             "accept": "text/event-stream",
@@ -130,7 +142,9 @@ class Person:
         if answer.status_code != 404:
             self.crossings.append(answer.text)
 
-    async def _ask(self, _other: Person, _chance: random.Random, _session: str | None) -> None:
+    async def _ask(
+        self, _other: PersonWithClients, _chance: random.Random, _session: str | None
+    ) -> None:
         """Answer what a call asked; without one, begin a call that asks.
 
         One at a time: a server of the old era does not say which of two calls a question is for.
@@ -148,7 +162,9 @@ class Person:
         told = [{"action": "accept", "content": {"n": PEOPLE.index(self.name)}}]
         self._expect(answer, lambda text: json.loads(text) == told)
 
-    async def _state(self, other: Person, chance: random.Random, _session: str | None) -> None:
+    async def _state(
+        self, other: PersonWithClients, chance: random.Random, _session: str | None
+    ) -> None:
         if other.asked:
             self._refused(await self._modern(chance.choice(other.asked)))
 
@@ -185,7 +201,7 @@ async def test_two_principals_with_two_profiles_never_meet(tmp_path: Path) -> No
     )
     with http_hub("--config", config, cwd=tmp_path) as url:
         async with httpx2.AsyncClient(timeout=60.0) as http:
-            people = [Person(name, url, http, top) for name in PEOPLE]
+            people = [PersonWithClients(name, url, http, top) for name in PEOPLE]
             await _prepare(people)
             async with anyio.create_task_group() as tasks:
                 for seed, (one, other) in enumerate((people, people[::-1])):
@@ -197,13 +213,13 @@ async def test_two_principals_with_two_profiles_never_meet(tmp_path: Path) -> No
         }
 
 
-async def _prepare(people: list[Person]) -> None:
+async def _prepare(people: list[PersonWithClients]) -> None:
     for person in people:
         for _ in range(3):
             await person.begin()
         await person.call("keeping__read_file", None, path=str(person.top / person.name / "f"))
 
 
-async def _go_on(one: Person, other: Person, chance: random.Random) -> None:
+async def _go_on(one: PersonWithClients, other: PersonWithClients, chance: random.Random) -> None:
     for _ in range(CALLS // 2):
         await one.step(other, chance)

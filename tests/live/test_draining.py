@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import SOON, Program, config_file, program
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE, post, session
 
@@ -21,7 +21,7 @@ SLOW = 99
 """The id of the call in progress."""
 
 
-class Hub:
+class DrainingHub:
     """A hub, and one session with a call in progress."""
 
     def __init__(self, running: Program, pool: ThreadPoolExecutor) -> None:
@@ -61,14 +61,14 @@ def pool() -> Generator[ThreadPoolExecutor]:
 
 
 def served(tree: Path, **keys: Any) -> list[str]:
-    return [ROOTS_HUB, "run", "--http", "127.0.0.1:0", "--config", config(tree, **keys)]
+    return [WARM_HUB, "run", "--http", "127.0.0.1:0", "--config", config(tree, **keys)]
 
 
 def test_a_call_in_progress_is_answered_and_no_session_is_opened(
     tree: Path, pool: ThreadPoolExecutor
 ) -> None:
     with program(served(tree, drain=50), cwd=tree) as running:
-        hub = Hub(running, pool)
+        hub = DrainingHub(running, pool)
         hub.told_to_end()
         refused = post(hub.url, INITIALIZE)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
@@ -82,7 +82,7 @@ def test_a_call_that_is_not_answered_in_time_is_given_up(
     tree: Path, pool: ThreadPoolExecutor
 ) -> None:
     with program(served(tree, drain=0.1), cwd=tree) as running:
-        hub = Hub(running, pool)
+        hub = DrainingHub(running, pool)
         running.process.send_signal(signal.SIGTERM)
         assert "ending" in hub.slow.result(SOON).text
         assert running.process.wait(SOON) == 0
@@ -90,7 +90,7 @@ def test_a_call_that_is_not_answered_in_time_is_given_up(
 
 def test_a_second_signal_waits_for_nothing(tree: Path, pool: ThreadPoolExecutor) -> None:
     with program(served(tree, drain=3000), cwd=tree) as running:
-        hub = Hub(running, pool)
+        hub = DrainingHub(running, pool)
         hub.told_to_end()
         running.process.send_signal(signal.SIGTERM)
         assert "ending" in hub.slow.result(SOON).text

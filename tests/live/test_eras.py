@@ -42,7 +42,7 @@ from tests.kit.fakes import Signals
 from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
     SOON,
-    Shared,
+    SharedFolders,
     call,
     config_file,
     connected,
@@ -74,7 +74,7 @@ class Party:
 
     era: Era
     transport: Transport
-    shared: Shared
+    shared: SharedFolders
     sampled: list[CreateMessageRequestParams] = field(
         default_factory=list[CreateMessageRequestParams]
     )
@@ -155,7 +155,7 @@ async def taking_part(
     """Connect a client to the hub at `url`, or to one of its own."""
     era, transport = side
     target = url if transport == "http" else [WARM_HUB, "run", "--config", config]
-    party = Party(era, transport, Shared([tree / "project"]))
+    party = Party(era, transport, SharedFolders([tree / "project"]))
     async with connected(
         target,
         party.shared,

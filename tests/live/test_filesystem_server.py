@@ -16,7 +16,7 @@ from tests.live.programs import (
     RECORDER,
     SOON,
     Mode,
-    Shared,
+    SharedFolders,
     Target,
     call,
     config_file,
@@ -124,7 +124,7 @@ async def test_the_refused_call_would_have_done_harm(tree: Path) -> None:
 
 async def test_other_roots_in_the_middle_of_a_session(target: Target, tree: Path) -> None:
     project, docs = tree / "project", tree / "docs"
-    shared = Shared([project])
+    shared = SharedFolders([project])
     async with connected(target, shared) as client:
         allowed = await call(client, "filesystem__list_allowed_directories")
         assert allowed == f"Allowed directories:\n{project}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.terminal import Terminal, at_terminal
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
 from tests.live.programs import connected, environment, outside
 
 ASKED = "Trust this file as it is now, and start them? [y/N] "
@@ -35,16 +35,8 @@ def env(project: Path) -> dict[str, str]:
 
 
 def without_terminal(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
-        [ROOTS_HUB, "run", *arguments],
-        cwd=project,
-        env=env(project),
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    command = [WARM_HUB, "run", *arguments]
+    return ran(command, timeout=30, cwd=project, env=env(project))
 
 
 @pytest.mark.parametrize(
@@ -53,9 +45,9 @@ def without_terminal(project: Path, *arguments: str) -> subprocess.CompletedProc
 def test_a_config_that_nobody_trusted_starts_nothing(
     arguments: tuple[str, ...], project: Path
 ) -> None:
-    ran = without_terminal(project, *arguments)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == (
+    done = without_terminal(project, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
         f"roots-hub: {project}/hub.yaml: was not trusted yet, so nothing was started (it names "
         "commands to run)\nRead it, then name it: --config hub.yaml. Without it: --no-config "
         "serves the files.\n"

@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
 from tests.live.programs import SOON, environment, http_hub
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - no secret
@@ -196,16 +196,7 @@ def headers_of(headers: Mapping[str, str]) -> dict[str, str]:
 
 def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run `roots-hub`, which must end by itself."""
-    return subprocess.run(  # noqa: S603 - ours
-        [ROOTS_HUB, *arguments],
-        cwd=cwd,
-        env=environment(**env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-    )
+    return ran([WARM_HUB, *arguments], timeout=SOON, cwd=cwd, env=environment(**env))
 
 
 def test_a_bind_that_others_can_reach_needs_a_token(tree: Path) -> None:

@@ -30,7 +30,7 @@ MODERN = {
 }
 
 
-class Caller:
+class LimitedCaller:
     """A principal that calls a tool in sessions and connections of its own choice."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -72,7 +72,7 @@ async def test_new_sessions_and_connections_bring_no_more_calls(
     roots = {"fallback": [str(top / "a")]}
     config = config_file(tmp_path, SERVERS, listen=listen, roots=roots, profiles=profiles)
     with http_hub("--config", config, cwd=tmp_path) as url:
-        anna, ben = (Caller(url, token) for token in TOKENS.values())
+        anna, ben = (LimitedCaller(url, token) for token in TOKENS.values())
         async with anyio.create_task_group() as tasks:
             for _ in range(SESSIONS):
                 tasks.start_soon(anna.in_a_session, EACH)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.types import Implementation
 
-from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import RECORDER, call, config_file, connected
+from tests.kit.warm import WARM_HUB, ran
+from tests.live.programs import RECORDER, SOON, call, config_file, connected
 
 SERVER = {"command": RECORDER[0], "args": [*RECORDER[1:], "${roots}"]}
 NAMED = Implementation(name="inspector", version="2.1")
@@ -24,7 +23,7 @@ async def logged(top: Path, *arguments: str) -> list[dict[str, Any]]:
     root.mkdir()
     (root / "a.txt").write_text("here")
     config = config_file(top, {"files": SERVER})
-    command = [ROOTS_HUB, "run", "--config", config, "--log-file", str(log), *arguments]
+    command = [WARM_HUB, "run", "--config", config, "--log-file", str(log), *arguments]
     async with connected([*command, "--log-format", "json"], [root], client_info=NAMED) as client:
         await call(client, "read_file", path=str(root / "a.txt"))
         await call(client, "read_file", path="/etc/passwd")
@@ -60,7 +59,7 @@ async def test_debug_says_more_than_info(tmp_path: Path) -> None:
 
 async def test_no_call_writes_the_log_file(tmp_path: Path) -> None:
     log = tmp_path / "hub.log"
-    command = [ROOTS_HUB, "run", "--log-file", str(log)]
+    command = [WARM_HUB, "run", "--log-file", str(log)]
     async with connected(command, [tmp_path], cwd=tmp_path) as client:
         said = await call(client, "write_file", path=str(log), content="nothing happened")
         assert "one of the hub's own files" in said
@@ -70,21 +69,15 @@ async def test_no_call_writes_the_log_file(tmp_path: Path) -> None:
 def test_a_log_file_that_cannot_be_used_ends_the_start(kind: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.mkdir() if kind == "directory" else log.symlink_to(tmp_path / "elsewhere")
-    ran = subprocess.run(  # noqa: S603 - our own program
-        [ROOTS_HUB, "schema", "--log-file", str(log)], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 1
-    assert ran.stderr.startswith(f"roots-hub: --log-file {log}: ")
+    done = ran([WARM_HUB, "schema", "--log-file", str(log)], timeout=SOON)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"roots-hub: --log-file {log}: ")
 
 
 def test_the_error_that_ends_the_hub_is_in_the_log_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    ran = subprocess.run(  # noqa: S603 - our own program
-        [ROOTS_HUB, "check", "--config", "none.yaml", "--log-file", str(log)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 3
+    command = [WARM_HUB, "check", "--config", "none.yaml", "--log-file", str(log)]
+    done = ran(command, timeout=SOON)
+    assert done.returncode == 3
     assert "none.yaml: no such file" in log.read_text()
-    assert ran.stderr.count("none.yaml: no such file") == 1
+    assert done.stderr.count("none.yaml: no such file") == 1

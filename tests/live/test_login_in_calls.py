@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import SOON, Shared, config_file, connected, environment, text_of
+from tests.live.programs import SOON, SharedFolders, config_file, connected, environment, text_of
 from tests.live.test_logins import browse, issuer, remote, run
 
 __all__ = ["issuer", "remote"]
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.live
 Action: TypeAlias = Literal["accept", "decline"]
 
 
-class Person:
+class PersonAsked:
     """Logs in where a client sends them, or does not."""
 
     def __init__(self, action: Action = "accept") -> None:
@@ -56,9 +56,13 @@ def config(tmp_path: Path, remote: str) -> str:
 async def test_a_call_goes_on_after_its_user_has_logged_in(
     tmp_path: Path, config: str, mode: Literal["legacy", "auto"]
 ) -> None:
-    person, command = Person(), [WARM_HUB, "run", "--config", config]
+    person, command = PersonAsked(), [WARM_HUB, "run", "--config", config]
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, mode=mode, elicitation_callback=person.elicit
+        command,
+        SharedFolders([tmp_path]),
+        cwd=tmp_path,
+        mode=mode,
+        elicitation_callback=person.elicit,
     ) as client:
         result = await client.call_tool("remember", {"text": "1"})
         assert json.loads(text_of(result)) == ["1"], result
@@ -72,10 +76,10 @@ async def test_a_call_goes_on_after_its_user_has_logged_in(
 async def test_a_login_that_has_ended_is_asked_for_by_the_next_call(
     tmp_path: Path, config: str, remote: str
 ) -> None:
-    person, command = Person(), [WARM_HUB, "run", "--config", config]
+    person, command = PersonAsked(), [WARM_HUB, "run", "--config", config]
     files = LoginFiles(Path(os.environ["XDG_STATE_HOME"]) / "roots-hub")
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
+        command, SharedFolders([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
     ) as client:
         await client.call_tool("remember", {"text": "1"})
         login = files.read(remote)
@@ -83,7 +87,7 @@ async def test_a_login_that_has_ended_is_asked_for_by_the_next_call(
         wrong = {"access_token": "wrong", "refresh_token": "wrong"}
         files.write(remote, replace(login, **wrong, expires=login.issued))
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
+        command, SharedFolders([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
     ) as client:
         result = await client.call_tool("remember", {"text": "2"})
         assert "its login has ended" in text_of(result)
@@ -112,9 +116,13 @@ def test_the_process_of_a_login_ends_with_the_hub(tmp_path: Path, remote: str) -
 async def test_who_does_not_want_to_is_not_asked_again_at_once(
     tmp_path: Path, config: str, mode: Literal["legacy", "auto"]
 ) -> None:
-    person, command = Person("decline"), [WARM_HUB, "run", "--config", config]
+    person, command = PersonAsked("decline"), [WARM_HUB, "run", "--config", config]
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, mode=mode, elicitation_callback=person.elicit
+        command,
+        SharedFolders([tmp_path]),
+        cwd=tmp_path,
+        mode=mode,
+        elicitation_callback=person.elicit,
     ) as client:
         for _ in range(3):
             result = await client.call_tool("remember", {"text": "1"})
@@ -131,10 +139,14 @@ async def test_calls_at_once_ask_once(
     mode: Literal["legacy", "auto"],
     action: Action,
 ) -> None:
-    person, command = Person(action), [WARM_HUB, "run", "--config", config]
+    person, command = PersonAsked(action), [WARM_HUB, "run", "--config", config]
     results: list[CallToolResult] = []
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, mode=mode, elicitation_callback=person.elicit
+        command,
+        SharedFolders([tmp_path]),
+        cwd=tmp_path,
+        mode=mode,
+        elicitation_callback=person.elicit,
     ) as client:
 
         async def remember(text: str) -> None:
@@ -158,7 +170,7 @@ async def test_a_client_that_fails_to_ask_leaves_it_to_the_next_call(
 
     command = [WARM_HUB, "run", "--config", config]
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=elicit
+        command, SharedFolders([tmp_path]), cwd=tmp_path, elicitation_callback=elicit
     ) as client:
         with anyio.fail_after(SOON):
             for _ in range(2):
@@ -170,9 +182,9 @@ async def test_a_client_that_fails_to_ask_leaves_it_to_the_next_call(
 
 async def test_a_server_that_is_not_there_is_said_before_anybody_is_asked(tmp_path: Path) -> None:
     config = config_file(tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}})
-    person, command = Person(), [WARM_HUB, "run", "--config", config]
+    person, command = PersonAsked(), [WARM_HUB, "run", "--config", config]
     async with connected(
-        command, Shared([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
+        command, SharedFolders([tmp_path]), cwd=tmp_path, elicitation_callback=person.elicit
     ) as client:
         result = await client.call_tool("remember", {"text": "1"})
     assert result.is_error
@@ -184,7 +196,7 @@ async def test_a_client_that_cannot_ask_its_user_is_told_the_command(
     tmp_path: Path, config: str
 ) -> None:
     command = [WARM_HUB, "run", "--config", config]
-    async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
+    async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path) as client:
         result = await client.call_tool("remember", {"text": "1"})
         assert result.is_error
         assert "roots-hub login far" in text_of(result)

@@ -21,7 +21,7 @@ from mcp import Client
 
 from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import Shared, call, config_file, connected, http_hub, program
+from tests.live.programs import SharedFolders, call, config_file, connected, http_hub, program
 from tests.live.test_logins import browse, logging_in
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import SCOPE
@@ -99,12 +99,14 @@ async def test_hubs_that_come_and_go_renew_a_login_once_each_time(
         end, made = begun + SECONDS, list[int]()
 
         async def stays() -> None:
-            async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
+            async with connected(
+                command, SharedFolders([tmp_path]), cwd=tmp_path, env=state
+            ) as client:
                 made.append(await call_until(end, client))
 
         async def comes_and_goes() -> None:
             while time.monotonic() < end:
-                async with connected(command, Shared([tmp_path]), env=state) as client:
+                async with connected(command, SharedFolders([tmp_path]), env=state) as client:
                     made.append(await call_until(time.monotonic() + 1, client))
 
         async with anyio.create_task_group() as tasks:
@@ -125,7 +127,7 @@ async def test_a_login_that_is_revoked_stops_its_server_alone_until_the_next_one
         config = config_file(tmp_path, {"far": {"url": url, "auth": "oauth"}, **SERVERS})
         log_in(config, state)
         command = [WARM_HUB, "run", "--config", config]
-        async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
+        async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path, env=state) as client:
             assert (await call(client, "far__pid")).isdigit()
             httpx2.get(f"{issuer}/forget")
             while (text := await call(client, "far__pid")).isdigit():
@@ -151,7 +153,7 @@ async def test_where_a_server_names_another_issuer_it_gets_nothing_of_the_login(
         command = [WARM_HUB, "run", "--config", config]
         with remote(tmp_path, resource, issuer):
             log_in(config, state)
-        async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=state) as client:
+        async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path, env=state) as client:
             with remote(tmp_path, resource, other):
                 while "roots-hub login far" not in json.dumps(await reasons(client)):
                     await client.list_tools()

@@ -22,7 +22,7 @@ from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB, AnyProcess, popen, ran
 from tests.live.programs import (
     SOON,
-    Shared,
+    SharedFolders,
     call,
     config_file,
     connected,
@@ -120,7 +120,7 @@ async def test_a_person_logs_in_and_the_hub_calls_the_server(
     config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
     command = [WARM_HUB, "run", "--config", config]
     assert "nobody is logged in: roots-hub login far" in run("login", "--config", config).stdout
-    async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
+    async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         assert tools == ["get-roots"]
         report = json.loads(await call(client, "get-roots"))
@@ -132,7 +132,7 @@ async def test_a_person_logs_in_and_the_hub_calls_the_server(
         assert "You are logged in" in answer.text
     assert running.returncode == 0
     assert f"logged in by {issuer}" in run("login", "--config", config).stdout
-    async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
+    async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path) as client:
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     assert run("logout", "far", "--config", config).returncode == 0
     assert "nobody is logged in" in run("login", "--config", config).stdout
@@ -171,7 +171,7 @@ async def test_a_person_logs_in_on_another_device(tmp_path: Path, remote: str, i
         assert running.stderr.read() == f"Logged in at far, by {issuer}.\n"
     assert running.returncode == 0
     command = [WARM_HUB, "run", "--config", config]
-    async with connected(command, Shared([tmp_path]), cwd=tmp_path) as client:
+    async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path) as client:
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     assert f"and also at {issuer}." in run("logout", "far", "--config", config).stderr
 
@@ -201,7 +201,7 @@ async def test_a_login_can_be_kept_by_a_key_in_the_keyring(
     assert list(keyring.passwords) == ["roots-hub/logins"]
     assert not (tmp_path / "state/roots-hub/login-key").exists()
     command = [WARM_HUB, "run", "--config", config]
-    async with connected(command, Shared([tmp_path]), cwd=tmp_path, env=env) as client:
+    async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path, env=env) as client:
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     ended = run("logout", "far", "--config", config, **env)
     assert f"is forgotten here, and also at {issuer}." in ended.stderr

@@ -24,8 +24,8 @@ from hub.logins.login_files import LoginFiles
 from hub.server.http.bounds.failed_logins import MOST
 from tests.kit.trees import plant
 from tests.live.attaching import until
-from tests.live.login_browser import LoginBrowser, Person
-from tests.live.programs import Shared, call, config_file, http_hub, program, text_of
+from tests.live.login_browser import LoginBrowser, PersonWithBrowser
+from tests.live.programs import SharedFolders, call, config_file, http_hub, program, text_of
 from tests.live.test_logins import issuer, run
 from tests.live.test_named_tokens import SERVERS, named
 from tests.live.test_oauth import SCOPE, logged, logged_in
@@ -74,7 +74,7 @@ async def client_of(
     headers = {"authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         reached = streamable_http_client(url, http_client=http)
-        shared = Shared([folder])
+        shared = SharedFolders([folder])
         async with Client(reached, list_roots_callback=shared, mode=mode, **callbacks) as client:
             yield client
 
@@ -94,7 +94,7 @@ async def test_each_principal_logs_in_and_calls_with_its_own_login(
     tmp_path: Path, remote: Remote, state: dict[str, str], mode: Mode
 ) -> None:
     config = hub_config(tmp_path, remote)
-    people = {name: Person(name, token=token) for name, token in TOKENS.items()}
+    people = {name: PersonWithBrowser(name, token=token) for name, token in TOKENS.items()}
     with http_hub("--config", config, cwd=tmp_path, env=state) as url:
 
         async def calls(name: str) -> None:
@@ -122,7 +122,7 @@ async def test_who_declines_a_login_declines_it_for_nobody_else(
     tmp_path: Path, remote: Remote, state: dict[str, str], mode: Mode
 ) -> None:
     config = hub_config(tmp_path, remote)
-    bob, declined = Person("bob", token=TOKENS["bob"]), 0
+    bob, declined = PersonWithBrowser("bob", token=TOKENS["bob"]), 0
 
     async def declines(_context: object, _params: Any) -> ElicitResult:
         nonlocal declined
@@ -174,7 +174,7 @@ async def test_people_of_an_issuer_log_in_each_for_itself(
     names: dict[str, Mode] = {"anna": "legacy", "bob": "auto"}
     with http_hub("--http", hub_address, "--config", config, cwd=tmp_path, env=state) as url:
         for name, mode in names.items():
-            person = Person(name, issuer=people)
+            person = PersonWithBrowser(name, issuer=people)
             async with logged_in(url, name, tmp_path, mode) as (_, issued):
                 assert issued.tokens is not None
             token, ask = issued.tokens.access_token, person.elicit
@@ -310,9 +310,9 @@ async def test_logins_outlast_a_restart_are_renewed_each_alone_and_end_by_comman
             assert result.is_error
             assert f"open {url}/logins/far in a browser" in text_of(result)
             assert "roots-hub login" not in text_of(result)
-            Person("anna", token=TOKENS["anna"]).log_in(f"{url}/logins/far")
+            PersonWithBrowser("anna", token=TOKENS["anna"]).log_in(f"{url}/logins/far")
             assert json.loads(await call(client, "remember", text="1")) == ["1"]
-        Person("bob", token=TOKENS["bob"]).log_in(f"{url}/logins/far")
+        PersonWithBrowser("bob", token=TOKENS["bob"]).log_in(f"{url}/logins/far")
     directory = tmp_path / "state/roots-hub"
     files = {name: LoginFiles(directory, name) for name in TOKENS}
     kept = {name: one.read(remote.url) for name, one in files.items()}

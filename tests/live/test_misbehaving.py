@@ -44,7 +44,7 @@ ENDED = {"junk lines", "blank lines", "endless line", "progress flood", "wrong i
 Transport = Literal["stdio", "http"]
 
 
-class Hub:
+class HubOfGoodAndBad:
     """A hub before `good` and `bad`; `client` is one client of it."""
 
     def __init__(self, process: AnyProcess, mark: str, errors: Path) -> None:
@@ -93,7 +93,9 @@ def entry_of(kind: str) -> Generator[dict[str, Any]]:
 
 
 @contextmanager
-def started(kind: str, transport: Transport, folder: Path, **more: Any) -> Generator[Hub]:
+def started(
+    kind: str, transport: Transport, folder: Path, **more: Any
+) -> Generator[HubOfGoodAndBad]:
     with entry_of("none") as good, entry_of(kind) as bad:
         servers = {"good": good, "bad": {**bad, **more.get("bad", {})}}
         with hub_before(servers, transport, folder) as hub:
@@ -101,7 +103,9 @@ def started(kind: str, transport: Transport, folder: Path, **more: Any) -> Gener
 
 
 @contextmanager
-def hub_before(servers: dict[str, Any], transport: Transport, folder: Path) -> Generator[Hub]:
+def hub_before(
+    servers: dict[str, Any], transport: Transport, folder: Path
+) -> Generator[HubOfGoodAndBad]:
     config = config_file(
         folder,
         servers,
@@ -124,7 +128,7 @@ def hub_before(servers: dict[str, Any], transport: Transport, folder: Path) -> G
         ) as process,
     ):
         try:
-            yield Hub(process, mark, errors)
+            yield HubOfGoodAndBad(process, mark, errors)
         finally:
             process.kill()
 
@@ -132,7 +136,7 @@ def hub_before(servers: dict[str, Any], transport: Transport, folder: Path) -> G
 @asynccontextmanager
 async def hub_beside(
     kind: str, transport: Transport, folder: Path, **more: Any
-) -> AsyncGenerator[Hub]:
+) -> AsyncGenerator[HubOfGoodAndBad]:
     with started(kind, transport, folder, **more) as hub:
         assert hub.process.stdin is not None
         assert hub.process.stdout is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,9 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from hub.protocol.bearer import token_hash
 from tests.kit.trees import plant
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB, ran
 from tests.live.attaching import hubs, run, until
-from tests.live.programs import SOON, Shared, call, config_file, environment, http_hub
+from tests.live.programs import SOON, SharedFolders, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import HEADERS, INITIALIZE, PING, post
 
 TOKENS = {"anna": "rh_of-anna-0123456789", "ben": "rh_of-ben-0123456789"}
@@ -51,7 +50,9 @@ async def client_of(
     headers = {"authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, timeout=SOON) as http:
         reached = streamable_http_client(url, http_client=http)
-        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+        async with Client(
+            reached, list_roots_callback=SharedFolders([folder]), mode=mode
+        ) as client:
             yield client
 
 
@@ -126,14 +127,8 @@ def test_a_token_that_has_ended_lets_nobody_in_any_more(tmp_path: Path) -> None:
 
 
 def test_a_new_token_lets_in(tmp_path: Path) -> None:
-    made = subprocess.run(  # noqa: S603 - ours
-        [ROOTS_HUB, "token", "new", "anna"],
-        env=environment(),
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-    )
+    made = ran([WARM_HUB, "token", "new", "anna"], timeout=SOON, env=environment())
+    assert made.returncode == 0
     token = made.stdout.strip()
     shown = made.stderr.partition("\n")[2]
     config = tmp_path / "hub.yaml"

@@ -20,7 +20,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from hub.server.http.auth.introspection import COUNTS
 from tests.kit.trees import plant
 from tests.live.attaching import until
-from tests.live.programs import Shared, call, config_file, http_hub, program
+from tests.live.programs import SharedFolders, call, config_file, http_hub, program
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 
@@ -93,7 +93,9 @@ async def logged_in(
     auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
     async with httpx2.AsyncClient(auth=auth, timeout=20) as http:
         reached = streamable_http_client(url, http_client=http)
-        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as speaking:
+        async with Client(
+            reached, list_roots_callback=SharedFolders([folder]), mode=mode
+        ) as speaking:
             yield speaking, issued
 
 

@@ -23,8 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from tests.kit.trees import plant
-from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import Shared, call, config_file, environment, http_hub
+from tests.kit.warm import WARM_HUB, ran
+from tests.live.programs import SharedFolders, call, config_file, environment, http_hub
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import CALLBACK, SCOPE, Issued, issuer, logged
@@ -80,7 +80,9 @@ async def logged_in(
     auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
     async with httpx2.AsyncClient(auth=auth, timeout=20) as http, browser.http:
         reached = streamable_http_client(url, http_client=http)
-        async with Client(reached, list_roots_callback=Shared([folder]), mode=mode) as client:
+        async with Client(
+            reached, list_roots_callback=SharedFolders([folder]), mode=mode
+        ) as client:
             yield client, issued
 
 
@@ -204,14 +206,8 @@ async def _logged_in_by_hand(url: str, callback: str) -> None:
 def checked(folder: Path, auth: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]:
     """Return the exit code of `check --connect`, and what it says of the issuers."""
     config = config_file(folder, SERVERS, listen={"auth": auth})
-    done = subprocess.run(  # noqa: S603 - our own argv
-        [ROOTS_HUB, "check", "--connect", "--json", "--config", config],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environment(),
-    )
+    command = [WARM_HUB, "check", "--connect", "--json", "--config", config]
+    done = ran(command, timeout=60, env=environment())
     assert "of the hub" not in done.stdout + done.stderr
     return done.returncode, json.loads(done.stdout)["issuers"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import call, config_file, connected
 
 FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
@@ -25,7 +25,7 @@ def planted(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def tried(tmp_path: Path, root: Path, config: Path) -> None:
-    command = [ROOTS_HUB, "run", "--config", str(config), "--root", str(root)]
+    command = [WARM_HUB, "run", "--config", str(config), "--root", str(root)]
     async with connected(command, [root], cwd=tmp_path) as client:
         await call(client, "write_file", path=str(root / "a.txt"), content="mine")
         own = [config, root / "link" / config.name, root / "hard.yaml", root / "conf/a.log"]

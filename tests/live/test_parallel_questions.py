@@ -35,7 +35,7 @@ def url(tree: Path) -> Generator[str]:
         yield served
 
 
-class Asked:
+class NamedAnswerer:
     """A client that answers each question with the question's text and its own name."""
 
     def __init__(self, name: str) -> None:
@@ -70,8 +70,8 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(url: str, name: str = "one", mode: Mode = "auto") -> AsyncGenerator[Asked]:
-    answering = Asked(name)
+async def asked(url: str, name: str = "one", mode: Mode = "auto") -> AsyncGenerator[NamedAnswerer]:
+    answering = NamedAnswerer(name)
     async with connected(
         url,
         mode=mode,

@@ -45,7 +45,7 @@ def config(tree: Path, log: Path) -> str:
 def url(tree: Path, config: str, request: pytest.FixtureRequest) -> Generator[str]:
     with http_hub("--config", config, cwd=tree) as served:
         if request.param == "known tool":
-            caller = ScriptedCaller(served, tree, "project")
+            caller = PlainCaller(served, tree, "project")
             caller.arguments["times"] = 0
             assert "result" in caller.round()
         yield served
@@ -66,7 +66,7 @@ def noted(log: Path, line: str) -> bool:
     return False
 
 
-class ScriptedCaller:
+class PlainCaller:
     """A modern client over plain HTTP."""
 
     def __init__(self, url: str, tree: Path, *roots: str) -> None:
@@ -138,7 +138,7 @@ async def test_the_sdks_clients_are_asked_as_often_as_the_child_asks(
 
 
 def test_rounds_over_http_continue_one_call(url: str, tree: Path) -> None:
-    caller = ScriptedCaller(url, tree, "project")
+    caller = PlainCaller(url, tree, "project")
     key, state = question(caller.round())
     key, state = question(caller.round({key: {"action": "accept", "content": {"n": 1}}}, state))
     result = caller.round({key: {"action": "decline"}}, state)["result"]
@@ -150,13 +150,13 @@ def test_rounds_over_http_continue_one_call(url: str, tree: Path) -> None:
 def test_a_retry_over_http_is_judged_by_its_roots_and_its_call(
     url: str, tree: Path, log: Path
 ) -> None:
-    caller = ScriptedCaller(url, tree, "project")
+    caller = PlainCaller(url, tree, "project")
     key, state = question(caller.round())
-    other = ScriptedCaller(url, tree, "project")
+    other = PlainCaller(url, tree, "project")
     other.arguments = {**caller.arguments, "times": 3}
     assert other.round({key: {"action": "accept"}}, state)["error"]["code"] == INVALID_PARAMS
     assert not log.exists()
-    moved = ScriptedCaller(url, tree, "private")
+    moved = PlainCaller(url, tree, "private")
     refused = moved.round({key: {"action": "accept"}}, state)["result"]
     assert refused["content"][0]["text"].startswith("Access denied: ")
     assert noted(log, "cancelled")
@@ -166,7 +166,7 @@ def test_a_retry_over_http_is_judged_by_its_roots_and_its_call(
 def test_a_client_that_disconnects_within_a_round_ends_the_call(
     url: str, tree: Path, log: Path
 ) -> None:
-    caller = ScriptedCaller(url, tree, "project")
+    caller = PlainCaller(url, tree, "project")
     caller.arguments = {**caller.arguments, "times": 1, "waits": True}
     key, state = question(caller.round())
     body = json.dumps(caller.body({key: {"action": "accept"}}, state)).encode()

@@ -46,7 +46,7 @@ def config(tmp_path: Path) -> Generator[str]:
     run("stop", "--config", str(tmp_path / "hub.yaml"), cwd=tmp_path)
 
 
-class Caller:
+class SteadyCaller:
     """Calls an unchanged server all the time, in a thread."""
 
     def __init__(self, client: AttachedClient) -> None:
@@ -57,7 +57,7 @@ class Caller:
         self.calls = 0
         self._thread = Thread(target=self._call)
 
-    def __enter__(self) -> Caller:
+    def __enter__(self) -> SteadyCaller:
         self._thread.start()
         return self
 
@@ -75,7 +75,7 @@ class Caller:
                 self.pids.add(json.loads(answer["content"][0]["text"])["pid"])
 
 
-class Asked:
+class AskedHub:
     """The one hub of a config, asked without a process for each question."""
 
     def __init__(self, config: str) -> None:
@@ -97,8 +97,8 @@ def test_calls_of_unchanged_servers_go_on(config: str, tmp_path: Path) -> None:
     memory: list[int] = []
     with attached("--config", config, cwd=tmp_path) as client:
         client.open()
-        hub = Asked(config)
-        with Caller(client) as caller:
+        hub = AskedHub(config)
+        with SteadyCaller(client) as caller:
             for number in range(RELOADS):
                 write(tmp_path, number + 1)
                 said = hub("reload")

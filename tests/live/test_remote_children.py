@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit.warm import ROOTS_HUB, WARM_HUB
 from tests.live.programs import (
-    Shared,
+    SharedFolders,
     call,
     config_file,
     connected,
@@ -119,7 +119,7 @@ async def test_a_hub_behind_the_hub(era: str, tree: Path) -> None:
 
 
 async def test_a_hub_behind_the_hub_learns_the_clients_roots(tree: Path) -> None:
-    shared = Shared([tree / "project"])
+    shared = SharedFolders([tree / "project"])
     with (
         http_hub("--root", str(tree), cwd=tree) as inner,
         hub_before(tree, {"url": inner}, names="always") as url,

@@ -24,7 +24,7 @@ from tests.live.file_readers import LegacyReader, ModernReader
 from tests.live.programs import (
     SOON,
     Program,
-    Shared,
+    SharedFolders,
     call,
     config_file,
     connected,
@@ -32,7 +32,7 @@ from tests.live.programs import (
     program,
 )
 from tests.live.test_http_endpoint import HEADERS, PING, post
-from tests.live.test_parked_calls import CHILD, ScriptedCaller, question
+from tests.live.test_parked_calls import CHILD, PlainCaller, question
 
 OUTSIDE = "outside the allowed roots"
 SESSIONS = int(os.environ.get("RESTART_SESSIONS", "100"))
@@ -100,7 +100,7 @@ def test_what_was_deleted_or_forged_is_not_there_after_a_restart(place: Place) -
 
 async def test_the_python_sdks_client_goes_on(place: Place) -> None:
     project = place.tree / "project"
-    roots = Shared([project])
+    roots = SharedFolders([project])
     notes = str(project / "a.txt")
     with place.hub() as hub:
         async with connected(place.url, roots) as client:
@@ -196,7 +196,7 @@ def test_a_call_that_waited_in_the_process_before_is_not_made_again(
     asking = {"command": CHILD[0], "args": CHILD[1:], "env": {"ASKING_LOG": str(log)}}
     config = config_file(tmp_path, {"asking": asking})
     place = Place(place.tree, place.state, "--config", config)
-    caller = ScriptedCaller(place.url, place.tree, "project")
+    caller = PlainCaller(place.url, place.tree, "project")
     with place.hub():
         key, state = question(caller.round())
     noted = log.read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from mcp import Client
 
 from tests.kit.trees import plant
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
 from tests.live.programs import call, config_file, connected, environment, http_hub, report
 from tests.live.test_config_reload import serving
 from tests.live.test_http_endpoint import PING, post
@@ -52,16 +51,8 @@ async def variables(client: Client, tool: str) -> dict[str, str]:
 
 def command(top: Path, *arguments: str) -> str:
     """Run a command of the hub, and return all that it says."""
-    ran = subprocess.run(  # noqa: S603 - the hub
-        [ROOTS_HUB, *arguments],
-        cwd=top,
-        env=environment(**kept_in(top)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return ran.stdout + ran.stderr
+    said = ran([WARM_HUB, *arguments], timeout=60, cwd=top, env=environment(**kept_in(top)))
+    return said.stdout + said.stderr
 
 
 def files_with(text: str, top: Path) -> Iterator[str]:
@@ -103,7 +94,7 @@ async def test_a_secret_reaches_the_child_that_names_it_and_nothing_else(top: Pa
 async def test_each_start_of_a_child_reads_its_secrets_again(top: Path) -> None:
     env = {"A": "${file:token}", "B": "${cmd:cat token}"}
     config = config_file(top, {"s": {**SHOWS, "env": env}})
-    with http_hub("--config", config, cwd=top, hub=ROOTS_HUB) as url:
+    with http_hub("--config", config, cwd=top) as url:
         async with connected(url, [top / "root"]) as first:
             assert (await variables(first, "show"))["A"] == MARKER
             rotated(top, "another")
@@ -115,9 +106,9 @@ async def test_each_start_of_a_child_reads_its_secrets_again(top: Path) -> None:
 
 async def test_each_connection_to_a_remote_server_reads_its_headers_again(top: Path) -> None:
     headers = {"Authorization": "Bearer ${file:token}", "X-More": "${cmd:cat token}"}
-    with http_hub(cwd=top / "root", env={"HUB_TOKEN": "right-t0ken"}, hub=ROOTS_HUB) as far:
+    with http_hub(cwd=top / "root", env={"HUB_TOKEN": "right-t0ken"}) as far:
         config = config_file(top, {"far": {"url": far, "headers": headers, "paths": "local"}})
-        with http_hub("--config", config, cwd=top, hub=ROOTS_HUB) as url:
+        with http_hub("--config", config, cwd=top) as url:
             async with connected(url, [top / "root"]) as client:
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["get-roots"]
                 (server,) = (await report(client))["servers"]
@@ -136,7 +127,7 @@ async def test_a_server_whose_secret_cannot_be_read_is_down_and_the_others_run(t
         "fine": SHOWS,
     }
     config = config_file(top, servers)
-    async with connected([ROOTS_HUB, "run", "--config", config], [top / "root"], cwd=top) as client:
+    async with connected([WARM_HUB, "run", "--config", config], [top / "root"], cwd=top) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names == ["get-roots", "fine__show"]
         assert "PATH" in await variables(client, "fine__show")
@@ -171,14 +162,7 @@ def test_a_token_is_read_at_the_start_and_at_a_reload(top: Path) -> None:
 def test_over_stdio_no_command_is_run_for_a_token_that_nobody_sends(top: Path) -> None:
     listen = {"token": "${cmd:touch ran}"}
     config = config_file(top, {"s": SHOWS}, listen=listen)
-    ran = subprocess.run(  # noqa: S603 - the hub
-        [ROOTS_HUB, "run", "--config", config],
-        env=environment(**kept_in(top)),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0
+    done = ran([WARM_HUB, "run", "--config", config], timeout=60, env=environment(**kept_in(top)))
+    assert done.returncode == 0
     assert not (top / "ran").exists()
     assert [*(top / "root").iterdir()] == []

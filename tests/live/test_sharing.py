@@ -9,7 +9,7 @@ import anyio
 
 from tests.kit.trees import plant
 from tests.live.plain_http import PlainClient, plain_client
-from tests.live.programs import Shared, call, config_file, connected, http_hub, roots_changed
+from tests.live.programs import SharedFolders, call, config_file, connected, http_hub, roots_changed
 
 MANY = {
     "command": sys.executable,
@@ -68,7 +68,7 @@ async def test_a_burst_of_changes_starts_one_replacement(tmp_path: Path) -> None
     starts += "runpy.run_path(sys.argv[0], run_name='__main__')"
     server = {"command": sys.executable, "args": ["-c", starts, *MANY["args"]]}
     with http_hub("--config", config_file(tmp_path, {"many": server}), cwd=tmp_path) as url:
-        shared = Shared([top / "r0"])
+        shared = SharedFolders([top / "r0"])
         async with connected(url, shared) as client:
             assert await call(client, "mine", text="0", path=str(top / "r0/f")) == "0"
             for number in range(1, 10):

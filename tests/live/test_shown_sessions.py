@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
-from tests.kit.pages import README, Block, Terminal, blocks, is_shown, shown_in
+from tests.kit.pages import README, Block, PageTerminal, blocks, is_shown, shown_in
 
 pytestmark = pytest.mark.live
 NOT_RUN = ("uv tool", "pipx install", "python3 -m venv")
@@ -17,15 +17,17 @@ NOT_RUN = ("uv tool", "pipx install", "python3 -m venv")
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Terminal:
+def terminal(tmp_path: Path) -> PageTerminal:
     programs, home = tmp_path / "bin", tmp_path / "home/user"
     programs.mkdir()
     home.mkdir(parents=True)
     (programs / "roots-hub").symlink_to(PROJECT / ".venv/bin/roots-hub")
-    return Terminal(home, {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT)})
+    return PageTerminal(
+        home, {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT)}
+    )
 
 
-def play(terminal: Terminal, block: Block) -> int:
+def play(terminal: PageTerminal, block: Block) -> int:
     """Run the commands of a block, and return how many were."""
     run = [one for one in shown_in(block) if not one.command.startswith(NOT_RUN)]
     for shown in run:
@@ -39,7 +41,7 @@ def shells(page: Path) -> list[Block]:
 
 
 def test_a_newcomer_gets_from_the_readme_to_an_allowed_and_a_refused_call(
-    terminal: Terminal,
+    terminal: PageTerminal,
 ) -> None:
     # What needs clients' configs is run in test_setup.py.
     first, *others = [one for one in shells(README) if "roots-hub import" not in one.text]
@@ -47,13 +49,13 @@ def test_a_newcomer_gets_from_the_readme_to_an_allowed_and_a_refused_call(
     assert play(terminal, first) == 3
 
 
-def test_the_guards_page_explains_as_the_command_does(terminal: Terminal) -> None:
+def test_the_guards_page_explains_as_the_command_does(terminal: PageTerminal) -> None:
     terminal.run("mkdir project && cd project")
     assert sum(play(terminal, block) for block in shells(PROJECT / "docs/guard.md")) == 1
 
 
 def test_the_tutorial_works_step_by_step(
-    terminal: Terminal, npm_program: Callable[[str], str]
+    terminal: PageTerminal, npm_program: Callable[[str], str]
 ) -> None:
     # What npx would download is installed here.
     npx = terminal.home.parent.parent / "bin/npx"

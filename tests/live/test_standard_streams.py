@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, popen
 from tests.live.programs import RECORDER, SOON, call, connected, environment, http_hub
 
 WRAP = [ROOTS_HUB, "wrap", "--", *RECORDER]
@@ -158,6 +158,22 @@ async def test_http(env: dict[str, str], tmp_path: Path) -> None:
     with http_hub(cwd=tmp_path, env=env, hub=ROOTS_HUB) as url:
         async with connected(url) as client:
             assert await call(client, "read_file", path=str(tmp_path / "a.txt")) == "a"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is full")
+@pytest.mark.parametrize("hub", [ROOTS_HUB, WARM_HUB], ids=["installed", "forked"])
+def test_what_cannot_be_written_shows_in_the_exit_code(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # then it would show before the end
+    other = tmp_path / "other"
+    with Path("/dev/full").open("w") as full, other.open("w") as file:
+        with popen([hub, "no-such-command"], stdout=file, stderr=full) as ended:
+            assert ended.wait(SOON) == 120
+        assert other.read_text() == ""
+        with popen([hub, "--version"], stdout=full, stderr=file) as ended:
+            assert ended.wait(SOON) == 120
+    assert "No space left on device" in other.read_text()
 
 
 def test_what_stands_in_for_no_uvloop_does(env: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
     Mode,
-    Shared,
+    SharedFolders,
     call,
     config_file,
     connected,
@@ -38,7 +38,9 @@ def top(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def through(transport: str, config: str, roots: Shared, mode: Mode) -> AsyncGenerator[Client]:
+async def through(
+    transport: str, config: str, roots: SharedFolders, mode: Mode
+) -> AsyncGenerator[Client]:
     """Connect a client to a hub of its own."""
     cwd = Path(config).parent
     if transport == "stdio":
@@ -57,7 +59,7 @@ async def remembered(client: Client, text: str) -> list[str]:
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_server_keeps_its_state_when_a_folder_is_added(top: Path, transport: str) -> None:
-    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a"])
+    config, shared = config_file(top, {"keeper": KEEPER}), SharedFolders([top / "a"])
     async with through(transport, config, shared, "legacy") as client:
         for number in ("1", "2", "3"):
             await remembered(client, number)
@@ -83,7 +85,7 @@ async def test_a_relative_path_is_judged_by_the_directory_that_the_server_runs_i
     top: Path,
 ) -> None:
     """A link there counts, whatever has its name below the new first root."""
-    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a" / "sub"])
+    config, shared = config_file(top, {"keeper": KEEPER}), SharedFolders([top / "a" / "sub"])
     async with through("stdio", config, shared, "legacy") as client:
         await remembered(client, "1")
         shared.folders = [top / "b", top / "a" / "sub"]
@@ -94,7 +96,7 @@ async def test_a_relative_path_is_judged_by_the_directory_that_the_server_runs_i
 
 
 async def test_a_server_is_started_anew_when_its_directory_is_taken_away(top: Path) -> None:
-    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a"])
+    config, shared = config_file(top, {"keeper": KEEPER}), SharedFolders([top / "a"])
     async with through("stdio", config, shared, "legacy") as client:
         await remembered(client, "1")
         shared.folders = [top / "b"]
@@ -129,7 +131,7 @@ async def test_clients_share_a_server_whose_operator_says_so(top: Path) -> None:
 async def test_a_modern_client_finds_what_it_left_whether_or_not_a_call_names_a_path(
     top: Path, transport: str
 ) -> None:
-    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a"])
+    config, shared = config_file(top, {"keeper": KEEPER}), SharedFolders([top / "a"])
     async with through(transport, config, shared, "2026-07-28") as client:
         await remembered(client, "1")
         assert await call(client, "read_file", path=str(top / "a/f")) == "of a"
@@ -139,7 +141,7 @@ async def test_a_modern_client_finds_what_it_left_whether_or_not_a_call_names_a_
 async def test_a_modern_client_over_stdio_keeps_its_server_when_a_folder_is_added(
     top: Path,
 ) -> None:
-    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a"])
+    config, shared = config_file(top, {"keeper": KEEPER}), SharedFolders([top / "a"])
     async with through("stdio", config, shared, "2026-07-28") as client:
         await remembered(client, "1")
         shared.folders = [top / "a", top / "b"]
@@ -149,7 +151,7 @@ async def test_a_modern_client_over_stdio_keeps_its_server_when_a_folder_is_adde
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_client_is_listed_what_its_own_server_has_learnt(top: Path, mode: Mode) -> None:
-    config, shared = config_file(top, {"keeper": KEEPER}), Shared([top / "a"])
+    config, shared = config_file(top, {"keeper": KEEPER}), SharedFolders([top / "a"])
     async with through("stdio", config, shared, mode) as client:
         assert await call(client, "learn", text="dance") == "learnt"
         names = set[str]()
@@ -167,7 +169,7 @@ async def test_a_modern_clients_server_without_paths_outlives_any_change_of_root
     top: Path, transport: str
 ) -> None:
     keeper = {**KEEPER, "args": [*KEEPER["args"], "--no-paths"]}
-    config, shared = config_file(top, {"keeper": keeper}), Shared([top / "a"])
+    config, shared = config_file(top, {"keeper": keeper}), SharedFolders([top / "a"])
     async with through(transport, config, shared, "2026-07-28") as client:
         await remembered(client, "1")
         shared.folders = [top / "b"]

@@ -210,7 +210,7 @@ def scripted(folder: Path, era: Era) -> Path:
 
 
 @dataclass
-class Pair:
+class TwoTranscripts:
     """The same conversation twice."""
 
     era: Era
@@ -244,7 +244,7 @@ async def pair(
     era: Era,
     direct: Transcript,
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncGenerator[Pair]:
+) -> AsyncGenerator[TwoTranscripts]:
     client, server = request.param
     folder = tmp_path_factory.mktemp("hub")
     record = folder / "record.jsonl"
@@ -253,10 +253,14 @@ async def pair(
         config = config_file(folder, {"odd": {**behind, "era": era}}, roots=roots)
         if client == "stdio":
             command = [WARM_HUB, "run", "--config", config]
-            yield Pair(era, client, server, direct, await spoken(command, era, folder, record))
+            yield TwoTranscripts(
+                era, client, server, direct, await spoken(command, era, folder, record)
+            )
             return
         with http_hub("--config", config, cwd=folder) as url:
-            yield Pair(era, client, server, direct, await spoken(url, era, folder, record))
+            yield TwoTranscripts(
+                era, client, server, direct, await spoken(url, era, folder, record)
+            )
 
 
 def without_id(raw: bytes) -> Any:
@@ -306,14 +310,14 @@ def without_hop(message: Mapping[str, Any]) -> Any:
     return {**params, "_meta": kept}
 
 
-async def test_the_hub_answers_for_itself_in_the_greeting(pair: Pair) -> None:
+async def test_the_hub_answers_for_itself_in_the_greeting(pair: TwoTranscripts) -> None:
     ours = exact(pair.hub.exchanges["greeting"].answer or b"")["result"]
     theirs = exact(pair.direct.exchanges["greeting"].answer or b"")["result"]
     found = {it.split(":")[0] for it in differences(ours, theirs)}
     assert found == GREETING[pair.era] | UNHEARD[pair.transport]
 
 
-async def test_results_are_byte_for_byte_the_servers_own(pair: Pair) -> None:
+async def test_results_are_byte_for_byte_the_servers_own(pair: TwoTranscripts) -> None:
     for turn in pair.turns:
         ours, theirs = pair.hub.exchanges[turn.key], pair.direct.exchanges[turn.key]
         for mine, its in ((ours.answer, theirs.answer), (ours.retried, theirs.retried)):
@@ -326,14 +330,18 @@ async def test_results_are_byte_for_byte_the_servers_own(pair: Pair) -> None:
             assert differences(without_server(mine), without_server(its)) == [], turn.key
 
 
-async def test_what_a_server_asks_and_tells_reaches_the_client_as_it_was_said(pair: Pair) -> None:
+async def test_what_a_server_asks_and_tells_reaches_the_client_as_it_was_said(
+    pair: TwoTranscripts,
+) -> None:
     for turn in pair.turns:
         ours, theirs = pair.hub.exchanges[turn.key], pair.direct.exchanges[turn.key]
         for mine, its in ((ours.heard, theirs.heard), (ours.told, theirs.told)):
             assert differences([*map(without_id, mine)], [*map(without_id, its)]) == [], turn.key
 
 
-async def test_what_a_client_asks_reaches_the_server_as_it_was_written(pair: Pair) -> None:
+async def test_what_a_client_asks_reaches_the_server_as_it_was_written(
+    pair: TwoTranscripts,
+) -> None:
     for turn in pair.turns:
         ours, theirs = pair.hub.received(turn), pair.direct.received(turn)
         if turn.method in HUBS_OWN:
@@ -341,19 +349,19 @@ async def test_what_a_client_asks_reaches_the_server_as_it_was_written(pair: Pai
         assert differences([*map(without_hop, ours)], [*map(without_hop, theirs)]) == [], turn.key
 
 
-async def test_a_server_hears_why_a_call_is_taken_back(pair: Pair) -> None:
+async def test_a_server_hears_why_a_call_is_taken_back(pair: TwoTranscripts) -> None:
     if pair.era == "modern" and "http" in {pair.transport, pair.server}:
         assert why_cancelled(pair.hub) in ([], [{"requestId": None, "reason": UNSAID}])
         return  # there, to leave is to cancel
     assert why_cancelled(pair.hub) == why_cancelled(pair.direct) != []
 
 
-async def test_a_server_hears_what_its_client_reports_on_its_question(pair: Pair) -> None:
+async def test_a_server_hears_what_its_client_reports_on_its_question(pair: TwoTranscripts) -> None:
     assert differences(reports(pair.hub), reports(pair.direct)) == []
     assert len(reports(pair.direct)) == (pair.era == "legacy")
 
 
-async def test_lists_hold_the_servers_own_entries(pair: Pair) -> None:
+async def test_lists_hold_the_servers_own_entries(pair: TwoTranscripts) -> None:
     for turn in LISTS:
         method, _, cursor = turn.key.partition(" ")
         if cursor:

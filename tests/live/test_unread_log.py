@@ -16,7 +16,7 @@ import anyio
 import httpx2
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB, AnyProcess, popen
 from tests.live.programs import RECORDER, SOON, config_file, environment
 
 CALLS = 2000
@@ -27,14 +27,14 @@ SMALL = 4096
 
 
 @contextmanager
-def hub(tree: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[bytes], int]]:
+def hub(tree: Path, *arguments: str) -> Generator[tuple[AnyProcess, int]]:
     """Run the hub with a log that nobody reads; yields it, and the end where it could be read."""
     servers = {"recorder": {"command": RECORDER[0], "args": RECORDER[1:]}}
     config = config_file(tree, servers, roots={"fallback": [str(tree / "project")]})
     unread, stderr = os.pipe()
     fcntl.fcntl(stderr, fcntl.F_SETPIPE_SZ, SMALL)
-    with subprocess.Popen(  # noqa: S603 - ours
-        [ROOTS_HUB, "run", *arguments, "--config", config],
+    with popen(
+        [WARM_HUB, "run", *arguments, "--config", config],
         cwd=tree,
         env=environment(),
         stdin=subprocess.PIPE,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB
 from tests.live.programs import (
     RECORDER,
     Mode,
-    Shared,
+    SharedFolders,
     call,
     connected,
     outside,
@@ -29,7 +29,7 @@ def filesystem(npm_program: Callable[[str], str]) -> str:
 
 async def test_tools_keep_their_bare_names_and_the_roots_hold(filesystem: str, tree: Path) -> None:
     project, docs = tree / "project", tree / "docs"
-    shared = Shared([project])
+    shared = SharedFolders([project])
     async with connected([ROOTS_HUB, "wrap", "--", filesystem], shared) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "read_text_file" in names
@@ -49,7 +49,7 @@ async def test_directories_in_its_arguments_are_the_servers_own_ceiling(
     filesystem: str, tree: Path
 ) -> None:
     project, docs = tree / "project", tree / "docs"
-    command = [ROOTS_HUB, "wrap", "--", filesystem, str(project)]
+    command = [WARM_HUB, "wrap", "--", filesystem, str(project)]
     async with connected(command, [tree]) as client:
         inside, other = str(project / "a.txt"), str(docs / "b.md")
         assert await call(client, "read_text_file", path=inside) == "project/a.txt"
@@ -63,7 +63,7 @@ async def test_a_client_without_roots_gets_those_directories(
     mode: Mode, filesystem: str, tree: Path
 ) -> None:
     project = tree / "project"
-    command = [ROOTS_HUB, "wrap", "--", filesystem, str(project)]
+    command = [WARM_HUB, "wrap", "--", filesystem, str(project)]
     async with connected(command, mode=mode) as client:
         inside, secret = str(project / "a.txt"), str(tree / "private/secret.txt")
         assert await call(client, "read_text_file", path=inside) == "project/a.txt"
@@ -76,7 +76,7 @@ async def test_where_they_do_not_overlap_the_refusal_names_both(
     filesystem: str, tree: Path
 ) -> None:
     project, docs = tree / "project", tree / "docs"
-    command = [ROOTS_HUB, "wrap", "--", filesystem, str(project)]
+    command = [WARM_HUB, "wrap", "--", filesystem, str(project)]
     async with connected(command, [docs]) as client:
         text = await call(client, "read_text_file", path=str(docs / "b.md"))
         assert text.startswith("Access denied: ")
@@ -87,7 +87,7 @@ async def test_where_they_do_not_overlap_the_refusal_names_both(
 
 async def test_a_root_option_stands_in_for_a_client_without_roots(tree: Path) -> None:
     project = tree / "project"
-    command = [ROOTS_HUB, "wrap", "--root", str(project), "--", *RECORDER, "--flag"]
+    command = [WARM_HUB, "wrap", "--root", str(project), "--", *RECORDER, "--flag"]
     async with connected(command) as client:
         seen = json.loads(await call(client, "whereabouts"))
         assert seen["argv"] == ["--flag"]
@@ -97,7 +97,7 @@ async def test_a_root_option_stands_in_for_a_client_without_roots(tree: Path) ->
 
 
 async def test_a_server_that_dies_during_a_call_is_named_and_its_tools_stay(tree: Path) -> None:
-    async with connected([ROOTS_HUB, "wrap", "--", *RECORDER], [tree / "project"]) as client:
+    async with connected([WARM_HUB, "wrap", "--", *RECORDER], [tree / "project"]) as client:
         died = await client.call_tool("exit", {})
         assert died.is_error
         for part in ("recording_child.py", "went away during the call", "exited with code 7"):
@@ -107,7 +107,7 @@ async def test_a_server_that_dies_during_a_call_is_named_and_its_tools_stay(tree
 
 
 async def test_the_next_call_starts_a_server_that_died_again(tree: Path) -> None:
-    async with connected([ROOTS_HUB, "wrap", "--", *RECORDER], [tree / "project"]) as client:
+    async with connected([WARM_HUB, "wrap", "--", *RECORDER], [tree / "project"]) as client:
         first = await call(client, "pid")
         assert "the next call starts it again" in text_of(await client.call_tool("exit", {}))
         second = await call(client, "pid")

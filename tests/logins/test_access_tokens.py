@@ -15,7 +15,7 @@ from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN, URL
 
 
-class Issuer:
+class RenewingIssuer:
     """Gives a new token each time, for 60 seconds; `fails` with an error if it is set."""
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class Issuer:
         )
 
 
-class Bench:
+class LoginBench:
     """Two processes of a hub, as it were, that have logins in one directory."""
 
     def __init__(self, directory: Path, login: Login | None = LOGIN) -> None:
         self.now = 100.0
-        self.issuer = Issuer()
+        self.issuer = RenewingIssuer()
         self.files = LoginFiles(directory)
         if login is not None:
             self.files.write(URL, login)
@@ -55,7 +55,7 @@ class Bench:
 
 
 async def test_a_token_is_used_until_shortly_before_its_end(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens = bench.tokens()
     for now in (100.0, 147.0):
         bench.now = now
@@ -69,7 +69,7 @@ async def test_a_token_is_used_until_shortly_before_its_end(tmp_path: Path) -> N
 
 
 async def test_many_requests_renew_a_token_once_in_all_processes(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     processes, found = [bench.tokens() for _ in range(4)], list[str]()
 
     async def ask(tokens: AccessTokens) -> None:
@@ -86,7 +86,7 @@ async def test_many_requests_renew_a_token_once_in_all_processes(tmp_path: Path)
 
 
 async def test_a_token_that_the_server_refuses_is_renewed_once(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    bench = LoginBench(tmp_path, replace(LOGIN, expires=None))
     tokens, found = bench.tokens(), list[str | None]()
     refused = await tokens.current()
 
@@ -102,11 +102,11 @@ async def test_a_token_that_the_server_refuses_is_renewed_once(tmp_path: Path) -
 
 async def test_without_a_login_the_command_is_told(tmp_path: Path) -> None:
     with pytest.raises(ChildError, match="nobody is logged in: run `roots-hub login far`"):
-        await Bench(tmp_path, None).tokens().current()
+        await LoginBench(tmp_path, None).tokens().current()
 
 
 async def test_a_login_that_has_ended_names_the_command_and_no_secret(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     bench.issuer.fails = LoginEndedError("its authorization server says invalid_grant")
     bench.now = 200.0
     with pytest.raises(ChildError) as caught:
@@ -116,7 +116,7 @@ async def test_a_login_that_has_ended_names_the_command_and_no_secret(tmp_path: 
 
 
 async def test_while_its_issuer_is_down_a_token_counts_until_its_end(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens = bench.tokens()
     bench.issuer.fails = RenewalFailedError("its authorization server cannot be asked")
     bench.now = 150.0
@@ -132,7 +132,7 @@ async def test_while_its_issuer_is_down_a_token_counts_until_its_end(tmp_path: P
 
 
 async def test_a_new_login_counts_at_once_where_the_old_one_has_ended(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens = bench.tokens()
     await tokens.current()
     bench.issuer.fails = LoginEndedError("no")
@@ -142,7 +142,7 @@ async def test_a_new_login_counts_at_once_where_the_old_one_has_ended(tmp_path: 
 
 
 async def test_the_scope_that_a_server_wants_is_kept_for_the_next_login(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens = bench.tokens()
     await tokens.lack("write")
     bench.now = 150.0
@@ -154,7 +154,7 @@ async def test_the_scope_that_a_server_wants_is_kept_for_the_next_login(tmp_path
 
 async def test_a_request_that_is_cancelled_loses_no_renewed_login(tmp_path: Path) -> None:
     """A refresh token is often used up when new tokens come: they are kept in any case."""
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     bench.now = 150.0
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.tokens().current)
@@ -169,7 +169,7 @@ async def test_a_request_that_is_cancelled_loses_no_renewed_login(tmp_path: Path
     "error", [LoginEndedError("its authorization server says invalid_grant"), RenewalFailedError()]
 )
 async def test_requests_that_wait_do_not_all_ask_in_vain(tmp_path: Path, error: Exception) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens, bench.now, bench.issuer.fails, errors = bench.tokens(), 200.0, error, list[str]()
 
     async def ask() -> None:
@@ -186,7 +186,7 @@ async def test_requests_that_wait_do_not_all_ask_in_vain(tmp_path: Path, error: 
 
 
 async def test_a_login_that_could_not_be_renewed_is_tried_again_later(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens, bench.now, bench.issuer.fails = bench.tokens(), 200.0, RenewalFailedError("down")
     with pytest.raises(ChildError, match="cannot be renewed now: down"):
         await tokens.current()
@@ -198,7 +198,7 @@ async def test_a_login_that_could_not_be_renewed_is_tried_again_later(tmp_path: 
 
 
 async def test_a_new_login_counts_where_the_old_one_could_not_be_renewed(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens, bench.now, bench.issuer.fails = bench.tokens(), 200.0, LoginEndedError("no")
     with pytest.raises(ChildError, match="its login has ended"):
         await tokens.current()
@@ -209,7 +209,7 @@ async def test_a_new_login_counts_where_the_old_one_could_not_be_renewed(tmp_pat
 @virtual_time
 async def test_hours_with_tokens_of_a_minute_take_one_renewal_for_each(tmp_path: Path) -> None:
     """Two processes with 64 requests at a time, one of which begins anew each simulated hour."""
-    bench, found, minutes = Bench(tmp_path), set[str](), 6 * 60
+    bench, found, minutes = LoginBench(tmp_path), set[str](), 6 * 60
     bench.issuer.pause = 0
     processes = [bench.tokens() for _ in range(2)]
 
@@ -229,7 +229,7 @@ async def test_hours_with_tokens_of_a_minute_take_one_renewal_for_each(tmp_path:
 
 
 async def test_a_logout_counts_soon_for_a_token_that_would_last_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    bench = LoginBench(tmp_path, replace(LOGIN, expires=None))
     tokens = bench.tokens()
     assert await tokens.current() == LOGIN.access_token
     bench.files.remove(URL)
@@ -240,7 +240,7 @@ async def test_a_logout_counts_soon_for_a_token_that_would_last_on(tmp_path: Pat
 
 
 async def test_a_login_of_another_account_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    bench = LoginBench(tmp_path, replace(LOGIN, expires=None))
     tokens = bench.tokens()
     await tokens.current()
     another = replace(LOGIN, expires=None, access_token="another")  # noqa: S106
@@ -250,7 +250,7 @@ async def test_a_login_of_another_account_takes_the_place_of_the_one_before(tmp_
 
 
 async def test_a_login_that_cannot_be_read_meanwhile_is_used_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, replace(LOGIN, expires=None))
+    bench = LoginBench(tmp_path, replace(LOGIN, expires=None))
     tokens = bench.tokens()
     await tokens.current()
     (file,) = [path for path in (tmp_path / "logins").iterdir() if not path.suffix]
@@ -261,7 +261,7 @@ async def test_a_login_that_cannot_be_read_meanwhile_is_used_on(tmp_path: Path) 
 
 
 async def test_a_renewed_login_that_could_not_be_kept_is_not_taken_back(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = LoginBench(tmp_path)
     tokens = bench.tokens()
     bench.now = 148.0
     bench.files.write = _full

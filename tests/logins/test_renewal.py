@@ -21,7 +21,7 @@ from tests.logins.test_login_files import LOGIN
 NEW: dict[str, Any] = {"access_token": "new", "token_type": "Bearer", "expires_in": 60}
 
 
-class Issuer:
+class ScriptedIssuer:
     """An authorization server that answers with one status and body; it keeps what was asked."""
 
     def __init__(self, status: int = 200, body: Any = NEW) -> None:
@@ -43,7 +43,7 @@ class Issuer:
 
 
 async def test_the_refresh_token_goes_to_the_token_endpoint_with_the_resource() -> None:
-    issuer = Issuer(body={**NEW, "refresh_token": "next", "scope": "a b"})
+    issuer = ScriptedIssuer(body={**NEW, "refresh_token": "next", "scope": "a b"})
     login = replace(LOGIN, resource="https://mcp.example.com/mcp")
     found = await renewed(login, 1000.0, issuer.client())
     assert str(issuer.requests[0].url) == LOGIN.token_endpoint
@@ -59,21 +59,21 @@ async def test_the_refresh_token_goes_to_the_token_endpoint_with_the_resource() 
 
 async def test_what_the_answer_does_not_name_stays() -> None:
     found = await renewed(
-        replace(LOGIN, scope="a"), 1000.0, Issuer(body={"access_token": "new"}).client()
+        replace(LOGIN, scope="a"), 1000.0, ScriptedIssuer(body={"access_token": "new"}).client()
     )
     assert (found.refresh_token, found.scope, found.expires) == ("refresh-s3cret", "a", None)
 
 
 async def test_seconds_that_are_written_as_a_text_count() -> None:
     """Some servers do that; the login takes it, and a refresh token counts only once."""
-    issuer = Issuer(body={**NEW, "expires_in": "60", "refresh_token": "next"})
+    issuer = ScriptedIssuer(body={**NEW, "expires_in": "60", "refresh_token": "next"})
     found = await renewed(LOGIN, 1000.0, issuer.client())
     assert (found.refresh_token, found.expires) == ("next", 1060.0)
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 async def test_a_client_with_a_secret_shows_it(method: Any) -> None:
-    issuer = Issuer()
+    issuer = ScriptedIssuer()
     login = replace(LOGIN, client_id="a:b", client_secret="ü&", auth_method=method)  # noqa: S106 - opens nothing
     await renewed(login, 1000.0, issuer.client())
     sent = issuer.requests[0].headers.get("authorization")
@@ -105,12 +105,12 @@ async def test_other_answers_end_the_login_or_not(
     status: int, body: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error) as caught:
-        await renewed(LOGIN, 1000.0, Issuer(status, body).client())
+        await renewed(LOGIN, 1000.0, ScriptedIssuer(status, body).client())
     assert "s3cret" not in str(caught.value)
 
 
 async def test_without_a_refresh_token_a_login_ends() -> None:
-    issuer = Issuer()
+    issuer = ScriptedIssuer()
     with pytest.raises(LoginEndedError):
         await renewed(replace(LOGIN, refresh_token=None), 1000.0, issuer.client())
     assert issuer.requests == []

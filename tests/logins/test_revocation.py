@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from hub.logins.issuer_requests import NotRevokedError, revoke
 from hub.logins.login import Login
 from tests.logins.test_login_files import LOGIN
-from tests.logins.test_renewal import Issuer
+from tests.logins.test_renewal import ScriptedIssuer
 
 PLACE: Final = "https://login.example.com/revoke"
 REVOCABLE: Final = replace(LOGIN, revocation_endpoint=PLACE)
 
 
 async def test_the_refresh_token_is_revoked_where_the_metadata_said() -> None:
-    issuer = Issuer(body=b"")
+    issuer = ScriptedIssuer(body=b"")
     await revoke(REVOCABLE, issuer.client())
     assert [str(request.url) for request in issuer.requests] == [PLACE]
     assert issuer.form == {
@@ -29,14 +29,14 @@ async def test_the_refresh_token_is_revoked_where_the_metadata_said() -> None:
 
 
 async def test_without_a_refresh_token_the_access_token_is_revoked() -> None:
-    issuer = Issuer(body=b"")
+    issuer = ScriptedIssuer(body=b"")
     await revoke(replace(REVOCABLE, refresh_token=None), issuer.client())
     assert issuer.form["token"] == LOGIN.access_token
     assert issuer.form["token_type_hint"] == "access_token"  # noqa: S105 - a kind
 
 
 async def test_a_client_with_a_secret_shows_it_to_revoke() -> None:
-    issuer = Issuer(body=b"")
+    issuer = ScriptedIssuer(body=b"")
     login = replace(REVOCABLE, client_secret="s", auth_method="client_secret_basic")  # noqa: S106 - opens nothing
     await revoke(login, issuer.client())
     shown = base64.b64encode(b"hub:s").decode()
@@ -51,7 +51,7 @@ async def test_a_client_with_a_secret_shows_it_to_revoke() -> None:
     ],
 )
 async def test_no_token_goes_anywhere_else(place: str | None, why: str) -> None:
-    issuer = Issuer()
+    issuer = ScriptedIssuer()
     with pytest.raises(NotRevokedError, match=why):
         await revoke(replace(LOGIN, revocation_endpoint=place), issuer.client())
     assert issuer.requests == []
@@ -67,7 +67,7 @@ async def test_no_token_goes_anywhere_else(place: str | None, why: str) -> None:
     ],
 )
 async def test_an_issuer_that_refuses_is_told(status: int, body: Any, why: str) -> None:
-    issuer = Issuer(status, body)
+    issuer = ScriptedIssuer(status, body)
     with pytest.raises(NotRevokedError, match=why) as caught:
         await revoke(REVOCABLE, issuer.client())
     assert "s3cret" not in str(caught.value)

@@ -7,18 +7,18 @@ import shlex
 from collections.abc import Iterator
 
 from hub.values import Json, JsonObject
-from tests.oracle.keys import Key
-from tests.oracle.trees import World
+from tests.oracle.keys import ArgumentKey
+from tests.oracle.trees import PlantedWorld
 from tests.oracle.verdicts import Gate, Guard
 
 
 class Weak(Gate):
     """Looks at all strings of a call, at each in the same way."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PlantedWorld) -> None:
         self._world = world
 
-    def admits(self, key: Key, arguments: JsonObject) -> bool:
+    def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool:
         return all(self._allows(text) for text in _strings(arguments))
 
     def _allows(self, text: str) -> bool:
@@ -62,10 +62,10 @@ class InWords(AsGiven):
 class OnlyPaths(Gate):
     """The hub's guard, where the key says that a path is meant."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PlantedWorld) -> None:
         self._guard = Guard(world)
 
-    def admits(self, key: Key, arguments: JsonObject) -> bool:
+    def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool:
         return key.family != "path" or self._guard.admits(key, arguments)
 
 

@@ -18,7 +18,7 @@ VALUE = "{value}"
 """Stands for the value in the arguments of a key."""
 
 
-class Key(NamedTuple):
+class ArgumentKey(NamedTuple):
     """Where a value is put, and what the tool's schema says of it.
 
     With `inside` the arguments are JSON in a string, under that name.
@@ -55,8 +55,8 @@ def _filled_text(template: str, value: str) -> str:
     return template.replace(VALUE, value)
 
 
-def _plainly(family: ProcessTree, *names: str) -> tuple[Key, ...]:
-    return tuple(Key(family, {name: VALUE}) for name in names)
+def _plainly(family: ProcessTree, *names: str) -> tuple[ArgumentKey, ...]:
+    return tuple(ArgumentKey(family, {name: VALUE}) for name in names)
 
 
 def _declared(name: str, **says: Json) -> JsonObject:
@@ -74,32 +74,34 @@ _TEXT_OR_PARTS: JsonObject = {
     }
 }
 
-KEYS: tuple[Key, ...] = (
+KEYS: tuple[ArgumentKey, ...] = (
     *_plainly("path", "path", "outputFile", "repo_path", "cwd", "saveTo"),
-    Key("path", {"paths": ["notes.txt", VALUE]}),
-    Key("path", {"edits": [{"file_path": VALUE, "line": 1}]}),
-    Key("path", {"path": {"value": VALUE}}),
-    Key("path", {"file": {"pathname": VALUE}}),
-    Key("path", {"path": VALUE}, inside="options"),
-    Key("path", {"path": VALUE}, schema=_declared("path")),
-    Key("path", {"zzz": VALUE}, schema=_declared("zzz", description="Path to the file to read")),
-    Key("path", {"zzz": VALUE}, schema=_declared("zzz", format="path")),
-    Key("path", {"sourcePdfPath": VALUE}, schema=_TEXT_OR_PARTS, inside="content"),
+    ArgumentKey("path", {"paths": ["notes.txt", VALUE]}),
+    ArgumentKey("path", {"edits": [{"file_path": VALUE, "line": 1}]}),
+    ArgumentKey("path", {"path": {"value": VALUE}}),
+    ArgumentKey("path", {"file": {"pathname": VALUE}}),
+    ArgumentKey("path", {"path": VALUE}, inside="options"),
+    ArgumentKey("path", {"path": VALUE}, schema=_declared("path")),
+    ArgumentKey(
+        "path", {"zzz": VALUE}, schema=_declared("zzz", description="Path to the file to read")
+    ),
+    ArgumentKey("path", {"zzz": VALUE}, schema=_declared("zzz", format="path")),
+    ArgumentKey("path", {"sourcePdfPath": VALUE}, schema=_TEXT_OR_PARTS, inside="content"),
     *_plainly("weak", "source", "destination", "output", "image", "config", "target", "asset"),
     *_plainly("weak", "path_or_content", "file_or_text", "document"),
-    Key("weak", {"sources": [VALUE]}),
-    Key("weak", {"source": VALUE}, schema=_declared("source")),
+    ArgumentKey("weak", {"sources": [VALUE]}),
+    ArgumentKey("weak", {"source": VALUE}, schema=_declared("source")),
     *_plainly("neutral", "workbook", "item", "value", "sheet", "zzz", "input", "uri", "script"),
-    Key("neutral", {"o": {"list": [{"item": VALUE}]}}),
-    Key("neutral", {"items": ["x", VALUE]}),
-    Key("neutral", {"zzz": VALUE}, schema=_declared("zzz")),
-    Key("neutral", {"item": VALUE}, inside="data"),
-    Key("file key", {"files": {VALUE: "text"}}),
-    Key("key", {"zzz": {VALUE: {"n": 1}}}),
+    ArgumentKey("neutral", {"o": {"list": [{"item": VALUE}]}}),
+    ArgumentKey("neutral", {"items": ["x", VALUE]}),
+    ArgumentKey("neutral", {"zzz": VALUE}, schema=_declared("zzz")),
+    ArgumentKey("neutral", {"item": VALUE}, inside="data"),
+    ArgumentKey("file key", {"files": {VALUE: "text"}}),
+    ArgumentKey("key", {"zzz": {VALUE: {"n": 1}}}),
     *_plainly("glob", "pattern", "include", "excludePaths"),
-    Key("command", {"command": f"cat {VALUE}"}),
-    Key("command", {"cmd": f"cat -n {VALUE}"}),
-    Key("args", {"command": "cat", "args": [VALUE]}),
-    Key("args", {"argv": ["cat", "-n", VALUE]}),
+    ArgumentKey("command", {"command": f"cat {VALUE}"}),
+    ArgumentKey("command", {"cmd": f"cat -n {VALUE}"}),
+    ArgumentKey("args", {"command": "cat", "args": [VALUE]}),
+    ArgumentKey("args", {"argv": ["cat", "-n", VALUE]}),
     *_plainly("payload", "content", "text", "query"),
 )

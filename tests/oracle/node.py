@@ -12,7 +12,7 @@ from typing import cast
 from tests.oracle.keys import ProcessTree
 from tests.oracle.openers import is_opened, made_of
 from tests.oracle.promises import Chain, Opened, is_promised
-from tests.oracle.trees import World
+from tests.oracle.trees import PlantedWorld
 
 PROGRAM = Path(__file__).with_name("node_openers.cjs")
 # What these openers do, in the words that `promises` knows.
@@ -37,17 +37,17 @@ class Node:
         self._process = process
 
     def __call__(
-        self, values: list[tuple[str, ProcessTree]], world: World
+        self, values: list[tuple[str, ProcessTree]], world: PlantedWorld
     ) -> Iterator[list[Opened]]:
         for (_, family), found in zip(values, self._reached(values, world), strict=True):
             yield [opened for opened in found if is_promised(family, opened, world)]
 
-    def reached(self, value: str, family: ProcessTree, world: World) -> list[Opened]:
+    def reached(self, value: str, family: ProcessTree, world: PlantedWorld) -> list[Opened]:
         """Return all that a value reaches outside, also what nobody can promise."""
         return next(self._reached([(value, family)], world))
 
     def _reached(
-        self, values: list[tuple[str, ProcessTree]], world: World
+        self, values: list[tuple[str, ProcessTree]], world: PlantedWorld
     ) -> Iterator[list[Opened]]:
         made = [self._made(*value) for value in values]
         texts = list(dict.fromkeys(text for one in made for text in one))
@@ -70,7 +70,7 @@ class Node:
     def _meant(name: str) -> Chain:
         return (MEANING[name],) if name in MEANING else ()
 
-    def _ask(self, texts: list[str], world: World) -> Iterator[list[tuple[str, str, str]]]:
+    def _ask(self, texts: list[str], world: PlantedWorld) -> Iterator[list[tuple[str, str, str]]]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

@@ -20,7 +20,7 @@ from urllib.request import url2pathname
 from hub.values import Json
 from tests.oracle.keys import ProcessTree
 from tests.oracle.promises import Chain, Opened, is_promised
-from tests.oracle.trees import World
+from tests.oracle.trees import PlantedWorld
 
 TEXTS: tuple[ProcessTree, ...] = ("path", "weak", "neutral")
 NAMES: tuple[ProcessTree, ...] = (*TEXTS, "file key", "key")
@@ -230,14 +230,16 @@ def made_of(text: str, family: ProcessTree, depth: int) -> dict[str, Chain]:
     return found
 
 
-def opened(text: str, family: ProcessTree, world: World, depth: int = 2) -> Iterator[Opened]:
+def opened(text: str, family: ProcessTree, world: PlantedWorld, depth: int = 2) -> Iterator[Opened]:
     """Yield what is reached outside by a value under a key of some kind, and may not be."""
     return (
         found for found in reached(text, family, world, depth) if is_promised(family, found, world)
     )
 
 
-def reached(text: str, family: ProcessTree, world: World, depth: int = 2) -> Iterator[Opened]:
+def reached(
+    text: str, family: ProcessTree, world: PlantedWorld, depth: int = 2
+) -> Iterator[Opened]:
     """Yield all that is reached outside, also what nobody can promise."""
     for made, how in made_of(text, family, depth).items():
         if is_opened(family, how):
@@ -255,7 +257,7 @@ def is_opened(family: ProcessTree, chain: Chain) -> bool:
     return family not in {"command", "payload"} or chain[:1] in {("words",), ("file URI",)}
 
 
-def _paths(text: str, family: ProcessTree, world: World) -> Iterator[tuple[str, str]]:
+def _paths(text: str, family: ProcessTree, world: PlantedWorld) -> Iterator[tuple[str, str]]:
     """Yield the paths that are opened at last, and how."""
     path = text if text.startswith("/") else f"{world.cwd}/{text}"
     yield "opened", path

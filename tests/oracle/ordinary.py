@@ -9,8 +9,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from hub.values import JsonObject
-from tests.oracle.keys import KEYS, Key, ProcessTree
-from tests.oracle.trees import INSIDE, TREES, Tree, World
+from tests.oracle.keys import KEYS, ArgumentKey, ProcessTree
+from tests.oracle.trees import INSIDE, TREES, PlantedWorld, Tree
 
 NEW = ("project/new.txt", "project/out/new dir/x.md", "docs/new/über.md", "project/.config/new")
 PLACES = (*INSIDE, *NEW, "project", "project/src", "docs")
@@ -41,11 +41,11 @@ class Ordinary(NamedTuple):
     """A value, and the key that it goes under."""
 
     tree: Tree
-    key: Key
+    key: ArgumentKey
     place: str
     form: int
 
-    def arguments(self, world: World) -> JsonObject:
+    def arguments(self, world: PlantedWorld) -> JsonObject:
         """Return a call with it, in a tree that was planted."""
         value = self.place
         if self.form >= 0:
@@ -61,7 +61,7 @@ class Ordinary(NamedTuple):
         return self.key.put(value)
 
 
-def _under(*families: ProcessTree) -> st.SearchStrategy[Key]:
+def _under(*families: ProcessTree) -> st.SearchStrategy[ArgumentKey]:
     return st.sampled_from([key for family in families for key in _KEYS[family]])
 
 

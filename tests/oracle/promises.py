@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from hub.values import Json
 from tests.oracle.keys import ProcessTree
-from tests.oracle.trees import World
+from tests.oracle.trees import PlantedWorld
 
 Chain = tuple[str, ...]
 """What was done to a value, step by step."""
@@ -34,7 +34,7 @@ class Exemption(NamedTuple):
     """What is not promised, and why."""
 
     reason: str
-    holds: Callable[[ProcessTree, Opened, World], bool]
+    holds: Callable[[ProcessTree, Opened, PlantedWorld], bool]
 
 
 _TAKEN_APART = {"assigned", "option", "scheme", "words", "lines", "relative URL"}
@@ -46,7 +46,7 @@ _FINDERS = {"glob", "dash", "bash"}
 _WILD = re.compile(r"[*?\[]")
 
 
-def _ordinary_words(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _ordinary_words(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     if "/" in opened.text:
         return False
     if family in {"weak", "path"}:
@@ -55,7 +55,7 @@ def _ordinary_words(family: ProcessTree, opened: Opened, _: World) -> bool:
     return family == "key" or (family in _SAYING_NOTHING and is_taken_apart)
 
 
-def _fields_in_json(_: ProcessTree, opened: Opened, __: World) -> bool:
+def _fields_in_json(_: ProcessTree, opened: Opened, __: PlantedWorld) -> bool:
     is_bare = "/" not in opened.text and ".." not in opened.text and opened.text[:1] != "~"
     return is_bare and opened.text in _fields_of(opened.value)
 
@@ -79,11 +79,11 @@ def _fields_of(text: str) -> set[str]:
     return fields
 
 
-def _lines_of_text(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _lines_of_text(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     return family in _SAYING_NOTHING and not {"lines", "words"}.isdisjoint(opened.chain)
 
 
-def _prose(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     if family not in {"weak", "path"} or _OF_PROSE.isdisjoint(opened.chain):
         return False
     words = opened.value.split()
@@ -93,32 +93,32 @@ def _prose(family: ProcessTree, opened: Opened, _: World) -> bool:
     return len(words) >= _PROSE and 3 * plain >= len(words)
 
 
-def _json_misread(_: ProcessTree, opened: Opened, __: World) -> bool:
+def _json_misread(_: ProcessTree, opened: Opened, __: PlantedWorld) -> bool:
     return opened.chain[:1] == ("backslashes",) and opened.value.strip()[:1] in {"[", "{"}
 
 
-def _coded_words(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _coded_words(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     is_bare = "/" not in opened.text and ".." not in opened.text
     return family in {"command", "args"} and is_bare and "decoded" in opened.chain
 
 
-def _searches(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _searches(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     is_sought = _WILD.search(opened.text) is not None and _FINDERS.isdisjoint(opened.chain)
     return family == "glob" and (is_sought or not _LISTS.isdisjoint(opened.chain))
 
 
-def _no_urls(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _no_urls(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     return family in {"glob", "command", "args"} and "relative URL" in opened.chain
 
 
-def _separators(family: ProcessTree, opened: Opened, _: World) -> bool:
+def _separators(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     is_quoted = not {"'", '"'}.isdisjoint(opened.value)
     is_word = family == "command" and opened.chain[:-1] == ("words",) and not is_quoted
     is_given = is_word or len(opened.chain) == 1
     return opened.found == "/" and not is_given and "file URI" not in opened.chain
 
 
-def _found_by_a_wildcard(_: ProcessTree, opened: Opened, world: World) -> bool:
+def _found_by_a_wildcard(_: ProcessTree, opened: Opened, world: PlantedWorld) -> bool:
     """Return whether the first link inside of a root on the way is not named in the value."""
     if not _WILD.search(opened.value) or _FINDERS.isdisjoint(opened.chain):
         return False
@@ -171,6 +171,6 @@ EXEMPTIONS = (
 )
 
 
-def is_promised(family: ProcessTree, opened: Opened, world: World) -> bool:
+def is_promised(family: ProcessTree, opened: Opened, world: PlantedWorld) -> bool:
     """Return whether the guard has to refuse what was opened so."""
     return not any(exemption.holds(family, opened, world) for exemption in EXEMPTIONS)

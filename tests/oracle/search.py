@@ -7,25 +7,27 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from hub.values import JsonObject
-from tests.oracle.keys import KEYS, Key, ProcessTree
+from tests.oracle.keys import KEYS, ArgumentKey, ProcessTree
 from tests.oracle.openers import opened
 from tests.oracle.promises import Opened
 from tests.oracle.spellings import Attack
-from tests.oracle.trees import World, planted
+from tests.oracle.trees import PlantedWorld, planted
 from tests.oracle.verdicts import Gate
 
-Opener: TypeAlias = Callable[[list[tuple[str, ProcessTree]], World], Iterable[Iterable[Opened]]]
+Opener: TypeAlias = Callable[
+    [list[tuple[str, ProcessTree]], PlantedWorld], Iterable[Iterable[Opened]]
+]
 """Opens values, each as under a key of some kind; says for each what was reached outside."""
-GateAt: TypeAlias = Callable[[World], Gate]
+GateAt: TypeAlias = Callable[[PlantedWorld], Gate]
 
 
 class Escape(NamedTuple):
     """A call that was admitted, and what it reached."""
 
-    key: Key
+    key: ArgumentKey
     arguments: JsonObject
     opened: Opened
-    world: World
+    world: PlantedWorld
 
     def __str__(self) -> str:
         arguments = json.dumps(self.arguments, ensure_ascii=False)
@@ -39,13 +41,13 @@ class Escape(NamedTuple):
         return self.world.shown(line)
 
 
-def in_python(values: list[tuple[str, ProcessTree]], world: World) -> Iterator[list[Opened]]:
+def in_python(values: list[tuple[str, ProcessTree]], world: PlantedWorld) -> Iterator[list[Opened]]:
     """Open values by Python's library."""
     for text, family in values:
         yield list(opened(text, family, world))
 
 
-def given_to(key: Key, value: str) -> str:
+def given_to(key: ArgumentKey, value: str) -> str:
     """Return what a child opens of a value: of a command all its words."""
     if key.family != "command":
         return value
@@ -53,12 +55,12 @@ def given_to(key: Key, value: str) -> str:
 
 
 def escapes(
-    attack: Attack, gate_at: GateAt, opener: Opener, keys: tuple[Key, ...] = KEYS
+    attack: Attack, gate_at: GateAt, opener: Opener, keys: tuple[ArgumentKey, ...] = KEYS
 ) -> Iterator[Escape]:
     """Yield the ways in which what the gate admits is opened outside."""
     with planted(attack.tree) as world:
         gate = gate_at(world)
-        admitted: list[tuple[Key, JsonObject, tuple[str, ProcessTree]]] = []
+        admitted: list[tuple[ArgumentKey, JsonObject, tuple[str, ProcessTree]]] = []
         for spelling in attack.spellings:
             value = spelling.written(world)
             for key in keys:

@@ -16,7 +16,7 @@ from itertools import chain as joined
 from tests.oracle.keys import ProcessTree
 from tests.oracle.openers import opened
 from tests.oracle.promises import Opened, is_promised
-from tests.oracle.trees import World
+from tests.oracle.trees import PlantedWorld
 
 HARMLESS = re.compile(r"[^<>;&|`()\n\r\0\ud800-\udfff]{1,1000}")
 SHELLS = ("dash", "bash")
@@ -33,7 +33,7 @@ class Shell:
         self._program = program
 
     def __call__(
-        self, values: list[tuple[str, ProcessTree]], world: World
+        self, values: list[tuple[str, ProcessTree]], world: PlantedWorld
     ) -> Iterator[list[Opened]]:
         put = [self._command(*value) for value in values]
         asked = list(dict.fromkeys(text for text in put if text is not None))
@@ -51,14 +51,16 @@ class Shell:
         # Node's `spawn` with `shell: true` joins the arguments by spaces.
         return text if family == "command" else f"cat {text}"
 
-    def _opened(self, value: str, word: str, family: ProcessTree, world: World) -> Iterator[Opened]:
+    def _opened(
+        self, value: str, word: str, family: ProcessTree, world: PlantedWorld
+    ) -> Iterator[Opened]:
         for found in opened(word, "args", world, depth=1):
             chain = (self._name, *found.chain)
             reached = found._replace(value=value, chain=chain)
             if is_promised(family, reached, world):
                 yield reached
 
-    def _words(self, commands: list[str], world: World) -> Iterator[list[str]]:
+    def _words(self, commands: list[str], world: PlantedWorld) -> Iterator[list[str]]:
         """Yield the words of each command, by one shell with a subshell for each."""
         script = "".join(
             f"(eval {shlex.quote(PRINTED + command)}) 2>/dev/null\n{END}" for command in commands

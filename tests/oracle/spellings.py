@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.oracle.trees import TOP, TREES, Tree, World
+from tests.oracle.trees import TOP, TREES, PlantedWorld, Tree
 
-Rewrite: TypeAlias = Callable[[str, int, World], str]
+Rewrite: TypeAlias = Callable[[str, int, PlantedWorld], str]
 """Rewrites a text in one of several manners."""
 
 
@@ -28,7 +28,7 @@ def _nth(text: str, old: str, new: str, manner: int) -> str:
     return old.join(parts[:at]) + new + old.join(parts[at:])
 
 
-def _top(text: str, manner: int, world: World) -> str:
+def _top(text: str, manner: int, world: PlantedWorld) -> str:
     """Begin with a directory that is left again: one that is empty, itself, missing, or real."""
     steps = ("/.", "/", "/nope/..", "//.", "/nope/.././x/..", f"{world.cwd}/.." + "/.." * 8)
     relative = ("./", ".//", "nope/../", "src/../", "./nope/.././", "src/deep/../../")
@@ -37,13 +37,13 @@ def _top(text: str, manner: int, world: World) -> str:
     return relative[manner % len(relative)] + text
 
 
-def _inner(text: str, manner: int, _: World) -> str:
+def _inner(text: str, manner: int, _: PlantedWorld) -> str:
     """Write a slash inside of a path in another manner."""
     signs = ("//", "/./", "/x/../", "///")
     return _nth(text, "/", signs[manner % len(signs)], manner // len(signs))
 
 
-def _encoded(text: str, manner: int, _: World) -> str:
+def _encoded(text: str, manner: int, _: PlantedWorld) -> str:
     """Encode all dots, slashes or letters, or one of them, once or twice."""
     percent = "%25" if manner % 2 else "%"
     which = manner // 2 % 5
@@ -60,7 +60,7 @@ def _encoded(text: str, manner: int, _: World) -> str:
     )
 
 
-def _wide(text: str, manner: int, _: World) -> str:
+def _wide(text: str, manner: int, _: PlantedWorld) -> str:
     """Write dots or slashes by signs that normalising makes dots and slashes of."""
     signs = (
         *(("..", "\uff0e\uff0e"), ("/", "\uff0f"), ("..", "\u2025"), (".", "\u2024")),
@@ -69,11 +69,11 @@ def _wide(text: str, manner: int, _: World) -> str:
     return text.replace(*signs[manner % len(signs)])
 
 
-def _backslash(text: str, manner: int, _: World) -> str:
+def _backslash(text: str, manner: int, _: PlantedWorld) -> str:
     return text.replace("/", "\\") if manner % 2 else _nth(text, "/", "\\", manner // 2)
 
 
-def _home(text: str, manner: int, world: World) -> str:
+def _home(text: str, manner: int, world: PlantedWorld) -> str:
     """Come from the home directory, or another that the environment names."""
     forms = (
         "$OUT/../",
@@ -91,7 +91,7 @@ def _home(text: str, manner: int, world: World) -> str:
     return forms[manner % len(forms)] + rest
 
 
-def _wild(text: str, manner: int, _: World) -> str:
+def _wild(text: str, manner: int, _: PlantedWorld) -> str:
     """Write a name as a pattern."""
     names = (
         *(("secret", "s*t"), ("secret", "secre?"), ("secret", "[s]ecret"), ("..", ".?")),
@@ -101,13 +101,13 @@ def _wild(text: str, manner: int, _: World) -> str:
     return text.replace(*names[manner % len(names)])
 
 
-def _in_json(text: str, manner: int, _: World) -> str:
+def _in_json(text: str, manner: int, _: PlantedWorld) -> str:
     """Write it as JSON."""
     forms = ([text], {"path": text}, {"item": [text]}, text, {text: "x"}, {"source": {"x": text}})
     return json.dumps(forms[manner % len(forms)], ensure_ascii=manner % 2 == 0)
 
 
-def _between(text: str, manner: int, _: World) -> str:
+def _between(text: str, manner: int, _: PlantedWorld) -> str:
     """Stand in a list."""
     signs = (",", ", ", "|", ";", " ", ":", "\n", "\t", "; ", "::")
     sign = signs[manner % len(signs)]
@@ -154,7 +154,7 @@ class Spelling(NamedTuple):
     way: str
     rewritings: tuple[tuple[str, int], ...]
 
-    def written(self, world: World) -> str:
+    def written(self, world: PlantedWorld) -> str:
         """Return the text, in a tree that was planted."""
         text = self.way
         if f"{text}/".startswith(f"{TOP}/"):

@@ -106,7 +106,7 @@ def environment(top: str) -> dict[str, str]:
     return {"HOME": f"{top}/home", "OUT": f"{top}/private"}
 
 
-class World:
+class PlantedWorld:
     """A planted tree, and what lies outside of its shared directories."""
 
     def __init__(self, top: str) -> None:
@@ -147,14 +147,14 @@ class World:
 
 
 @contextmanager
-def planted(tree: Tree) -> Generator[World]:
+def planted(tree: Tree) -> Generator[PlantedWorld]:
     """Plant a tree; meanwhile the environment is that of a child in it."""
     top, before = _bare_tree(), dict(os.environ)
     links = list(_link(top, tree))
     os.environ.clear()
     os.environ.update(environment(str(top)), PATH=before.get("PATH", ""))
     try:
-        yield World(str(top))
+        yield PlantedWorld(str(top))
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -13,14 +13,14 @@ from hub.guard.policy import Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
 from hub.values import JsonObject
 from tests.kit.worlds import context, share, tool_call
-from tests.oracle.keys import Key
-from tests.oracle.trees import World
+from tests.oracle.keys import ArgumentKey
+from tests.oracle.trees import PlantedWorld
 
 
 class Gate(Protocol):
     """Says which calls reach their child: the guard, or what is held beside it."""
 
-    def admits(self, key: Key, arguments: JsonObject) -> bool: ...
+    def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool: ...
 
 
 class FastPath(LazyContext):
@@ -48,11 +48,11 @@ class FastPath(LazyContext):
 class Guard(Gate):
     """The guard, as a call of the hub meets it: what one of its two ways admits is admitted."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PlantedWorld) -> None:
         self._around = context(share(*world.roots), world.cwd, env=world.env)
         self._fast_path = FastPath(self._around)
 
-    def admits(self, key: Key, arguments: JsonObject) -> bool:
+    def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool:
         guard, call = _compiled(json.dumps(key.schema)), tool_call(arguments)
         at_once = judge_inline(call, guard, self._fast_path)
         later = decide(call, guard, self._around)

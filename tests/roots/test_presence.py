@@ -8,7 +8,7 @@ from tests.kit.fakes import FakeLinks
 POSIX = Flavour.POSIX
 
 
-class Shared:
+class RootsOnDisk:
     """Some roots on a disk that changes."""
 
     def __init__(self, *lines: str, roots: tuple[str, ...] = ("/team/a", "/team/b")) -> None:
@@ -25,18 +25,18 @@ class Shared:
 
 
 def test_roots_that_were_just_parsed_are_present() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     assert shared.presence.present.paths == ("/team/a", "/team/b")
     assert shared.presence.absent == ()
 
 
 def test_nothing_new_is_the_same_object() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     assert shared.presence.refresh(shared.disk, POSIX) is shared.presence
 
 
 def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     shared.disk.remove("/team/a")
     assert shared.look() == ["/team/b"]
     assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
@@ -47,7 +47,7 @@ def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> No
 
 
 def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     original = shared.disk.remove("/team/a")
     shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/b"]
@@ -59,7 +59,7 @@ def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() ->
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_root_never_comes_back_through_a_link(seen: bool) -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     shared.disk.remove("/team/a")
     if seen:
         assert shared.look() == ["/team/b"]
@@ -70,14 +70,14 @@ def test_a_root_never_comes_back_through_a_link(seen: bool) -> None:
 
 
 def test_a_link_above_a_root_moves_the_root() -> None:
-    shared = Shared("/team/a/", "/elsewhere/a/", roots=("/team/a",))
+    shared = RootsOnDisk("/team/a/", "/elsewhere/a/", roots=("/team/a",))
     shared.disk.plant("/team => /elsewhere")
     assert shared.look() == []
     assert shared.presence.roots[0][1] is RootCondition.REPLACED
 
 
 def test_a_file_does_not_replace_a_directory_nor_the_reverse() -> None:
-    shared = Shared("/team/a/", "/team/b", roots=("/team/a", "/team/b"))
+    shared = RootsOnDisk("/team/a/", "/team/b", roots=("/team/a", "/team/b"))
     for path, other in (("/team/a", "/team/a"), ("/team/b", "/team/b/")):
         shared.disk.remove(path)
         shared.look()
@@ -87,7 +87,7 @@ def test_a_file_does_not_replace_a_directory_nor_the_reverse() -> None:
 
 
 def test_a_root_that_cannot_be_looked_at_is_gone() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     shared.disk.unreadable.add("/team")
     assert shared.look() == []
     shared.disk.unreadable.clear()
@@ -102,14 +102,14 @@ def test_a_root_that_vanishes_between_the_two_looks_is_gone() -> None:
             self.looks += path == "/team/a"
             return None if self.looks > 1 and path == "/team/a" else super().entry(path)
 
-    shared = Shared()
+    shared = RootsOnDisk()
     racing = Racing()
     racing.entries = shared.disk.entries
     assert shared.presence.refresh(racing, POSIX).present.paths == ("/team/b",)
 
 
 def test_roots_in_their_places_are_unmoved_and_others_are_not() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     assert shared.presence.is_unchanged(shared.disk, POSIX)
     original = shared.disk.remove("/team/a")
     assert not shared.presence.is_unchanged(shared.disk, POSIX)
@@ -120,7 +120,7 @@ def test_roots_in_their_places_are_unmoved_and_others_are_not() -> None:
 
 
 def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     shared.disk.remove("/team/a")
     shared.disk.remove("/team/b")
     shared.disk.remove("/team")
@@ -129,13 +129,13 @@ def test_a_root_that_cannot_be_looked_at_is_not_unmoved() -> None:
 
 
 def test_a_root_that_may_no_longer_be_looked_at_is_not_unmoved() -> None:
-    shared = Shared()
+    shared = RootsOnDisk()
     shared.disk.unreadable.add("/team/b")
     assert shared.presence.is_unchanged(shared.disk, POSIX) is False
 
 
 def test_roots_that_are_all_known_to_be_gone_are_unmoved_until_one_is_back() -> None:
-    shared = Shared(roots=("/team/a",))
+    shared = RootsOnDisk(roots=("/team/a",))
     shared.disk.remove("/team/a")
     assert shared.look() == []
     assert shared.presence.is_unchanged(shared.disk, POSIX)

@@ -12,7 +12,15 @@ import httpx2
 import pytest
 
 from tests.kit.trees import plant
-from tests.live.programs import Shared, call, connected, http_hub, outside, report, roots_changed
+from tests.live.programs import (
+    SharedFolders,
+    call,
+    connected,
+    http_hub,
+    outside,
+    report,
+    roots_changed,
+)
 
 pytestmark = pytest.mark.live
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -30,7 +38,7 @@ def url(tree: Path) -> Generator[str]:
 
 
 async def test_l06_many_calls_at_once_wait_for_one_answer(url: str, tree: Path) -> None:
-    shared = Shared([tree / "one"])
+    shared = SharedFolders([tree / "one"])
     texts: dict[int, str] = {}
     async with connected(url, shared) as client:
 

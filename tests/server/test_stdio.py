@@ -35,7 +35,7 @@ SAY: JsonObject = {"name": "echo", "arguments": {"text": "hi"}}
 INITIALIZE: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {}}
 
 
-class Terminal:
+class PipeTerminal:
     """The client's ends of the pipes that stand for this process' standard streams."""
 
     def __init__(self, keyboard: BinaryIO, screen: BinaryIO) -> None:
@@ -88,11 +88,11 @@ class Terminal:
 @asynccontextmanager
 async def served(
     child: FakeChild | None = None, *, config: JsonObject | None = None, **patience: float
-) -> AsyncGenerator[Terminal]:
+) -> AsyncGenerator[PipeTerminal]:
     """Serve standard input and output until the client hangs up, at the latest when this ends."""
     (asked, keyboard), (screen, answered) = os.pipe(), os.pipe()
     stdin, stdout = os.fdopen(asked, "rb"), os.fdopen(answered, "wb")
-    terminal = Terminal(os.fdopen(keyboard, "wb"), os.fdopen(screen, "rb"))
+    terminal = PipeTerminal(os.fdopen(keyboard, "wb"), os.fdopen(screen, "rb"))
 
     async def serve() -> None:
         await serve_stdio(ConnectionBuilder(hub.services), stdin=stdin, stdout=stdout, **patience)

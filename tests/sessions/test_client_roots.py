@@ -36,7 +36,7 @@ class LosableCall(RecordingOutlet):
     is_lost = False
 
 
-class Asked:
+class AskedForRoots:
     """A client that is asked for its roots: each answer waits until the test gives it."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, debounce: float) -> None:
@@ -97,10 +97,12 @@ class Asked:
 
 
 @asynccontextmanager
-async def client(*, declares: bool = True, debounce: float = 0.001) -> AsyncGenerator[Asked]:
+async def client(
+    *, declares: bool = True, debounce: float = 0.001
+) -> AsyncGenerator[AskedForRoots]:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            asked = Asked(tasks, debounce)
+            asked = AskedForRoots(tasks, debounce)
             asked.roots.opened(declares_roots=declares)
             yield asked
             asked.roots.ended()

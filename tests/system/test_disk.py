@@ -5,6 +5,7 @@ import pytest
 
 from hub.paths.resolve import DeadEndError, Entry, PathError
 from hub.system.disk import CachedDisk, OsDisk
+from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import plant
 
 
@@ -43,21 +44,12 @@ def test_a_name_that_is_too_long_is_a_dead_end_but_a_path_that_is_too_long_is_no
     assert not isinstance(caught.value, DeadEndError)
 
 
-class Counted(OsDisk):
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def entry(self, path: str) -> Entry | None:
-        self.asked.append(path)
-        return super().entry(path)
-
-
 def test_a_cache_asks_once(tmp_path: Path) -> None:
     top = plant(tmp_path, "a", "link => a")
-    counted = Counted()
-    links = CachedDisk(counted)
+    disk = RecordingDisk()
+    links = CachedDisk(disk)
     for _ in range(3):
         assert links.entry(f"{top}/a") is not None
         assert links.entry(f"{top}/none") is None
         assert links.target(f"{top}/link") == "a"
-    assert counted.asked == [f"{top}/a", f"{top}/none"]
+    assert disk.asked == [f"{top}/a", f"{top}/none"]

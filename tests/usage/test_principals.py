@@ -194,11 +194,11 @@ def test_where_one_limit_holds_nothing_else_is_counted() -> None:
 
 
 def test_without_limits_nobodys_limits_are_looked_up() -> None:
-    class Unasked(UsageByPrincipal):
+    class PartsUnasked(UsageByPrincipal):
         def _part(self, principal: str, profile: str | None) -> PrincipalUsage | None:
             raise AssertionError("nothing is limited")
 
-    assert Unasked(FakeClock()).of("anna", "few") is None
+    assert PartsUnasked(FakeClock()).of("anna", "few") is None
 
 
 def test_changed_limits_hold_for_a_principal_that_was_known_before() -> None:

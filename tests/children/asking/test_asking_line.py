@@ -21,7 +21,7 @@ from tests.kit.loops import virtual_time
 from tests.kit.rigs import remote
 
 
-class Line:
+class ObservedLine:
     """A line, what its calls say, and the clients that have abandoned calls."""
 
     def __init__(self, timeout: float = 300) -> None:
@@ -51,7 +51,7 @@ class Line:
 
 
 async def test_calls_of_asking_tools_go_one_after_the_other() -> None:
-    at = Line()
+    at = ObservedLine()
     first = at.call("a", "asks")
     at.call("b", "asks")
     at.call("c", "asks")
@@ -63,7 +63,7 @@ async def test_calls_of_asking_tools_go_one_after_the_other() -> None:
 
 
 async def test_calls_of_quiet_tools_and_of_the_same_client_do_not_wait() -> None:
-    at = Line()
+    at = ObservedLine()
     at.call("a", "asks")
     at.call("b", "quiet")
     at.call("a", "asks")
@@ -72,7 +72,7 @@ async def test_calls_of_quiet_tools_and_of_the_same_client_do_not_wait() -> None
 
 
 async def test_what_a_client_calls_to_find_an_answer_does_not_wait_for_others() -> None:
-    at = Line()
+    at = ObservedLine()
     first = at.call("a", "asks")
     at.call("b", "asks")
     at.call("a", "asks")
@@ -84,7 +84,7 @@ async def test_what_a_client_calls_to_find_an_answer_does_not_wait_for_others() 
 
 @virtual_time
 async def test_a_call_of_an_unknown_tool_waits_until_others_would_have_asked() -> None:
-    at = Line()
+    at = ObservedLine()
     slow = at.call("a", "slow")
     second = at.call("b", "unknown")
     assert at.said == ["a slow: goes"]
@@ -100,7 +100,7 @@ async def test_a_call_of_an_unknown_tool_waits_until_others_would_have_asked() -
 
 
 async def test_a_call_that_asks_waits_for_all_that_were_sent_before_it() -> None:
-    at = Line()
+    at = ObservedLine()
     before, after = at.call("a", "quiet"), LinedUp("b", "quiet")
     at.calls[before.request_owner] = None
     at.call("c", "unknown")
@@ -116,7 +116,7 @@ async def test_a_call_that_asks_waits_for_all_that_were_sent_before_it() -> None
 
 @virtual_time
 async def test_a_call_of_an_unknown_tool_does_not_wait_for_ever_for_one_that_asks() -> None:
-    at = Line()
+    at = ObservedLine()
     at.call("a", "asks")
     second = at.call("b", "unknown")
     assert at.said == ["a asks: goes"]
@@ -126,7 +126,7 @@ async def test_a_call_of_an_unknown_tool_does_not_wait_for_ever_for_one_that_ask
 
 
 async def test_what_is_learned_lets_calls_go() -> None:
-    at = Line()
+    at = ObservedLine()
     at.call("a", "slow")
     for party in "bcd":
         at.call(party, "slow")
@@ -138,7 +138,7 @@ async def test_what_is_learned_lets_calls_go() -> None:
 
 @virtual_time
 async def test_a_call_that_waits_for_a_slot_is_in_the_way_until_it_is_sent() -> None:
-    at = Line()
+    at = ObservedLine()
     first = LinedUp("a", "slow", at.said)
     at.line.admits(first)
     del at.said[:]
@@ -153,7 +153,7 @@ async def test_a_call_that_waits_for_a_slot_is_in_the_way_until_it_is_sent() -> 
 
 
 async def test_a_call_that_may_ask_waits_after_one_that_was_abandoned() -> None:
-    at = Line()
+    at = ObservedLine()
     at.left = {SessionKey("a"): anyio.current_time() + 0.01}
     at.call("b", "quiet")
     at.call("a", "unknown")
@@ -166,7 +166,7 @@ async def test_a_call_that_may_ask_waits_after_one_that_was_abandoned() -> None:
 
 
 async def test_a_call_goes_by_itself_when_the_abandoned_one_can_ask_no_more() -> None:
-    at = Line()
+    at = ObservedLine()
     at.left = left = {SessionKey("a"): anyio.current_time() + 0.02}
     one = at.call("b", "asks")
     assert at.said == []
@@ -175,7 +175,7 @@ async def test_a_call_goes_by_itself_when_the_abandoned_one_can_ask_no_more() ->
 
 
 async def test_a_call_that_asks_waits_for_held_questions() -> None:
-    at = Line()
+    at = ObservedLine()
     at.is_holding = True
     at.call("a", "asks")
     at.call("b", "unknown")
@@ -183,7 +183,7 @@ async def test_a_call_that_asks_waits_for_held_questions() -> None:
 
 
 async def test_who_steps_out_of_line_does_not_go_and_is_in_nobodys_way() -> None:
-    at = Line()
+    at = ObservedLine()
     first = at.call("a", "asks")
     second = at.call("b", "asks")
     at.call("c", "asks")
@@ -194,7 +194,7 @@ async def test_who_steps_out_of_line_does_not_go_and_is_in_nobodys_way() -> None
 
 
 async def test_who_waits_for_too_long_is_late() -> None:
-    at = Line(timeout=0.01)
+    at = ObservedLine(timeout=0.01)
     at.call("a", "asks")
     late = at.call("b", "asks")
     await late.signals.until(lambda: len(at.said) == 2)
@@ -202,7 +202,7 @@ async def test_who_waits_for_too_long_is_late() -> None:
 
 
 async def test_no_more_calls_wait_than_may() -> None:
-    at = Line()
+    at = ObservedLine()
     at.call("a", "asks")
     for _ in range(MAX_IN_LINE):
         at.call("b", "asks")

@@ -18,7 +18,7 @@ from tests.kit.rigs import remote
 SAMPLING = "sampling/createMessage"
 
 
-class Child:
+class QuestioningChild:
     """The calls at a child, and whom its questions found."""
 
     def __init__(self, timeout: float = 300) -> None:
@@ -50,7 +50,7 @@ class Child:
 class Asking:
     """Questions that the test lets the child ask."""
 
-    def __init__(self, child: Child, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, child: QuestioningChild, tasks: anyio.abc.TaskGroup) -> None:
         self._child = child
         self._tasks = tasks
 
@@ -60,14 +60,14 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(child: Child) -> AsyncGenerator[Asking]:
+async def asking(child: QuestioningChild) -> AsyncGenerator[Asking]:
     async with anyio.create_task_group() as tasks:
         yield Asking(child, tasks)
         tasks.cancel_scope.cancel()
 
 
 async def test_a_question_is_of_the_only_client_and_its_tool_is_known_from_then_on() -> None:
-    child = Child()
+    child = QuestioningChild()
     caller = child.begin("a", "tool")
     async with asking(child) as ask:
         await ask()
@@ -77,7 +77,7 @@ async def test_a_question_is_of_the_only_client_and_its_tool_is_known_from_then_
 
 
 async def test_of_several_calls_of_one_client_the_last_that_is_waited_for_is_asked() -> None:
-    child = Child()
+    child = QuestioningChild()
     child.begin("a", "one", is_present=False)
     child.begin("a", "two")
     last = child.begin("a", "three", is_present=False)
@@ -94,7 +94,7 @@ async def test_of_several_calls_of_one_client_the_last_that_is_waited_for_is_ask
 
 
 async def test_a_question_waits_until_the_calls_of_other_clients_are_answered() -> None:
-    child = Child()
+    child = QuestioningChild()
     slow, _, other = (child.begin(party, party) for party in ("slow", "asker", "other"))
     async with asking(child) as ask:
         await ask()
@@ -110,7 +110,7 @@ async def test_a_question_waits_until_the_calls_of_other_clients_are_answered() 
 
 
 async def test_a_question_of_a_call_that_was_abandoned_goes_to_nobody() -> None:
-    child = Child()
+    child = QuestioningChild()
     slow, _ = child.begin("slow", "slow"), child.begin("asker", "asker")
     async with asking(child) as ask:
         await ask()
@@ -123,7 +123,7 @@ async def test_a_question_of_a_call_that_was_abandoned_goes_to_nobody() -> None:
 
 @virtual_time
 async def test_not_for_ever() -> None:
-    child = Child()
+    child = QuestioningChild()
     slow, _ = child.begin("slow", "slow"), child.begin("asker", "asker")
     await child.end(slow, is_answered=False)
     await anyio.sleep(LINGER)
@@ -134,7 +134,7 @@ async def test_not_for_ever() -> None:
 
 @virtual_time
 async def test_abandoned_calls_of_many_clients_are_forgotten_though_no_child_asks() -> None:
-    child, most = Child(), 0
+    child, most = QuestioningChild(), 0
     tracemalloc.start()
     try:
         for number in range(2000):
@@ -148,7 +148,7 @@ async def test_abandoned_calls_of_many_clients_are_forgotten_though_no_child_ask
 
 
 async def test_an_abandoned_call_of_the_same_client_is_in_no_ones_way() -> None:
-    child = Child()
+    child = QuestioningChild()
     given_up, _ = child.begin("a", "slow"), child.begin("a", "asker")
     other = child.begin("b", "other")
     async with asking(child) as ask:
@@ -160,7 +160,7 @@ async def test_an_abandoned_call_of_the_same_client_is_in_no_ones_way() -> None:
 
 
 async def test_a_call_of_an_asking_tool_that_ends_unasked_may_have_stopped_waiting() -> None:
-    child = Child()
+    child = QuestioningChild()
     child.habits.asked("asks")
     gave_up, _ = child.begin("a", "asks"), child.begin("b", "other")
     async with asking(child) as ask:
@@ -170,7 +170,7 @@ async def test_a_call_of_an_asking_tool_that_ends_unasked_may_have_stopped_waiti
 
 
 async def test_a_call_that_was_asked_about_and_answered_is_over() -> None:
-    child = Child()
+    child = QuestioningChild()
     first = child.begin("a", "asks")
     async with asking(child) as ask:
         await ask()
@@ -181,7 +181,7 @@ async def test_a_call_that_was_asked_about_and_answered_is_over() -> None:
 
 
 async def test_a_question_whose_call_has_ended_finds_nobody() -> None:
-    child = Child()
+    child = QuestioningChild()
     async with asking(child) as ask:
         await ask()
     assert "no client has a call under way" in child.found[0]
@@ -189,7 +189,7 @@ async def test_a_question_whose_call_has_ended_finds_nobody() -> None:
 
 @virtual_time
 async def test_calls_that_wait_for_each_other_are_told_so() -> None:
-    child = Child()
+    child = QuestioningChild()
     one, _ = child.begin("a", "one"), child.begin("b", "two")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(child.ask)

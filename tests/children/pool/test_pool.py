@@ -600,7 +600,7 @@ def far(**login: Any) -> ServerSpec:
 async def test_each_child_is_opened_with_the_login_of_its_own_principal() -> None:
     opened: list[RemoteLogin | None] = []
 
-    class Recording(FakeChild):
+    class LoginRecorder(FakeChild):
         def opened(
             self, spec: ServerSpec, plan: LaunchPlan | None
         ) -> AbstractAsyncContextManager[FakeLink]:
@@ -608,7 +608,7 @@ async def test_each_child_is_opened_with_the_login_of_its_own_principal() -> Non
             opened.append(spec.target.login)
             return super().opened(spec, plan)
 
-    async with home(Recording(ECHO)) as at:
+    async with home(LoginRecorder(ECHO)) as at:
         at.children.login_page = lambda server, whose: f"https://hub/{server}/{whose}"
         for principal in ("anna", "staff\nbob", "local"):
             await at.children.obtain(at.lease(spec=far(), principal=principal))

@@ -326,10 +326,10 @@ async def test_a_killed_fork_server_is_replaced_and_its_subreapers_stay() -> Non
 
 
 async def test_without_a_fork_server_a_child_is_the_hubs_own() -> None:
-    class Ending(ForkServerClient):
+    class EndingForkServer(ForkServerClient):
         program = os.devnull  # a program that ends at once
 
-    async with kept(fork_server=Ending) as supervisor:
+    async with kept(fork_server=EndingForkServer) as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, SLEEPS)
         await line(spawned)

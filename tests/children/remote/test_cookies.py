@@ -11,7 +11,7 @@ from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, ScriptedHttp, Sent
 
 
-class Setting:
+class CookieSetter:
     """A server that sets the cookies of its next script with each response."""
 
     def __init__(self, *scripts: list[bytes]) -> None:
@@ -34,7 +34,7 @@ class Setting:
 async def test_a_flood_of_cookies_is_dropped_and_what_was_there_before_stays() -> None:
     flood = [[b"c%d-%d=x" % (turn, one) for one in range(200)] for turn in range(5)]
     with capture_logs() as logs:
-        found = await Setting([b"node=7"], *flood).cookies_after(6)
+        found = await CookieSetter([b"node=7"], *flood).cookies_after(6)
     assert len(found) == MAX_COOKIES
     assert "node=7" in found
     assert [(one["event"], one["server"]) for one in logs] == [("cookies dropped", "files")]
@@ -42,23 +42,23 @@ async def test_a_flood_of_cookies_is_dropped_and_what_was_there_before_stays() -
 
 async def test_the_bytes_of_all_cookies_are_limited() -> None:
     large = [b"c%d=" % one + b"x" * (MAX_LINE - 10) for one in range(20)]
-    found = await Setting([b"node=7"], large).cookies_after(2)
+    found = await CookieSetter([b"node=7"], large).cookies_after(2)
     assert "node=7" in found
     assert len(found) == MAX_BYTES // MAX_LINE
 
 
 @pytest.mark.parametrize("line", [b"a=" + b"x" * MAX_LINE, b"a=b; junk=" + b"x" * MAX_LINE])
 async def test_a_cookie_that_is_too_long_is_dropped_alone(line: bytes) -> None:
-    assert await Setting([line, b"node=7"]).cookies_after(1) == ["node=7"]
+    assert await CookieSetter([line, b"node=7"]).cookies_after(1) == ["node=7"]
 
 
 async def test_cookies_are_replaced_and_taken_back_within_the_limits() -> None:
     full = [b"c%d=x" % one for one in range(MAX_COOKIES)]
     with capture_logs() as logs:
-        found = await Setting(full, [b"c0=y", b"c1=; Max-Age=0"], [b"new=1"]).cookies_after(3)
+        found = await CookieSetter(full, [b"c0=y", b"c1=; Max-Age=0"], [b"new=1"]).cookies_after(3)
     assert found == ["c0=y", *(f"c{one}=x" for one in range(2, MAX_COOKIES)), "new=1"]
     assert logs == []
 
 
 async def test_a_cookie_that_no_header_can_have_breaks_no_request() -> None:
-    assert await Setting([b"a=\xe9", b"node=7"]).cookies_after(1) == ["node=7"]
+    assert await CookieSetter([b"a=\xe9", b"node=7"]).cookies_after(1) == ["node=7"]

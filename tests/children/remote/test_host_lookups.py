@@ -107,7 +107,7 @@ def test_the_second_address_is_of_the_other_family(monkeypatch: pytest.MonkeyPat
     assert addresses_of("far.example") == [other, last]
 
 
-class Connection:
+class AddressConnection:
     """A connection to one address, which opens once it may."""
 
     def __init__(self, address: str) -> None:
@@ -126,13 +126,13 @@ class Network:
         self._open, self._refused = open_, refused
         self.tried: list[str] = []
 
-    async def connect(self, address: str) -> Connection:
+    async def connect(self, address: str) -> AddressConnection:
         self.tried.append(address)
         if address in self._refused:
             raise ConnectionRefusedError(address)
         if address not in self._open:
             await anyio.sleep_forever()
-        return Connection(address)
+        return AddressConnection(address)
 
     async def first_of(self, addresses: str, stagger: float = 10.0) -> str:
         with anyio.fail_after(5):
@@ -149,11 +149,11 @@ async def test_addresses_are_tried_in_turn() -> None:
 
 
 async def test_only_one_of_the_connections_stays_open() -> None:
-    opened: list[Connection] = []
+    opened: list[AddressConnection] = []
     both = anyio.Event()
 
-    async def connect(address: str) -> Connection:
-        opened.append(Connection(address))
+    async def connect(address: str) -> AddressConnection:
+        opened.append(AddressConnection(address))
         if len(opened) == 2:
             both.set()
         with anyio.CancelScope(shield=True):
@@ -166,11 +166,11 @@ async def test_only_one_of_the_connections_stays_open() -> None:
 
 
 async def test_who_is_cancelled_as_connections_open_leaves_none_open() -> None:
-    opened: list[Connection] = []
+    opened: list[AddressConnection] = []
     two, may_open = anyio.Event(), anyio.Event()
 
-    async def connect(address: str) -> Connection:
-        opened.append(Connection(address))
+    async def connect(address: str) -> AddressConnection:
+        opened.append(AddressConnection(address))
         if len(opened) == 2:
             two.set()
         with anyio.CancelScope(shield=True):

@@ -498,7 +498,7 @@ async def test_a_login_does_not_follow_a_redirect_to_another_origin(
     assert [one.url for one in http.sent] == [URL]
 
 
-class Recording(LoopShare):
+class RecordingPace(LoopShare):
     """A pace that records what is spent, and never rests."""
 
     def __init__(self) -> None:
@@ -515,7 +515,7 @@ class Recording(LoopShare):
 async def test_decompressing_gives_others_their_turns_and_counts_as_the_childs_time() -> None:
     packed = gzip.compress(bytes(8 << 20))
     http = ScriptedHttp(lambda _: httpx2.Response(200, headers=GZIP, stream=Feed(packed).end()))
-    pace = Recording()
+    pace = RecordingPace()
     exchange = await Endpoint(RemoteTarget(URL), http, pace=pace).open("POST", {})
     turns = 0
 

@@ -21,7 +21,7 @@ TOLD = Notification("notifications/roots/list_changed", {})
 CANCELLED = Notification("notifications/cancelled", {"requestId": 7})
 
 
-class Scripted:
+class ScriptedTransport:
     """A transport that records requests and notifications; a test decides when a request ends."""
 
     def __init__(self) -> None:
@@ -56,8 +56,8 @@ class Scripted:
 
 
 @asynccontextmanager
-async def started_outbox() -> AsyncGenerator[tuple[HttpOutbox, Scripted]]:
-    transport = Scripted()
+async def started_outbox() -> AsyncGenerator[tuple[HttpOutbox, ScriptedTransport]]:
+    transport = ScriptedTransport()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             yield HttpOutbox("far", transport, transport.arrivals, tasks), transport

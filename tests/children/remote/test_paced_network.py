@@ -29,7 +29,7 @@ class Pace(LoopShare):
         return None
 
 
-class Scripted(httpcore2.AsyncNetworkStream):
+class ScriptedStream(httpcore2.AsyncNetworkStream):
     """A connection that brings what the test says, one item at a time."""
 
     def __init__(self, *reads: bytes) -> None:
@@ -60,7 +60,7 @@ class Scripted(httpcore2.AsyncNetworkStream):
 
 async def test_data_of_many_lines_is_handed_over_in_portions_and_its_time_counts() -> None:
     pace = Pace()
-    stream = PacedStream(Scripted(TINY_CHUNKS, b"HTTP/1.1 200 OK\r\n\r\n"), pace)
+    stream = PacedStream(ScriptedStream(TINY_CHUNKS, b"HTTP/1.1 200 OK\r\n\r\n"), pace)
     portions = [await stream.read(65536)]
     while stream.get_extra_info("is_readable"):
         portions.append(await stream.read(65536))
@@ -77,13 +77,13 @@ async def test_data_of_many_lines_is_handed_over_in_portions_and_its_time_counts
 async def test_a_response_in_few_lines_is_handed_over_as_it_came_and_costs_nothing() -> None:
     answer = b"X-A: b\r\n" * USUAL_LINES + b"x" * 60_000
     pace = Pace()
-    stream = PacedStream(Scripted(answer), pace)
+    stream = PacedStream(ScriptedStream(answer), pace)
     assert await stream.read(65536) is answer
     assert pace.rests == []
 
 
 async def test_the_rest_of_a_connection_is_as_it_was() -> None:
-    inner = Scripted(TINY_CHUNKS)
+    inner = ScriptedStream(TINY_CHUNKS)
     stream = await PacedStream(inner, Pace()).start_tls(ssl.create_default_context())
     assert isinstance(stream, PacedStream), "what comes over TLS is paced, too"
     await stream.write(b"out")

@@ -44,7 +44,7 @@ ANSWER = b'data: {"jsonrpc":"2.0","id":7,"result":' + RESULT + b"}\n\n"
 TAKEN = httpx2.Response(202, content=b"Accepted")
 
 
-class ScriptedRemote:
+class SseRemote:
     """A link to a scripted child; the test writes the child's event stream."""
 
     def __init__(self, link: SseLink, http: ScriptedHttp, feed: Feed) -> None:
@@ -60,7 +60,7 @@ class ScriptedRemote:
 @asynccontextmanager
 async def scripted_remote(
     answer: Callable[[Sent], object] = lambda _: TAKEN, stream: Answer | None = None
-) -> AsyncGenerator[ScriptedRemote]:
+) -> AsyncGenerator[SseRemote]:
     feed = Feed(BEGIN)
 
     def script(sent: Sent) -> Answer:
@@ -73,7 +73,7 @@ async def scripted_remote(
         async with anyio.create_task_group() as tasks:
             link = SseLink("far", Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http), tasks)
             await tasks.start(link.listen)
-            yield ScriptedRemote(link, http, feed)
+            yield SseRemote(link, http, feed)
             tasks.cancel_scope.cancel()
 
 

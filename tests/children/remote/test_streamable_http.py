@@ -67,7 +67,7 @@ def event(text: bytes, id_: bytes = b"") -> bytes:
     return (b"id: " + id_ + b"\n" if id_ else b"") + b"data: " + text + b"\n\n"
 
 
-class ScriptedRemote:
+class StreamableRemote:
     """A link to a scripted child, with the calls that a hub makes on it."""
 
     def __init__(self, link: HttpLink, http: ScriptedHttp) -> None:
@@ -91,10 +91,10 @@ class ScriptedRemote:
 
 
 @asynccontextmanager
-async def scripted_remote(script: Script | Answer) -> AsyncGenerator[ScriptedRemote]:
+async def scripted_remote(script: Script | Answer) -> AsyncGenerator[StreamableRemote]:
     http = ScriptedHttp(script if callable(script) else lambda _: script)
     async with anyio.create_task_group() as tasks:
-        yield ScriptedRemote(
+        yield StreamableRemote(
             HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks, pauses=AT_ONCE), http
         )
         tasks.cancel_scope.cancel()
@@ -161,7 +161,7 @@ def legacy(
 @asynccontextmanager
 async def greeted(
     answer: Callable[[Sent], Answer], stream: Callable[[Sent], Answer] | None = None
-) -> AsyncGenerator[ScriptedRemote]:
+) -> AsyncGenerator[StreamableRemote]:
     """Yield a child that is greeted and has begun its session."""
     async with scripted_remote(legacy(answer, stream)) as child:
         await child.ask(Request(1, "initialize", {}))

@@ -31,7 +31,7 @@ CODE: Final = {
 TOKENS: Final = {"access_token": "access", "expires_in": 60, "refresh_token": "refresh"}
 
 
-class World:
+class DeviceLoginWorld:
     """A server that wants a login, and its authorization server; they keep what they were sent."""
 
     def __init__(self, **changed: Any) -> None:
@@ -94,7 +94,7 @@ class World:
 
 
 async def test_a_login_by_a_code_is_like_any_other() -> None:
-    world = World()
+    world = DeviceLoginWorld()
     login = await world.log_in(scopes=("more",))
     assert login == Login(
         issuer=ISSUER,
@@ -124,7 +124,7 @@ async def test_a_login_by_a_code_is_like_any_other() -> None:
 
 
 async def test_a_registered_client_shows_its_secret_to_its_issuer() -> None:
-    world = World()
+    world = DeviceLoginWorld()
     await world.log_in(client_id="ours", client_secret="s", issuer=ISSUER)  # noqa: S106 - opens nothing
     assert world.registered is None
     for place in (f"{ISSUER}/device", f"{ISSUER}/token"):
@@ -133,7 +133,7 @@ async def test_a_registered_client_shows_its_secret_to_its_issuer() -> None:
 
 
 async def test_no_code_is_asked_for_at_another_issuer_than_the_configs() -> None:
-    world = World()
+    world = DeviceLoginWorld()
     with pytest.raises(LoginFailedError, match="another authorization server"):
         await world.log_in(issuer="https://other.example.com")
     assert world.forms == {}
@@ -142,7 +142,7 @@ async def test_no_code_is_asked_for_at_another_issuer_than_the_configs() -> None
 
 async def test_without_the_endpoint_it_is_said_what_to_do() -> None:
     for endpoint in (None, 7):
-        world = World(device_authorization_endpoint=endpoint)
+        world = DeviceLoginWorld(device_authorization_endpoint=endpoint)
         with pytest.raises(LoginFailedError, match="gives no codes") as caught:
             await world.log_in()
         assert caught.value.fix is not None
@@ -155,7 +155,7 @@ async def test_without_the_endpoint_it_is_said_what_to_do() -> None:
 )
 async def test_endpoints_without_https_get_nothing(endpoint: str) -> None:
     place = "http://login.example.com/open"
-    world = World(**{endpoint: place})
+    world = DeviceLoginWorld(**{endpoint: place})
     with pytest.raises(LoginFailedError, match="does not begin with https://"):
         await world.log_in()
     assert place not in world.asked
@@ -163,7 +163,7 @@ async def test_endpoints_without_https_get_nothing(endpoint: str) -> None:
 
 
 async def test_an_issuer_without_https_is_not_asked() -> None:
-    world = World()
+    world = DeviceLoginWorld()
     world.described = {"resource": URL, "authorization_servers": ["http://login.example.com"]}
     with pytest.raises(LoginFailedError, match="does not begin with https://"):
         await world.log_in()
@@ -173,7 +173,7 @@ async def test_an_issuer_without_https_is_not_asked() -> None:
 async def test_only_the_issuers_metadata_says_where_codes_are() -> None:
     """The server's own documents, and a registration there, could send people elsewhere."""
     own = {**METADATA, "device_authorization_endpoint": f"{URL}/device"}
-    world = World(registration_endpoint=None, device_authorization_endpoint=None)
+    world = DeviceLoginWorld(registration_endpoint=None, device_authorization_endpoint=None)
     world.described = {**own, **world.described}
     world.registration = {**own, **world.registration}
     with pytest.raises(LoginFailedError, match="gives no codes"):
@@ -183,14 +183,14 @@ async def test_only_the_issuers_metadata_says_where_codes_are() -> None:
 
 
 async def test_a_refused_code_is_no_login() -> None:
-    world = World()
+    world = DeviceLoginWorld()
     world.polls = [(400, {"error": "access_denied"})]
     with pytest.raises(LoginFailedError, match="it was refused there"):
         await world.log_in()
 
 
 async def test_an_answer_without_tokens_is_no_login() -> None:
-    world = World()
+    world = DeviceLoginWorld()
     world.polls = [(200, {"refresh_token": "s3cret"})]
     with pytest.raises(LoginFailedError) as caught:
         await world.log_in()

@@ -24,7 +24,7 @@ SLOW: Final = (400, {"error": "slow_down"})
 TOKENS: Final = (200, {"access_token": "t", "token_type": "Bearer"})
 
 
-class World:
+class GrantingServer:
     """An authorization server that answers by a script, and a clock that only waiting moves."""
 
     def __init__(self, *answers: tuple[int, Any] | Exception) -> None:
@@ -65,7 +65,9 @@ def answer_of(code: DeviceCode = CODE, **changed: Any) -> tuple[int, dict[str, A
 
 
 async def test_a_code_is_asked_for_with_scope_and_resource() -> None:
-    world = World(answer_of(verification_uri_complete="https://login.example.com/device?c=W"))
+    world = GrantingServer(
+        answer_of(verification_uri_complete="https://login.example.com/device?c=W")
+    )
     code = await world.grant.code("https://login.example.com/device/new", "a b")
     assert code.user_code == CODE.user_code
     assert code.verification_uri_complete == "https://login.example.com/device?c=W"
@@ -86,7 +88,7 @@ def test_what_is_shown_does_nothing_to_the_terminal() -> None:
 
 
 async def test_without_an_interval_there_are_five_seconds_between_questions() -> None:
-    world = World(answer_of(interval=None), PENDING, PENDING, TOKENS)
+    world = GrantingServer(answer_of(interval=None), PENDING, PENDING, TOKENS)
     code = await world.grant.code(PLACE, None)
     assert json.loads(await world.grant.tokens(PLACE, code)) == TOKENS[1]
     assert world.waits == [5.0, 5.0, 5.0]
@@ -116,7 +118,7 @@ async def test_without_an_interval_there_are_five_seconds_between_questions() ->
 async def test_the_server_says_how_often_it_is_asked(
     interval: float, answers: list[Any], waits: list[float]
 ) -> None:
-    world = World(*answers)
+    world = GrantingServer(*answers)
     await world.grant.tokens(PLACE, replace(CODE, interval=interval))
     assert world.waits == waits
 
@@ -131,7 +133,7 @@ async def test_the_server_says_how_often_it_is_asked(
     ],
 )
 async def test_a_refusal_ends_the_waiting(error: str, why: str) -> None:
-    world = World(PENDING, (400, {"error": error, "error_description": "d3vice"}))
+    world = GrantingServer(PENDING, (400, {"error": error, "error_description": "d3vice"}))
     with pytest.raises(LoginFailedError) as caught:
         await world.grant.tokens(PLACE, CODE)
     assert str(caught.value) == why
@@ -139,7 +141,7 @@ async def test_a_refusal_ends_the_waiting(error: str, why: str) -> None:
 
 
 async def test_a_code_is_not_asked_with_after_its_end() -> None:
-    world = World(PENDING)
+    world = GrantingServer(PENDING)
     with pytest.raises(LoginFailedError, match="within 12 seconds"):
         await world.grant.tokens(PLACE, replace(CODE, expires_in=12.0))
     assert world.waits == [5.0, 5.0, 2.0]
@@ -147,7 +149,7 @@ async def test_a_code_is_not_asked_with_after_its_end() -> None:
 
 
 async def test_a_server_that_is_never_there_is_not_asked_for_ever() -> None:
-    world = World(httpx2.ConnectError("refused"))
+    world = GrantingServer(httpx2.ConnectError("refused"))
     with pytest.raises(LoginFailedError):
         await world.grant.tokens(PLACE, replace(CODE, expires_in=1e9))
     assert sum(world.waits) == LONGEST
@@ -155,7 +157,7 @@ async def test_a_server_that_is_never_there_is_not_asked_for_ever() -> None:
 
 
 async def test_seconds_that_are_written_as_texts_count() -> None:
-    code = await World(answer_of(expires_in="90", interval="7")).grant.code(PLACE, None)
+    code = await GrantingServer(answer_of(expires_in="90", interval="7")).grant.code(PLACE, None)
     assert (code.expires_in, code.interval) == (90.0, 7.0)
 
 
@@ -179,10 +181,10 @@ async def test_seconds_that_are_written_as_texts_count() -> None:
 )
 async def test_what_is_no_code_is_refused(answer: tuple[int, Any], why: str) -> None:
     with pytest.raises(LoginFailedError, match=why):
-        await World(answer).grant.code(PLACE, None)
+        await GrantingServer(answer).grant.code(PLACE, None)
 
 
 async def test_a_server_that_cannot_be_asked_for_a_code_is_told() -> None:
-    world = World(httpx2.ConnectError("refused"))
+    world = GrantingServer(httpx2.ConnectError("refused"))
     with pytest.raises(LoginFailedError, match=r"cannot be asked \(refused\)"):
         await world.grant.code(PLACE, None)

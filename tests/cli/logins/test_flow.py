@@ -5,7 +5,7 @@ import pytest
 from mcp.client.auth import AuthorizationCodeResult
 
 from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
-from tests.cli.logins.test_device_flow import URL, World
+from tests.cli.logins.test_device_flow import URL, DeviceLoginWorld
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from tests.cli.logins.test_device_flow import URL, World
     ],
 )
 async def test_a_client_registers_as_what_its_redirect_uri_is_of(redirect: str, kind: str) -> None:
-    world = World(code_challenge_methods_supported=["S256"])
+    world = DeviceLoginWorld(code_challenge_methods_supported=["S256"])
     opened: list[str] = []
 
     async def open_page(url: str) -> None:

@@ -20,7 +20,7 @@ from hub.logins.login_files import LoginFiles
 from tests.logins.test_login_files import LOGIN, URL
 
 
-class Issuer(ThreadingHTTPServer):
+class RevokingIssuer(ThreadingHTTPServer):
     """Revokes tokens on loopback, and keeps what it was asked."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Issuer(ThreadingHTTPServer):
 
 class _Answering(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        issuer = cast("Issuer", self.server)
+        issuer = cast("RevokingIssuer", self.server)
         form = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
         issuer.revoked += form["token"]
         self.send_response(issuer.status)
@@ -46,8 +46,8 @@ class _Answering(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def issuer() -> Generator[Issuer]:
-    with Issuer() as serving:
+def issuer() -> Generator[RevokingIssuer]:
+    with RevokingIssuer() as serving:
         thread = Thread(target=serving.serve_forever, args=(0.01,))
         thread.start()
         yield serving
@@ -69,7 +69,7 @@ def log_out(files: LoginFiles, login: Login | None = None) -> int:
 
 
 def test_the_issuer_is_told_and_the_login_forgotten(
-    files: LoginFiles, issuer: Issuer, capsys: pytest.CaptureFixture[str]
+    files: LoginFiles, issuer: RevokingIssuer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert log_out(files, issuer.login) == 0
     assert issuer.revoked == [LOGIN.refresh_token]
@@ -81,7 +81,7 @@ def test_the_issuer_is_told_and_the_login_forgotten(
 
 
 def test_a_login_is_forgotten_though_the_issuer_refuses(
-    files: LoginFiles, issuer: Issuer, capsys: pytest.CaptureFixture[str]
+    files: LoginFiles, issuer: RevokingIssuer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     issuer.status = 503
     assert log_out(files, issuer.login) == 0
@@ -122,7 +122,9 @@ def test_a_login_that_cannot_be_forgotten_is_an_error(files: LoginFiles, tmp_pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no lock on Windows")
-def test_a_logout_waits_for_a_hub_that_renews_the_login(files: LoginFiles, issuer: Issuer) -> None:
+def test_a_logout_waits_for_a_hub_that_renews_the_login(
+    files: LoginFiles, issuer: RevokingIssuer
+) -> None:
     """Else the hub would keep the new login after the logout; its token would not be revoked."""
 
     async def renewing(begun: anyio.Event, go_on: anyio.Event) -> None:
@@ -149,7 +151,7 @@ def test_a_logout_waits_for_a_hub_that_renews_the_login(files: LoginFiles, issue
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no lock on Windows")
 def test_a_process_that_holds_a_login_for_ever_does_not_keep_it(
     files: LoginFiles,
-    issuer: Issuer,
+    issuer: RevokingIssuer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     files.write(URL, issuer.login)

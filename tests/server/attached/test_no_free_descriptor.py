@@ -19,7 +19,7 @@ from tests.kit.fakes import no_descriptor_free
 from tests.kit.loops import all_tasks_blocked
 
 
-class Unused:
+class UnusedHub:
     """A hub that serves nobody."""
 
     def client(
@@ -43,7 +43,7 @@ async def served(directory: Path) -> AsyncGenerator[HubPlace]:
     ready = anyio.Event()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            server = AttachServer(Unused(), place, facts, shutdown, linger=None)
+            server = AttachServer(UnusedHub(), place, facts, shutdown, linger=None)
             tasks.start_soon(server.serve, ready.set)
             await ready.wait()
             yield place

@@ -52,7 +52,7 @@ class Unplain:
         return 200
 
 
-class Unused:
+class UnusedConnection:
     """A connection that nothing is written to."""
 
     def answer(self, status: int, body: bytes) -> bool:
@@ -99,7 +99,7 @@ class Seen:
     def accepts(self, body: bytes) -> bool:
         head = self.head()
         assert head is not None
-        is_taken = self.acceptor.take(head, body, Unused()) is not None
+        is_taken = self.acceptor.take(head, body, UnusedConnection()) is not None
         assert not self.unplain.in_flight
         return is_taken
 
@@ -138,7 +138,7 @@ def test_a_call_whose_body_comes_after_the_tokens_have_changed_is_left_alone() -
     assert head is not None
     seen.keeper.follow(BearerTokens("s3cret"), (), ())
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
-    assert seen.acceptor.take(head, body, Unused()) is None
+    assert seen.acceptor.take(head, body, UnusedConnection()) is None
     assert seen.requests == []
 
 
@@ -163,10 +163,10 @@ def test_a_call_over_a_limit_of_its_profile_or_of_all_is_left_to_a_task(
 
 
 def test_without_limits_nobodys_usage_is_looked_up() -> None:
-    class Unasked(UsageByPrincipal):
+    class UsageUnasked(UsageByPrincipal):
         def of(self, principal: str, profile: str | None = None) -> ClientUsage | None:
             raise AssertionError("nothing is limited")
 
-    seen = Seen(Unasked())
+    seen = Seen(UsageUnasked())
     assert not seen.accepts(PLAIN)
     assert seen.unplain.begun == 1

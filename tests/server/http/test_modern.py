@@ -64,7 +64,7 @@ class Ways:
         return CallDispatcher(register, tasks)
 
 
-class Site:
+class ModernSite:
     """An endpoint for modern calls."""
 
     def __init__(self, at: Rig, max_underway: int = MAX_UNDERWAY) -> None:
@@ -85,7 +85,7 @@ class Site:
 async def test_a_call_is_answered_as_the_era_wants_it_without_a_conversation() -> None:
     async with rig({"files": remote()}, {"files": FakeChild(ECHO)}) as at:
         await first(at)
-        site = Site(at)
+        site = ModernSite(at)
         connection = await site.post().over()
         assert connection.status == 200
         result = connection.json["result"]
@@ -100,7 +100,7 @@ async def test_calls_of_two_clients_may_have_the_same_id() -> None:
     async with rig({"files": remote()}, {"files": fake}) as at:
         await first(at)
         fake.answers["tools/call"] = SILENT
-        site = Site(at)
+        site = ModernSite(at)
         one, other = site.post(), site.post()
         await fake.link.request("tools/call", nth=3)
         for nth, asked in enumerate(fake.link.requests("tools/call")[1:]):
@@ -114,7 +114,7 @@ async def test_an_error_has_the_status_that_the_era_wants() -> None:
     async with rig({"files": remote()}, {"files": fake}) as at:
         await first(at)
         fake.answers["tools/call"] = Failure(None, {"code": -32021, "message": "no"})
-        connection = await Site(at).post().over()
+        connection = await ModernSite(at).post().over()
         assert connection.status == 400
         assert connection.json["error"]["message"] == "no"
 
@@ -127,7 +127,7 @@ async def test_a_call_that_is_asked_for_roots_is_answered_so() -> None:
         client.session.unasked = True
         with pytest.raises(RootsNeededError):
             await client.request(client.asked_for("tools/call", params))
-        connection = await Site(at).post(Request(7, "tools/call", params)).over()
+        connection = await ModernSite(at).post(Request(7, "tools/call", params)).over()
         assert connection.status == 200
         assert connection.json["id"] == 7
         assert connection.json["result"]["resultType"] == "input_required"
@@ -135,7 +135,7 @@ async def test_a_call_that_is_asked_for_roots_is_answered_so() -> None:
 
 async def test_what_has_no_lane_is_left_alone() -> None:
     async with rig({"files": remote()}, {"files": FakeChild(ECHO)}) as at:
-        site = Site(at)
+        site = ModernSite(at)
         connections = [site.post(), site.post(Request(1, "tools/list", PARAMS))]
         assert site.taken == [False, False]
         assert all(connection.sent == [] for connection in connections)
@@ -146,7 +146,7 @@ async def test_so_many_calls_are_under_way_and_no_more() -> None:
     async with rig({"files": remote()}, {"files": fake}) as at:
         await first(at)
         fake.answers["tools/call"] = SILENT
-        site = Site(at, max_underway=1)
+        site = ModernSite(at, max_underway=1)
         connections = [site.post(), site.post()]
         assert site.taken == [True, False]
         asked = await fake.link.request("tools/call", nth=2)
@@ -161,7 +161,7 @@ async def test_the_end_of_the_hub_gives_calls_up() -> None:
     async with rig({"files": remote()}, {"files": fake}) as at:
         await first(at)
         fake.answers["tools/call"] = SILENT
-        site = Site(at)
+        site = ModernSite(at)
         connection = site.post()
         await fake.link.request("tools/call", nth=2)
         site.posts.end()

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.live
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
-class Site:
+class UvicornSite:
     """A hub in uvicorn on a port of its own, and a client of it."""
 
     def __init__(self, client: httpx2.AsyncClient, listener: socket.socket) -> None:
@@ -57,7 +57,7 @@ class Site:
 @asynccontextmanager
 async def served(
     child: FakeChild | None = None, *, last_answers: float = LAST_ANSWERS
-) -> AsyncGenerator[Site]:
+) -> AsyncGenerator[UvicornSite]:
     """Serve until this process gets a signal, at the latest when this ends."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -81,7 +81,7 @@ async def served(
         httpx2.AsyncClient(timeout=5) as client,
         anyio.create_task_group() as tasks,
     ):
-        site = Site(client, listener)
+        site = UvicornSite(client, listener)
         tasks.start_soon(serve)
         with anyio.fail_after(5):
             await site.ready.wait()

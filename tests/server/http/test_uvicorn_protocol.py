@@ -137,7 +137,9 @@ async def connected(
             connections.idle = idle
             noting = cast(
                 "type[Any]",
-                partial(Noting, acceptor=accepting(site.app.acceptor), connections=connections),
+                partial(
+                    CountingHttp, acceptor=accepting(site.app.acceptor), connections=connections
+                ),
             )
             server = QuietServer(
                 uvicorn.Config(site.app, http=noting, lifespan="off", log_config=None)
@@ -157,7 +159,7 @@ async def connected(
                     await client.post(told(), **more)
                     await client.call(1, **more)
                     child.answers["tools/call"] = script
-                    Noting.served = 0
+                    CountingHttp.served = 0
                     yield client
             finally:
                 server.should_exit = True
@@ -183,13 +185,13 @@ class Idle(Deadlines):
             one.expire()
 
 
-class Noting(DirectHttp):
+class CountingHttp(DirectHttp):
     """Counts the requests that a task serves."""
 
     served = 0
 
     def serve(self, cycle: Any, app: Any) -> None:
-        Noting.served += 1
+        CountingHttp.served += 1
         super().serve(cycle, app)
 
 
@@ -197,7 +199,7 @@ async def test_plain_calls_are_answered_without_a_task() -> None:
     async with connected() as client:
         for id_ in (2, 3):
             assert (await client.call(id_))["structuredContent"] == {"text": "hi"}
-        assert Noting.served == 0
+        assert CountingHttp.served == 0
 
 
 async def test_any_other_request_is_served_by_a_task() -> None:
@@ -205,7 +207,7 @@ async def test_any_other_request_is_served_by_a_task() -> None:
         status, body = await client.post({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
         assert status == 200
         assert "echo" in [tool["name"] for tool in json.loads(body)["result"]["tools"]]
-        assert Noting.served == 1
+        assert CountingHttp.served == 1
 
 
 async def test_a_request_may_come_in_pieces() -> None:
@@ -216,7 +218,7 @@ async def test_a_request_may_come_in_pieces() -> None:
             await all_tasks_blocked()
         _, body = await client.answer()
         assert json.loads(body)["id"] == 2
-        assert Noting.served == 0
+        assert CountingHttp.served == 0
 
 
 @pytest.mark.parametrize(("size", "by_a_task"), [(LARGE_MESSAGE // 2, 0), (1 << 20, 1)])
@@ -229,11 +231,11 @@ async def test_a_call_is_given_back_whole_and_waits_as_a_task_if_it_is_large(
     async with connected() as client:
         _, body = await client.post(call)
         assert json.loads(body)["result"]["structuredContent"] == {"text": text}
-        assert Noting.served == by_a_task
+        assert CountingHttp.served == by_a_task
         listing: JsonObject = {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}
         _, body = await client.post({**listing, "params": {"_meta": {"text": text}}})
         assert "tools" in json.loads(body)["result"]
-        assert Noting.served == by_a_task + 1
+        assert CountingHttp.served == by_a_task + 1
 
 
 async def test_calls_may_come_at_once_and_are_answered_in_order() -> None:
@@ -270,9 +272,9 @@ async def test_modern_calls_need_no_task_and_no_session() -> None:
     async with connected() as client:
         client.key = ""
         await client.call(1, **MODERN_CALL)
-        Noting.served = 0
+        CountingHttp.served = 0
         assert (await client.call(2, **MODERN_CALL))["resultType"] == "complete"
-        assert Noting.served == 0
+        assert CountingHttp.served == 0
 
 
 @pytest.mark.parametrize(
@@ -304,7 +306,7 @@ async def test_a_call_in_a_session_that_is_over_is_told_so() -> None:
 async def test_a_connection_that_is_to_end_with_a_call_does() -> None:
     async with connected() as client:
         await client.call(2, connection="close")
-        assert Noting.served == 1
+        assert CountingHttp.served == 1
         with pytest.raises(anyio.EndOfStream):
             await client.stream.receive()
 
@@ -333,7 +335,7 @@ async def test_a_client_may_go_in_the_middle_of_a_request() -> None:
         await client.stream.send(client.bytes_of(echo(2))[:-5])
         await all_tasks_blocked()
         await client.stream.aclose()
-    assert Noting.served == 0
+    assert CountingHttp.served == 0
 
 
 async def test_a_call_that_reports_becomes_a_stream() -> None:
@@ -399,7 +401,7 @@ async def test_a_call_that_is_asked_for_roots_again_needs_no_task() -> None:
         answers = [await client.post(body, **MODERN_CALL) for _ in range(3)]
         assert json.loads(answers[0][1])["result"]["resultType"] == "input_required"
         assert answers == [answers[0]] * 3
-        assert Noting.served == 1
+        assert CountingHttp.served == 1
         # Of two that come at once the first is answered before the second is read.
         await client.stream.send(2 * client.bytes_of(body, **MODERN_CALL))
         assert [await client.answer() for _ in range(2)] == answers[:2]

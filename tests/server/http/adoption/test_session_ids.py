@@ -23,7 +23,7 @@ CLIENT = Client(
 )
 
 
-class Hub:
+class HubWithIds:
     """The ids of one process; `next` is a process after it."""
 
     def __init__(self, clock: FakeClock | None = None, path: Path | None = None) -> None:
@@ -37,14 +37,14 @@ class Hub:
 
 
 def test_the_next_process_knows_the_client() -> None:
-    hub = Hub()
+    hub = HubWithIds()
     id_ = hub.ids().made_for(CLIENT, "token")
     assert hub.ids().opened(id_, "token") == CLIENT
     assert id_ != hub.ids().made_for(CLIENT, "token")
 
 
 def test_an_id_is_short_visible_ascii() -> None:
-    id_ = Hub().ids(replica="a" * 32).made_for(CLIENT, "token")
+    id_ = HubWithIds().ids(replica="a" * 32).made_for(CLIENT, "token")
     assert set(id_) <= set(string.ascii_letters + string.digits + "-_.")
     assert len(id_) < 400
     assert id_.startswith("a" * 32 + ".")
@@ -52,7 +52,7 @@ def test_an_id_is_short_visible_ascii() -> None:
 
 @pytest.mark.parametrize("size", [10, 300, 1000, 100_000])
 def test_an_id_stays_short_whatever_a_client_declares(size: int) -> None:
-    hub = Hub()
+    hub = HubWithIds()
     large = replace(
         CLIENT,
         capabilities={**CLIENT.capabilities, "sampling": {"x": "y" * size}, "other": "z" * size},
@@ -71,18 +71,18 @@ def test_an_id_stays_short_whatever_a_client_declares(size: int) -> None:
 
 @pytest.mark.parametrize("value", ["\ud800", {"deep": "\udfff"}])
 def test_what_cannot_be_written_makes_an_id_that_nobody_adopts(value: Json) -> None:
-    hub = Hub()
+    hub = HubWithIds()
     odd = replace(CLIENT, capabilities={"sampling": value})
     assert hub.ids().opened(hub.ids().made_for(odd, "local"), "local") is None
 
 
 def test_a_handshake_that_fails_gets_an_id_that_nobody_adopts() -> None:
-    hub = Hub()
+    hub = HubWithIds()
     assert hub.ids().opened(hub.ids().made_for(None, "local"), "local") is None
 
 
 def test_one_of_a_thousand_forged_ids_is_adopted_never() -> None:
-    hub = Hub()
+    hub = HubWithIds()
     ids = hub.ids(replica="a")
     good = ids.made_for(CLIENT, "token")
     letters = string.ascii_letters + string.digits + "-_.=+/ é"
@@ -101,13 +101,13 @@ def test_one_of_a_thousand_forged_ids_is_adopted_never() -> None:
 
 
 def test_an_id_is_of_one_principal() -> None:
-    hub = Hub()
+    hub = HubWithIds()
     id_ = hub.ids().made_for(CLIENT, "token")
     assert hub.ids().opened(id_, "local") is None
 
 
 def test_only_own_sessions_and_those_that_are_taken_over_are_adopted() -> None:
-    hub = Hub()
+    hub = HubWithIds()
     id_ = hub.ids(replica="a").made_for(CLIENT, "token")
     plain = hub.ids().made_for(CLIENT, "token")
     assert hub.ids(replica="a").opened(id_, "token") == CLIENT
@@ -120,7 +120,7 @@ def test_only_own_sessions_and_those_that_are_taken_over_are_adopted() -> None:
 
 
 def test_an_id_expires_and_is_not_from_the_future() -> None:
-    hub = Hub()
+    hub = HubWithIds()
     id_ = hub.ids().made_for(CLIENT, "token")
     hub.clock.now -= SKEW
     assert hub.ids().opened(id_, "token") is not None
@@ -133,7 +133,7 @@ def test_an_id_expires_and_is_not_from_the_future() -> None:
 
 
 def test_an_ended_id_is_not_opened_again_in_the_next_process_neither(tmp_path: Path) -> None:
-    hub = Hub(path=tmp_path / "ended")
+    hub = HubWithIds(path=tmp_path / "ended")
     ids = hub.ids()
     id_, other = ids.made_for(CLIENT, "token"), ids.made_for(CLIENT, "token")
     ids.end("forged", "token")
@@ -145,6 +145,6 @@ def test_an_ended_id_is_not_opened_again_in_the_next_process_neither(tmp_path: P
 
 @pytest.mark.parametrize("plain", [b"[]", b"[1,2,3,4,5]", b'[1,9999999999,"2031-01-01",{},{}]'])
 def test_the_id_of_another_version_of_the_hub_is_none(plain: bytes) -> None:
-    hub = Hub()
+    hub = HubWithIds()
     sealed = Sealer(SECRETS, "http session").seal(plain, "\ntoken")
     assert hub.ids().opened(sealed, "token") is None

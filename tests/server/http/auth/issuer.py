@@ -86,7 +86,7 @@ def part(value: object) -> str:
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
-class Site:
+class IssuerSite:
     """A web server: `pages` by their paths, and which were `asked` for."""
 
     def __init__(self, url: str) -> None:
@@ -96,7 +96,7 @@ class Site:
 
 
 @contextmanager
-def site() -> Generator[Site]:
+def site() -> Generator[IssuerSite]:
     """Serve pages on loopback. A number is an HTTP status, a text a redirect."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -117,7 +117,7 @@ def site() -> Generator[Site]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        served = Site(f"http://127.0.0.1:{server.server_port}")
+        served = IssuerSite(f"http://127.0.0.1:{server.server_port}")
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

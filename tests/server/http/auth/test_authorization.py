@@ -155,13 +155,13 @@ async def test_a_response_that_a_client_came_back_for_ends_with_its_token() -> N
 
 
 async def test_a_request_whose_body_comes_after_its_token_has_ended_is_refused() -> None:
-    class Ending(Credentials):
+    class EndingCredentials(Credentials):
         is_over = False
 
         def look_at(self, authorization: str | None) -> Admission | TokenRejection | Unverified:
             return NO_TOKEN_SENT if self.is_over else Admission("anna", recheck=0)
 
-    credentials = Ending(BearerTokens("x"))
+    credentials = EndingCredentials(BearerTokens("x"))
     async with web(credentials=credentials) as site:
         request = site.start("POST", None, initialize())
         request.sends = anyio.Event()

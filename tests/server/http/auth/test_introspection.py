@@ -68,7 +68,7 @@ class Desk:
         return httpx2.AsyncClient(transport=httpx2.MockTransport(self), timeout=None)
 
 
-class Bench:
+class IntrospectionBench:
     """A verifier that asks a desk, and its clock."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Bench:
 
 
 async def test_the_issuer_is_asked_as_the_rfc_says() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     found = await bench.admitted()
     assert found.principal == f"{NAME} anna"
     assert found.claims is not None
@@ -118,7 +118,7 @@ async def test_the_issuer_is_asked_as_the_rfc_says() -> None:
 
 
 async def test_without_an_address_its_metadata_says_where_and_is_read_once() -> None:
-    bench = Bench(url=None)
+    bench = IntrospectionBench(url=None)
     assert await bench.status() == 200
     assert await bench.status("other") == 401
     metadata, *asked = [str(request.url) for request in bench.desk.requests]
@@ -127,7 +127,7 @@ async def test_without_an_address_its_metadata_says_where_and_is_read_once() -> 
 
 
 async def test_signed_tokens_are_verified_and_nobody_is_asked() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     assert await bench.status(signed()) == 200
     assert await bench.status(f"{signed()[:-6]}AAAAAA") == 401
     assert bench.desk.asked == []
@@ -171,7 +171,7 @@ BAD: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", BAD)
 async def test_what_the_issuer_says_is_checked(kind: str) -> None:
-    bench = Bench(Desk(BAD[kind]), wanted={"tenant": ("a", "b")})
+    bench = IntrospectionBench(Desk(BAD[kind]), wanted={"tenant": ("a", "b")})
     bench.desk.tokens["other"] = said(tenant="b")
     found = await bench.verify()
     assert isinstance(found, TokenRejection)
@@ -181,13 +181,13 @@ async def test_what_the_issuer_says_is_checked(kind: str) -> None:
 
 @pytest.mark.parametrize("token", ["", "a b", "a\0", "é", "a=b", "a" * (MOST_CHARACTERS + 1), "{}"])
 async def test_what_cannot_be_a_token_is_not_asked_about(token: str) -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     assert await bench.status(token) == 401
     assert bench.desk.asked == []
 
 
 async def test_one_scope_too_few_is_said_as_with_signed_tokens() -> None:
-    bench = Bench(Desk(said(scope="other")))
+    bench = IntrospectionBench(Desk(said(scope="other")))
     found = await bench.verify()
     assert isinstance(found, TokenRejection)
     assert (found.status, found.error) == (403, "insufficient_scope")
@@ -197,7 +197,7 @@ async def test_one_scope_too_few_is_said_as_with_signed_tokens() -> None:
 
 
 async def test_an_answer_counts_for_seconds_and_then_the_issuer_is_asked_again() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     for _ in range(5):
         assert await bench.status() == 200
     assert bench.verifier.known(b"good") is not None
@@ -209,7 +209,7 @@ async def test_an_answer_counts_for_seconds_and_then_the_issuer_is_asked_again()
 
 
 async def test_a_refused_token_is_refused_without_another_question() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     for _ in range(5):
         assert await bench.status("bad") == 401
     assert bench.desk.asked == ["bad"]
@@ -219,7 +219,7 @@ async def test_a_refused_token_is_refused_without_another_question() -> None:
 
 
 async def test_a_token_with_too_few_scopes_is_refused_without_another_question() -> None:
-    bench = Bench(Desk(said(scope="other")))
+    bench = IntrospectionBench(Desk(said(scope="other")))
     for _ in range(3):
         assert await bench.status() == 403
         assert bench.verifier.known(b"good") is None
@@ -231,7 +231,7 @@ async def test_a_token_with_too_few_scopes_is_refused_without_another_question()
 
 
 async def test_no_answer_counts_for_longer_than_its_token_lasts() -> None:
-    bench = Bench(Desk(said(exp=NOW + 1)))
+    bench = IntrospectionBench(Desk(said(exp=NOW + 1)))
     found = await bench.admitted()
     assert found.recheck == NOW + COUNTS
     bench.clock.now += 1 + SKEW
@@ -242,14 +242,14 @@ async def test_no_answer_counts_for_longer_than_its_token_lasts() -> None:
 async def test_streams_end_in_time_for_a_token_that_was_taken_back(
     exp: int | None, end: float
 ) -> None:
-    assert (await Bench(Desk(said(exp=exp))).admitted()).expires == NOW + end
+    assert (await IntrospectionBench(Desk(said(exp=exp))).admitted()).expires == NOW + end
 
 
 # Many at once, and an issuer that does not answer
 
 
 async def test_a_token_is_asked_about_once_however_many_requests_send_it() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     bench.desk.answers = anyio.Event()
     found: list[int] = []
 
@@ -266,7 +266,7 @@ async def test_a_token_is_asked_about_once_however_many_requests_send_it() -> No
 
 
 async def test_a_request_that_goes_leaves_the_question_to_the_others() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     bench.desk.answers = anyio.Event()
     found: list[int] = []
     first = anyio.CancelScope()
@@ -289,7 +289,7 @@ async def test_a_request_that_goes_leaves_the_question_to_the_others() -> None:
 
 
 async def test_so_many_questions_are_under_way_and_others_wait() -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     bench.desk.answers = anyio.Event()
     async with anyio.create_task_group() as tasks:
         for number in range(AT_ONCE * 3):
@@ -306,7 +306,7 @@ async def test_so_many_questions_are_under_way_and_others_wait() -> None:
 async def test_while_the_issuer_says_nothing_known_tokens_go_on_and_others_get_503(
     how: str,
 ) -> None:
-    bench = Bench()
+    bench = IntrospectionBench()
     assert await bench.status() == 200
     bench.desk.tokens["later"] = ACTIVE
     match how:
@@ -326,11 +326,11 @@ async def test_while_the_issuer_says_nothing_known_tokens_go_on_and_others_get_5
 
 
 async def test_an_issuer_that_breaks_ends_nothing() -> None:
-    class Broken(Desk):
+    class BrokenDesk(Desk):
         async def __call__(self, request: httpx2.Request) -> httpx2.Response:
             raise TypeError("strange")
 
-    assert await Bench(Broken()).status() == 503
+    assert await IntrospectionBench(BrokenDesk()).status() == 503
 
 
 async def test_its_connections_are_closed_at_the_end() -> None:

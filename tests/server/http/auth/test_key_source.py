@@ -19,13 +19,13 @@ from hub.server.http.auth.issuer_metadata import (
 )
 from hub.server.http.auth.key_set import FileSource, WebSource
 from tests.kit.loops import virtual_time
-from tests.server.http.auth.issuer import Site, public, site
+from tests.server.http.auth.issuer import IssuerSite, public, site
 
 KEYS = {"keys": [public("rsa-1"), public("p256-1")]}
 
 
 @pytest.fixture
-def served() -> Generator[Site]:
+def served() -> Generator[IssuerSite]:
     with site() as found:
         yield found
 
@@ -40,14 +40,14 @@ async def unavailable(source: Any) -> str:
     return str(caught.value)
 
 
-async def test_keys_are_fetched_from_where_the_config_says(served: Site) -> None:
+async def test_keys_are_fetched_from_where_the_config_says(served: IssuerSite) -> None:
     served.pages["/keys"] = KEYS
     assert await names(WebSource("https://x.example", f"{served.url}/keys")) == ["rsa-1", "p256-1"]
     assert served.asked == ["/keys"]
 
 
 @pytest.mark.parametrize("below", ["", "/tenant"])
-async def test_else_from_where_the_issuers_metadata_says(served: Site, below: str) -> None:
+async def test_else_from_where_the_issuers_metadata_says(served: IssuerSite, below: str) -> None:
     issuer = f"{served.url}{below}"
     served.pages["/keys"] = KEYS
     for url in metadata_urls(issuer):
@@ -59,7 +59,7 @@ async def test_else_from_where_the_issuers_metadata_says(served: Site, below: st
         del served.pages[path]
 
 
-async def test_the_metadata_of_another_issuer_counts_for_nothing(served: Site) -> None:
+async def test_the_metadata_of_another_issuer_counts_for_nothing(served: IssuerSite) -> None:
     for named in (f"{served.url}/", "https://evil.example", None):
         served.pages["/.well-known/oauth-authorization-server"] = {
             "issuer": named,
@@ -69,12 +69,12 @@ async def test_the_metadata_of_another_issuer_counts_for_nothing(served: Site) -
 
 
 @pytest.mark.parametrize("keys_at", ["http://keys.example/", "file:///etc/passwd", None, 7, ""])
-async def test_keys_come_by_no_way_that_others_can_change(served: Site, keys_at: Any) -> None:
+async def test_keys_come_by_no_way_that_others_can_change(served: IssuerSite, keys_at: Any) -> None:
     served.pages["/.well-known/openid-configuration"] = {"issuer": served.url, "jwks_uri": keys_at}
     assert "https" in await unavailable(WebSource(served.url, None))
 
 
-async def test_an_issuer_that_signs_nothing_needs_no_keys(served: Site) -> None:
+async def test_an_issuer_that_signs_nothing_needs_no_keys(served: IssuerSite) -> None:
     optional = WebSource(served.url, None, is_optional=True)
     assert "HTTP status 404" in await unavailable(optional)
     served.pages["/.well-known/openid-configuration"] = {"issuer": served.url}
@@ -96,12 +96,12 @@ async def test_an_issuer_that_signs_nothing_needs_no_keys(served: Site) -> None:
         (b" " * (MOST_BYTES + 1), f"over {MOST_BYTES} bytes"),
     ],
 )
-async def test_what_is_no_key_set_is_said(served: Site, page: Any, why: str) -> None:
+async def test_what_is_no_key_set_is_said(served: IssuerSite, page: Any, why: str) -> None:
     served.pages |= {"/keys": page, "/elsewhere": KEYS}
     assert why in await unavailable(WebSource("https://x.example", f"{served.url}/keys"))
 
 
-async def test_an_issuer_that_is_not_there_is_said(served: Site) -> None:
+async def test_an_issuer_that_is_not_there_is_said(served: IssuerSite) -> None:
     served.pages.clear()
     assert "HTTP status 404" in await unavailable(WebSource(served.url, None))
     said = await unavailable(WebSource("x", "http://127.0.0.1:9/keys"))

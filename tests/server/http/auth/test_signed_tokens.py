@@ -49,7 +49,7 @@ class Keys:
         return self.keys
 
 
-class Bench:
+class SignedTokenBench:
     """A verifier with one issuer, and the clocks that it goes by."""
 
     def __init__(
@@ -92,7 +92,7 @@ TAKEN: dict[str, str] = {
 
 @pytest.mark.parametrize("kind", TAKEN)
 async def test_a_token_of_the_issuer_for_this_hub_lets_in(kind: str) -> None:
-    found = await Bench().verify(TAKEN[kind])
+    found = await SignedTokenBench().verify(TAKEN[kind])
     assert isinstance(found, Admission)
     assert found.principal == f"{NAME} anna"
 
@@ -232,7 +232,7 @@ BAD: dict[str, str | bytes] = {
 
 @pytest.mark.parametrize("kind", BAD)
 async def test_any_other_is_not_valid(kind: str) -> None:
-    bench = Bench()
+    bench = SignedTokenBench()
     bench.source.keys = [*(bench.source.keys or ()), public("rsa-alg", alg="PS256")]
     found = await bench.verify(BAD[kind])
     assert isinstance(found, TokenRejection)
@@ -242,7 +242,7 @@ async def test_any_other_is_not_valid(kind: str) -> None:
 
 
 async def test_without_a_scope_a_token_is_not_enough() -> None:
-    bench = Bench(scopes=("mcp:tools", "mcp:more"))
+    bench = SignedTokenBench(scopes=("mcp:tools", "mcp:more"))
     found = await bench.verify(token())
     assert isinstance(found, TokenRejection)
     assert (found.status, found.error) == (403, "insufficient_scope")
@@ -253,20 +253,20 @@ async def test_without_a_scope_a_token_is_not_enough() -> None:
 
 
 async def test_a_further_claim_may_be_wanted() -> None:
-    bench = Bench(claims={"tenant": ("a", "b"), "groups": ("staff",)})
+    bench = SignedTokenBench(claims={"tenant": ("a", "b"), "groups": ("staff",)})
     assert await bench.status(token(tenant="b", groups=["x", "staff"])) == 200
     for claims in ({}, {"tenant": "a"}, {"tenant": "c", "groups": "staff"}, {"groups": ["staff"]}):
         assert await bench.status(signed(**claims)) == 401
 
 
 async def test_the_only_key_needs_no_id() -> None:
-    bench = Bench("rsa-1")
+    bench = SignedTokenBench("rsa-1")
     assert await bench.status(token(header={"kid": None})) == 200
     assert await bench.status(token("rsa-9", header={"kid": None})) == 401
 
 
 async def test_an_issuer_that_breaks_ends_nothing() -> None:
-    bench = Bench("rsa-1")
+    bench = SignedTokenBench("rsa-1")
     bench.source.keys = None
 
     async def broken() -> list[JsonWebKey]:
@@ -282,7 +282,7 @@ async def test_an_issuer_that_breaks_ends_nothing() -> None:
 
 
 async def test_a_verified_token_is_known_until_it_has_to_be_looked_at_again() -> None:
-    bench = Bench()
+    bench = SignedTokenBench()
     sent = token(exp=NOW + 1000).encode()
     assert bench.verifier.known(sent) is None
     found = await bench.verify(sent)
@@ -293,7 +293,7 @@ async def test_a_verified_token_is_known_until_it_has_to_be_looked_at_again() ->
 
 
 async def test_it_is_not_known_for_longer_than_it_lasts() -> None:
-    bench = Bench()
+    bench = SignedTokenBench()
     sent = token(exp=NOW + 1).encode()
     await bench.verify(sent)
     bench.clock.now += 1 + SKEW
@@ -302,7 +302,7 @@ async def test_it_is_not_known_for_longer_than_it_lasts() -> None:
 
 
 async def test_a_key_that_is_gone_ends_its_tokens() -> None:
-    bench = Bench("rsa-1", "p256-1")
+    bench = SignedTokenBench("rsa-1", "p256-1")
     sent = token(exp=NOW + 1000)
     assert await bench.status(sent) == 200
     bench.source.keys = [public("p256-1")]
@@ -312,7 +312,7 @@ async def test_a_key_that_is_gone_ends_its_tokens() -> None:
 
 
 async def test_a_new_key_lets_in_and_tokens_of_the_old_one_too() -> None:
-    bench = Bench("rsa-1")
+    bench = SignedTokenBench("rsa-1")
     old, new = token(exp=NOW + 1000), token("p256-1", exp=NOW + 1000)
     assert await bench.status(old) == 200
     bench.source.keys = [public("rsa-1"), public("p256-1")]
@@ -325,7 +325,7 @@ async def test_a_new_key_lets_in_and_tokens_of_the_old_one_too() -> None:
 
 
 async def test_a_thousand_unknown_keys_are_one_fetch() -> None:
-    bench = Bench()
+    bench = SignedTokenBench()
     assert await bench.status(token()) == 200
     for number in range(1000):
         sent = unsigned({"alg": "RS256", "kid": f"key {number}"}, CLAIMS, "AA")
@@ -338,7 +338,7 @@ async def test_a_thousand_unknown_keys_are_one_fetch() -> None:
 
 
 async def test_while_the_issuer_is_down_known_keys_go_on_and_others_wait() -> None:
-    bench = Bench("rsa-1")
+    bench = SignedTokenBench("rsa-1")
     assert await bench.status(token(exp=NOW + 1000)) == 200
     bench.source.keys = None
     bench.clock.now += APART
@@ -352,6 +352,6 @@ async def test_while_the_issuer_is_down_known_keys_go_on_and_others_wait() -> No
 
 
 async def test_no_token_is_kept_in_clear() -> None:
-    bench = Bench()
+    bench = SignedTokenBench()
     await bench.verify(GOOD)
     assert GOOD.split(".")[2] not in str(gc.get_referents(vars(bench.verifier)))

@@ -24,7 +24,7 @@ TOO_MUCH = f"The head of a request may have {MAX_HEAD} bytes at most.".encode()
 POST = b"POST /mcp HTTP/1.1\r\nHost: x\r\n"
 
 
-class Connection:
+class BoundedConnection:
     """A client's end of a connection, and what serves the other one."""
 
     def __init__(self) -> None:
@@ -105,8 +105,8 @@ def bounded(limits: Limits | None = None) -> type[Any]:
 
 
 @asynccontextmanager
-async def connected(limits: Limits | None = None) -> AsyncGenerator[Connection]:
-    listener, made = socket.create_server(("127.0.0.1", 0)), Connection()
+async def connected(limits: Limits | None = None) -> AsyncGenerator[BoundedConnection]:
+    listener, made = socket.create_server(("127.0.0.1", 0)), BoundedConnection()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await made.length(scope, receive, send)

@@ -14,7 +14,7 @@ def message(size: int) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "method": "n", "params": params}).encode()
 
 
-class Slow:
+class SlowClock:
     """A clock by which everything takes ten seconds."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Slow:
 
 
 async def test_large_messages_wait_once_others_have_taken_long_and_small_ones_do_not() -> None:
-    reader, found = MessageReader(Slow()), list[object]()
+    reader, found = MessageReader(SlowClock()), list[object]()
 
     async def read(size: int) -> None:
         found.append(await reader.read(message(size)))
@@ -55,7 +55,7 @@ async def test_a_refusal_is_the_result_whatever_the_size() -> None:
 
 
 async def test_nobody_waits_for_its_turn_once_the_hub_ends() -> None:
-    reader, found = MessageReader(Slow()), list[object]()
+    reader, found = MessageReader(SlowClock()), list[object]()
 
     async def read() -> None:
         found.append(await reader.read(message(LARGE_MESSAGE)))

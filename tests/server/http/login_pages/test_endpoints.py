@@ -17,7 +17,7 @@ from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from tests.kit.asgi import Connection, request
 from tests.server.http.auth.issuer import NAME
 from tests.server.http.login_pages.bench import HERE, TOKENS, PageBench
-from tests.server.http.oauth_proxy.provider import Bench
+from tests.server.http.oauth_proxy.provider import ProxyBench
 from tests.server.http.test_app import Web, web
 
 HOST = {"host": "hub.example.com"}
@@ -25,7 +25,7 @@ OWN = {"origin": "https://hub.example.com", "cookie": f"__Host-roots-hub-login={
 PAGE = "/mcp/logins/far"
 
 
-class Shown:
+class ServedPages:
     """A hub with the pages."""
 
     def __init__(self, site: Web, bench: PageBench) -> None:
@@ -47,14 +47,16 @@ class Shown:
 
 
 @asynccontextmanager
-async def shown(tmp_path: Path, others: OAuthEndpoints | None = None) -> AsyncGenerator[Shown]:
+async def shown(
+    tmp_path: Path, others: OAuthEndpoints | None = None
+) -> AsyncGenerator[ServedPages]:
     async with anyio.create_task_group() as tasks:
         bench = PageBench(tasks, tmp_path)
         bench.clock.now = time.time()
         pages = LoginPageEndpoints(bench.steps, "/mcp", others)
         names = ["hub.example.com"]
         async with web(credentials=bench.credentials, names=names, oauth=pages) as site:
-            yield Shown(site, bench)
+            yield ServedPages(site, bench)
         tasks.cancel_scope.cancel()
 
 
@@ -171,7 +173,7 @@ async def test_other_paths_are_no_pages(tmp_path: Path, path: str) -> None:
 
 
 async def test_logins_through_the_hub_go_on_beside_the_pages(tmp_path: Path) -> None:
-    proxied = Bench()
+    proxied = ProxyBench()
     proxied.clock.now = time.time()
     others = OAuthEndpoints(proxied.proxy, "/mcp")
     async with shown(tmp_path, others) as hub:

@@ -85,7 +85,7 @@ class Provider:
         return httpx2.AsyncClient(transport=httpx2.MockTransport(self), timeout=None)
 
 
-class Bench:
+class ProxyBench:
     """A proxy with its provider and clock, and what a client has to do."""
 
     def __init__(

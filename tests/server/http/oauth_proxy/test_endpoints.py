@@ -22,7 +22,7 @@ from hub.server.http.oauth_proxy.browser_requests import MOST_BYTES
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from tests.kit.asgi import Connection, request
 from tests.server.http.auth.issuer import RESOURCE
-from tests.server.http.oauth_proxy.provider import BROWSER, CALLBACK, Bench, fields_of
+from tests.server.http.oauth_proxy.provider import BROWSER, CALLBACK, ProxyBench, fields_of
 from tests.server.http.test_app import Web, asked, initialize, web
 
 HOST = {"host": "hub.example.com"}
@@ -33,7 +33,7 @@ FORM = "application/x-www-form-urlencoded"
 class Proxied:
     """A hub through which people log in."""
 
-    def __init__(self, site: Web, bench: Bench) -> None:
+    def __init__(self, site: Web, bench: ProxyBench) -> None:
         self.site = site
         self.bench = bench
 
@@ -58,7 +58,7 @@ class Proxied:
 
 @asynccontextmanager
 async def proxied(**more: Any) -> AsyncGenerator[Proxied]:
-    bench = Bench()
+    bench = ProxyBench()
     bench.clock.now = time.time()
     signed = SignedTokens([], time.time)
     verifier = TokenVerifier(bench.proxy.resource, signed, time.time, own=bench.own)

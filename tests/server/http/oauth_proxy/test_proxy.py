@@ -31,7 +31,7 @@ from tests.server.http.oauth_proxy.provider import (
     CALLBACK,
     SECRETS,
     VERIFIER,
-    Bench,
+    ProxyBench,
     fields_of,
 )
 
@@ -43,7 +43,7 @@ async def refused(doing: Any, code: str) -> str:
     return str(caught.value)
 
 
-def turned_away(bench: Bench, query: dict[str, str]) -> str:
+def turned_away(bench: ProxyBench, query: dict[str, str]) -> str:
     with pytest.raises(OAuthError) as caught:
         bench.proxy.begin(query, BROWSER)
     return caught.value.code
@@ -53,7 +53,7 @@ def turned_away(bench: Bench, query: dict[str, str]) -> str:
 
 
 async def test_a_person_goes_from_the_client_to_the_provider_and_back() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     question = bench.proxy.begin(bench.asking(client_id), BROWSER)
     assert (question.client.name, question.redirect_uri) == ("test", CALLBACK)
@@ -87,7 +87,7 @@ async def test_a_person_goes_from_the_client_to_the_provider_and_back() -> None:
 
 
 async def test_a_provider_may_want_the_secret_in_the_form() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
     await bench.logged_in()
     assert bench.at.authorization is None
@@ -98,7 +98,7 @@ async def test_a_provider_may_want_the_secret_in_the_form() -> None:
 
 
 async def test_the_providers_own_tokens_stay_with_the_hub() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.given |= {"access_token": "the provider's own"}
     _, given = await bench.logged_in()
     shown = str(given)
@@ -107,7 +107,7 @@ async def test_the_providers_own_tokens_stay_with_the_hub() -> None:
 
 
 async def test_new_tokens_come_while_the_provider_knows_the_person() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, given = await bench.logged_in()
     form = {"grant_type": "refresh_token", "client_id": client_id}
     bench.at.given |= {"refresh_token": "refresh-2"}
@@ -124,7 +124,7 @@ async def test_new_tokens_come_while_the_provider_knows_the_person() -> None:
 
 
 async def test_a_refresh_without_an_id_token_keeps_the_claims() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, given = await bench.logged_in()
     bench.at.given |= {"id_token": None, "expires_in": None, "refresh_token": None}
     form = {"grant_type": "refresh_token", "client_id": client_id}
@@ -135,7 +135,7 @@ async def test_a_refresh_without_an_id_token_keeps_the_claims() -> None:
 
 
 async def test_without_a_refresh_token_of_the_provider_there_is_none() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     del bench.at.given["refresh_token"]
     _, given = await bench.logged_in()
     assert "refresh_token" not in given
@@ -168,21 +168,21 @@ async def test_without_a_refresh_token_of_the_provider_there_is_none() -> None:
 def test_what_is_wrong_is_said_here_and_nobody_is_sent_anywhere(
     change: dict[str, str | None], code: str
 ) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     said = {"client_id": bench.registered(), **change}
     query = bench.asking(said.pop("client_id") or "", **said)
     assert turned_away(bench, query) == code
 
 
 def test_the_only_redirect_uri_need_not_be_named() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     one, two = bench.registered(), bench.registered(CALLBACK, "https://app.example/")
     assert bench.proxy.begin(bench.asking(one, redirect_uri=None), BROWSER).redirect_uri == CALLBACK
     assert turned_away(bench, bench.asking(two, redirect_uri=None)) == "invalid_request"
 
 
 def test_a_client_of_another_hub_is_none() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     other = Tickets(SECRETS, f"{RESOURCE}/other", NAME, bench.clock)
     client_id = other.id_of(ProxiedClient((CALLBACK,), "test", NOW))
     assert turned_away(bench, bench.asking(client_id)) == "invalid_client"
@@ -192,7 +192,7 @@ def test_a_client_of_another_hub_is_none() -> None:
 
 
 async def test_who_refuses_is_sent_back_and_the_provider_is_not_asked() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     question = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
     back = await bench.proxy.answered(question.ticket, BROWSER, is_allowed=False)
     assert fields_of(back.url) == {"error": "access_denied", "state": "own state", "iss": RESOURCE}
@@ -201,7 +201,7 @@ async def test_who_refuses_is_sent_back_and_the_provider_is_not_asked() -> None:
 
 @pytest.mark.parametrize("browser", ["", "c" * 43])
 async def test_consent_counts_in_the_browser_that_was_asked(browser: str) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     question = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
     await refused(
         bench.proxy.answered(question.ticket, browser, is_allowed=True), "invalid_request"
@@ -211,13 +211,13 @@ async def test_consent_counts_in_the_browser_that_was_asked(browser: str) -> Non
 @pytest.mark.parametrize("browser", ["", "c" * 43])
 async def test_a_login_ends_in_the_browser_that_it_began_in(browser: str) -> None:
     """Else who sends a link to the provider to another person would get that person's tokens."""
-    bench = Bench()
+    bench = ProxyBench()
     asked = await bench.at_provider(bench.registered())
     await refused(bench.proxy.came_back(bench.provider_answer(asked), browser), "invalid_request")
 
 
 async def test_a_question_and_a_login_do_not_wait_for_ever() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     question = bench.proxy.begin(bench.asking(bench.registered()), BROWSER)
     asked = await bench.at_provider(bench.registered())
     bench.clock.now += PATIENCE
@@ -229,7 +229,7 @@ async def test_a_question_and_a_login_do_not_wait_for_ever() -> None:
 
 @pytest.mark.parametrize("issuer", [None, "https://evil.example", f"{NAME}/"])
 async def test_the_answer_of_another_issuer_counts_for_nothing(issuer: str | None) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     answer = bench.provider_answer(await bench.at_provider(bench.registered()))
     del answer["iss"]
     if issuer is not None:
@@ -244,7 +244,7 @@ async def test_the_answer_of_another_issuer_counts_for_nothing(issuer: str | Non
 async def test_a_login_that_the_provider_refuses_is_told_to_the_client(
     error: str | None, told: str
 ) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     asked = await bench.at_provider(bench.registered())
     answer = {"state": asked["state"], "iss": NAME} | ({} if error is None else {"error": error})
     back = await bench.proxy.came_back(answer, BROWSER)
@@ -267,7 +267,7 @@ async def test_a_login_that_the_provider_refuses_is_told_to_the_client(
     ],
 )
 async def test_a_code_is_of_use_to_its_client_alone(change: dict[str, str]) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     await refused(bench.proxy.tokens({**form, **change}), "invalid_grant")
@@ -276,7 +276,7 @@ async def test_a_code_is_of_use_to_its_client_alone(change: dict[str, str]) -> N
 
 
 async def test_a_code_is_not_for_another_client() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     await refused(bench.proxy.tokens({**form, "client_id": bench.registered()}), "invalid_grant")
@@ -286,7 +286,7 @@ async def test_a_code_is_not_for_another_client() -> None:
 @pytest.mark.parametrize("client_id", ["", "another", "A" * 200])
 async def test_an_unknown_client_is_told_to_register_again(client_id: str) -> None:
     """Clients of a hub that has got another key go on with the id that they have, else."""
-    bench = Bench()
+    bench = ProxyBench()
     own, given = await bench.logged_in()
     grants = (
         {"grant_type": "refresh_token", "refresh_token": given["refresh_token"]},
@@ -298,7 +298,7 @@ async def test_an_unknown_client_is_told_to_register_again(client_id: str) -> No
 
 
 async def test_a_code_counts_once_and_not_for_long() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     await bench.proxy.tokens(form)
@@ -326,20 +326,20 @@ async def test_a_code_counts_once_and_not_for_long() -> None:
     ],
 )
 async def test_the_id_token_is_checked(claims: dict[str, Any]) -> None:
-    bench = Bench(wanted={"groups": ("staff",)})
+    bench = ProxyBench(wanted={"groups": ("staff",)})
     bench.at.claims |= claims
     await refused(bench.logged_in(), "invalid_grant")
 
 
 @pytest.mark.parametrize("id_token", [None, "", "a.b.c", token("rsa-9", aud="hub"), 7])
 async def test_there_is_an_id_token_that_the_provider_signed(id_token: Any) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.given["id_token"] = id_token
     await refused(bench.logged_in(), "invalid_grant")
 
 
 async def test_a_refresh_token_is_of_use_to_its_client_and_for_its_person() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, given = await bench.logged_in()
     form = {"grant_type": "refresh_token", "refresh_token": given["refresh_token"]}
     other = bench.registered()
@@ -352,10 +352,10 @@ async def test_a_refresh_token_is_of_use_to_its_client_and_for_its_person() -> N
 
 
 async def test_what_one_provider_gave_is_not_shown_to_another() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, given = await bench.logged_in()
     code, asked = await bench.code(client_id), await bench.at_provider(client_id)
-    other = Bench(issuer="https://other.example")
+    other = ProxyBench(issuer="https://other.example")
     form = {"grant_type": "refresh_token", "client_id": client_id}
     sent = {**form, "refresh_token": given["refresh_token"]}
     await refused(other.proxy.tokens(sent), "invalid_grant")
@@ -377,7 +377,7 @@ async def test_what_one_provider_gave_is_not_shown_to_another() -> None:
     ],
 )
 async def test_a_token_lasts_no_longer_than_the_providers(said: Any, lasts: int) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.given["expires_in"] = said
     _, given = await bench.logged_in()
     assert given["expires_in"] == lasts
@@ -387,11 +387,11 @@ async def test_a_token_lasts_no_longer_than_the_providers(said: Any, lasts: int)
 @pytest.mark.parametrize("grant", [None, "", "client_credentials", "password"])
 async def test_there_are_no_other_grants(grant: str | None) -> None:
     form = {} if grant is None else {"grant_type": grant}
-    await refused(Bench().proxy.tokens(form), "unsupported_grant_type")
+    await refused(ProxyBench().proxy.tokens(form), "unsupported_grant_type")
 
 
 async def test_tokens_are_for_this_hub_alone() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     other = {**form, "resource": "https://other.example/mcp"}
@@ -399,7 +399,7 @@ async def test_tokens_are_for_this_hub_alone() -> None:
 
 
 async def test_nothing_that_is_sealed_for_one_step_counts_in_another() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     question = bench.proxy.begin(bench.asking(client_id), BROWSER)
     asked = await bench.at_provider(client_id)
@@ -446,14 +446,14 @@ async def test_nothing_that_is_sealed_for_one_step_counts_in_another() -> None:
 async def test_a_token_has_the_general_scopes_and_those_that_its_client_asked_for(
     asked: str | None, given: str
 ) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     _, tokens = await bench.logged_in(scope=asked)
     assert tokens["scope"] == given
     assert bench.own.verified(tokens["access_token"])["scope"] == given
 
 
 async def test_a_person_is_asked_about_the_scopes_that_not_every_client_gets() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     asking = bench.asking(bench.registered(), scope="mcp:tools files:write")
     question = bench.proxy.begin(asking, BROWSER)
     assert question.scopes == ("files:write",)
@@ -463,7 +463,7 @@ async def test_a_person_is_asked_about_the_scopes_that_not_every_client_gets() -
 
 
 async def test_new_tokens_have_the_scopes_that_the_person_has_agreed_to_or_fewer() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, tokens = await bench.logged_in(scope="files:read files:write")
 
     async def renewed(**more: str) -> dict[str, Any]:
@@ -480,7 +480,7 @@ async def test_new_tokens_have_the_scopes_that_the_person_has_agreed_to_or_fewer
 
 
 async def test_what_a_provider_says_of_scopes_gives_none_at_the_hub() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.proxy.resource = ProtectedResource(RESOURCE, (RESOURCE,), (), ("files:write",))
     bench.at.claims |= {"scope": "files:write", "scp": ["files:write"]}
     _, tokens = await bench.logged_in()
@@ -488,7 +488,7 @@ async def test_what_a_provider_says_of_scopes_gives_none_at_the_hub() -> None:
 
 
 async def test_a_scope_that_the_config_does_not_name_any_more_is_not_given_again() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, tokens = await bench.logged_in(scope="files:write")
     bench.proxy.resource = ProtectedResource(RESOURCE, (RESOURCE,), ("mcp:tools",))
     form = {"grant_type": "refresh_token", "client_id": client_id}
@@ -497,7 +497,7 @@ async def test_a_scope_that_the_config_does_not_name_any_more_is_not_given_again
 
 
 def test_all_scopes_are_in_the_metadata() -> None:
-    told = Bench().proxy.metadata
+    told = ProxyBench().proxy.metadata
     assert told["scopes_supported"] == ["mcp:tools", "files:read", "files:write"]
 
 
@@ -505,7 +505,7 @@ def test_all_scopes_are_in_the_metadata() -> None:
 
 
 async def test_a_token_of_the_hub_ends() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     _, given = await bench.logged_in()
     assert bench.own.verified(given["access_token"])["sub"] == "anna"
     bench.clock.now += 600
@@ -514,7 +514,7 @@ async def test_a_token_of_the_hub_ends() -> None:
 
 
 async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     _, given = await bench.logged_in()
     sent = given["access_token"]
     other = Tickets(SealingSecrets((b"o" * 32,)), RESOURCE, NAME, bench.clock)
@@ -528,13 +528,13 @@ async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
 
 
 async def test_claims_that_are_no_text_are_an_error() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.claims["name"] = "\ud800"
     assert "cannot be kept" in await refused(bench.logged_in(), "server_error")
 
 
 async def test_claims_that_no_request_could_carry_are_an_error() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.claims["groups"] = ["x" * 100] * 200
     assert "fewer claims" in await refused(bench.logged_in(), "server_error")
 
@@ -544,7 +544,7 @@ async def test_claims_that_no_request_could_carry_are_an_error() -> None:
 
 @pytest.mark.parametrize("how", ["down", "status", "metadata", "http"])
 async def test_a_provider_that_cannot_be_asked_is_said_and_asked_again(how: str) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     if how == "http":
         bench.at.metadata |= {"token_endpoint": "http://issuer.example/token"}
@@ -563,7 +563,7 @@ async def test_a_provider_that_cannot_be_asked_is_said_and_asked_again(how: str)
 
 
 async def test_however_many_want_to_log_in_a_provider_that_is_down_is_asked_once() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id, bench.at.is_down = bench.registered(), True
 
     async def wanted() -> None:
@@ -585,7 +585,7 @@ async def test_however_many_want_to_log_in_a_provider_that_is_down_is_asked_once
 
 
 async def test_a_provider_gets_no_more_questions_at_once_than_it_may() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     bench.at.codes.clear()
@@ -611,7 +611,7 @@ async def test_a_provider_gets_no_more_questions_at_once_than_it_may() -> None:
     ],
 )
 async def test_endpoints_that_nobody_can_be_sent_to_are_none(field: str, url: Any) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.metadata[field] = url
     await refused(bench.at_provider(bench.registered()), "temporarily_unavailable")
 
@@ -620,7 +620,7 @@ async def test_endpoints_that_nobody_can_be_sent_to_are_none(field: str, url: An
     "content", [b"", b"7", b"\xff", b"[" * 100_000, b'{"id_token": "\\ud800"}', b"not JSON"]
 )
 async def test_an_answer_that_cannot_be_read_is_none(content: bytes) -> None:
-    bench = Bench()
+    bench = ProxyBench()
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     bench.at.content = content
@@ -629,7 +629,7 @@ async def test_an_answer_that_cannot_be_read_is_none(content: bytes) -> None:
 
 
 async def test_a_token_endpoint_that_cannot_be_reached_is_said() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     bench.at.metadata |= {"token_endpoint": "https://[::1]x/token"}
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
@@ -637,5 +637,5 @@ async def test_a_token_endpoint_that_cannot_be_reached_is_said() -> None:
 
 
 async def test_secrets_are_shown_nowhere() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     assert "of the hub" not in repr(bench.proxy.provider)

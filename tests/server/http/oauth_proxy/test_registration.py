@@ -11,7 +11,7 @@ from hub.server.http.oauth_proxy.registration import (
     ProxiedClient,
     client_in,
 )
-from tests.server.http.oauth_proxy.provider import Bench
+from tests.server.http.oauth_proxy.provider import ProxyBench
 
 
 def of(*uris: Any, **more: Any) -> ProxiedClient:
@@ -139,7 +139,7 @@ def test_its_name_can_be_shown() -> None:
 
 
 def test_a_client_gets_an_id_and_needs_no_secret() -> None:
-    bench = Bench()
+    bench = ProxyBench()
     said = bench.proxy.register(
         {
             "redirect_uris": ["https://a.example/"],
