@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any, Final
 
+from anyio import from_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (
@@ -141,7 +142,8 @@ class FileTools:
 
         `*.py` matches at any depth, `docs/*.md` only in docs, `src/**/test_*` anywhere below src.
         """
-        found, most = self._files.search(path, pattern, excludePatterns), self._files.max_found
+        most = self._files.max_found
+        found = self._files.search(path, pattern, excludePatterns, from_thread.check_cancelled)
         if len(found) > most:
             found[most:] = [f"(more than {most}: narrow the pattern)"]
         return "\n".join(found) or "No matches found"

@@ -1,10 +1,12 @@
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from time import sleep
 
 import anyio
 import pytest
+from anyio import to_thread
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import (
@@ -16,8 +18,8 @@ from mcp_types import (
     TextContent,
 )
 
-from hub.file_server.files import MAX_FOUND, shared_directory
-from hub.file_server.server import file_server
+from hub.file_server.files import MAX_FOUND, SharedFiles, shared_directory
+from hub.file_server.server import FileTools, file_server
 
 READERS = {
     "read_file",
@@ -143,6 +145,34 @@ async def test_a_long_search_says_that_there_is_more(client: Client, tmp_path: P
         (tmp_path / f"{number}").touch()
     found = text(await client.call_tool("search_files", {"path": ".", "pattern": "*"}))
     assert found.splitlines()[MAX_FOUND:] == ["(more than 1000: narrow the pattern)"]
+
+
+async def test_a_search_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+    looked = 0
+
+    class Slow(SharedFiles):
+        def search(
+            self,
+            path: str,
+            pattern: str,
+            exclude: Sequence[str],
+            go_on: Callable[[], None] = lambda: None,
+        ) -> list[str]:
+            def slowly() -> None:
+                nonlocal looked
+                looked += 1
+                sleep(0.1)
+                go_on()
+
+            return super().search(path, pattern, exclude, slowly)
+
+    tools = FileTools(Slow([shared_directory(str(tmp_path))]))
+    with anyio.move_on_after(0.25) as scope:
+        await to_thread.run_sync(tools.search_files, ".", "none")
+    assert scope.cancelled_caught
+    assert 0 < looked < 10
 
 
 @pytest.mark.live
