@@ -5,7 +5,6 @@ Tools and arguments have the same names as in npm's server-filesystem if both ha
 
 import argparse
 import base64
-import difflib
 import inspect
 import mimetypes
 import reprlib
@@ -31,6 +30,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from hub import __version__
+from hub.file_server.diffs import unified_diff
 from hub.file_server.files import FLAVOUR, SharedFiles, SharedFilesError, shared_directory
 from hub.paths.file_uris import uri_from_path
 
@@ -129,8 +129,7 @@ class FileTools:
             after = _edited(path, after, edit)
         if not dryRun:
             self._files.write(path, _bytes(after))
-        lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(*lines, path, path)) or "Nothing changed"
+        return unified_diff(path, before, after)
 
     def list_directory(self, path: Path) -> str:
         """Return what a directory holds, one per line, as [FILE], [DIR] or [LINK] and its name."""

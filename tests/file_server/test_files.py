@@ -272,6 +272,8 @@ def test_a_move_takes_the_link_itself_and_never_overwrites(files: SharedFiles, t
     (top / "folder").mkdir()
     with pytest.raises(SharedFilesError, match="into itself"):
         files.move("folder", "folder/inner")
+    with pytest.raises(SharedFilesError, match=r"top/gone' is not a directory; create it first"):
+        files.move("real", "gone/b")
 
 
 def test_a_delete_removes_the_link_and_not_its_target(files: SharedFiles, top: Path) -> None:

@@ -95,6 +95,24 @@ async def test_an_edit_is_made_whole_or_not_at_all(client: Client, tmp_path: Pat
     assert file.read_bytes() == b"1\r\nzwei\r\n"
 
 
+async def test_an_edit_of_a_large_file_is_shown_at_once(client: Client, tmp_path: Path) -> None:
+    lines = "".join(f"{number % 150}\n" for number in range(300_000))
+    (tmp_path / "a").write_text(f"{lines}middle\n{lines}")
+    edits = [{"oldText": "middle", "newText": "MIDDLE"}]
+    said = text(await client.call_tool("edit_file", {"path": "a", "edits": edits}))
+    assert said.splitlines()[2:7] == [
+        "@@ -299998,7 +299998,7 @@",
+        " 147",
+        " 148",
+        " 149",
+        "-middle",
+    ]
+    (tmp_path / "a").write_text(f"first\n{lines}last\n")
+    edits = [{"oldText": "first", "newText": "1"}, {"oldText": "last\n", "newText": ""}]
+    said = text(await client.call_tool("edit_file", {"path": "a", "edits": edits}))
+    assert said == "The changes in a are too far apart to be shown: lines 1 to 300002"
+
+
 async def test_a_binary_file_is_returned_as_media(client: Client, tmp_path: Path) -> None:
     for name in ["a.png", "a.mp3", "a b.bin"]:
         (tmp_path / name).write_bytes(b"\xff\x00")
