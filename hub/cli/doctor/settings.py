@@ -37,15 +37,7 @@ def variables(scene: Scene) -> Iterator[Finding]:
 def folders(scene: Scene) -> Iterator[Finding]:
     """Yield the folders that configs name and that are not there, or cannot be used."""
     for config in scene.configs:
-        if config.config is None:
-            continue
-        place = place_of(this_machine(os.environ), config.config, config.path)
-        for key, path in named_folders(config.config.roots):
-            found = [*_folder(config, key, Path(path))]
-            yield from found
-            if not found and (why := why_no_root(path, place)) is not None:
-                fix = f"In {config.name}, at {key}: {ANOTHER_ROOT}"
-                yield Finding("problem", "folders", key, f"{path} is left out: {why}", fix)
+        yield from _folders_of_roots(config)
     for config, spec in scene.specs():
         target = spec.target
         if isinstance(target, LaunchTemplate) and target.cwd is not None:
@@ -56,6 +48,18 @@ def folders(scene: Scene) -> Iterator[Finding]:
                     yield from _folder(config, f"servers.{spec.name}.cwd", Path(text))
         for path in spec.directories:
             yield from _folder(config, f"servers.{spec.name}.args", Path(path))
+
+
+def _folders_of_roots(config: LookedAtConfig) -> Iterator[Finding]:
+    if config.config is None:
+        return
+    place = place_of(this_machine(os.environ), config.config, config.path)
+    for key, path in named_folders(config.config.roots):
+        found = [*_folder(config, key, Path(path))]
+        if not found and (why := why_no_root(path, place)) is not None:
+            fix = f"In {config.name}, at {key}: {ANOTHER_ROOT}"
+            found = [Finding("problem", "folders", key, f"{path} is left out: {why}", fix)]
+        yield from found
 
 
 def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
