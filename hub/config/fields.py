@@ -35,6 +35,7 @@ from hub.launch.secret_references import (
 )
 from hub.launch.templates import Template, literal, parse_template
 from hub.paths.file_uris import path_meant
+from hub.protocol.http_headers import is_header_name, is_header_value
 from hub.secrets.reading import text_value
 from hub.secrets.values import SecretError
 
@@ -116,7 +117,18 @@ def _header(text: str, info: ValidationInfo) -> SecretText:
     filled = template.filled(_context(info).environment.get, ())
     if filled.plain == "":
         raise _empty(text)
+    if filled.plain is not None and not is_header_value(filled.plain):
+        what = "has a character that cannot be sent"
+        raise FieldError(what, "Write it on one line.", is_outside="${" in text)
     return filled
+
+
+def _header_name(text: str) -> str:
+    if not is_header_name(text):
+        raise FieldError(
+            "is no name of a header", "Write one of letters, digits and hyphens, as in X-Api-Key."
+        )
+    return text
 
 
 def _env_value(text: str, info: ValidationInfo) -> Template:
@@ -334,6 +346,7 @@ Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 
 EnvText: TypeAlias = Annotated[Template, _made_from_text(Template, _env_value)]
 """The value of a variable, as a template that may refer to secrets."""
+HeaderName: TypeAlias = Annotated[Name, AfterValidator(_header_name)]
 HeaderText: TypeAlias = Annotated[SecretText, _made_from_text(SecretText, _header)]
 """The value of a header: its variables are filled in, its secrets are read at each connection."""
 Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]

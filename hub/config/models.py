@@ -29,6 +29,7 @@ from hub.config.fields import (
     EnvText,
     FieldError,
     Flag,
+    HeaderName,
     HeaderText,
     Name,
     Part,
@@ -221,7 +222,7 @@ class RemoteServer(_Server):
 
     url: WebAddress = Field(repr=False)
     auth: RemoteAuthKey | None = None
-    headers: dict[Name, HeaderText] = Field(default_factory=dict[str, SecretText])
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict[str, SecretText])
     transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()

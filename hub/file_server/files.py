@@ -9,8 +9,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -74,24 +73,21 @@ class SharedFiles:
 
         More than `max_read` bytes of lines are an error.
         """
-        wanted = head or tail or 0
-        seen = size = 0
-        found: deque[bytes] = deque()
         with self._opened(path) as file:
-            for line in islice(_lines(file, self._max_read), head):
-                found.append(line)
-                seen, size = seen + 1, size + len(line)
-                while len(found) > wanted or size > self._max_read:
-                    size -= len(found.popleft())
-        if len(found) < min(seen, wanted):
+            if tail is not None:
+                # A log may have gigabytes before its last lines.
+                length = os.fstat(file.fileno()).st_size
+                file.seek(max(0, length - self._max_read - 1))
+            part = file.read(self._max_read + 1)
+        lines = _first(part, head) if tail is None else _last(part, tail)
+        if len(lines) > self._max_read:
             raise SharedFilesError(f"'{path}': these lines have over {self._max_read} bytes")
-        return b"".join(found)
+        return lines
 
     def write(self, path: str, content: bytes) -> None:
         """Create or replace a file atomically: a reader never sees a part of the content."""
         at = Path(self._inside(path))
-        if not at.parent.is_dir():
-            raise SharedFilesError(f"'{at.parent}' is not a directory; create it first")
+        _must_have_directory(at)
         with _explained(path):
             before = at.stat() if at.exists() else None
             if before is not None:
@@ -108,14 +104,22 @@ class SharedFiles:
         with _explained(path), os.scandir(self._inside(path)) as entries:
             return sorted(((_kind(entry), entry.name) for entry in entries), key=lambda it: it[1])
 
-    def search(self, path: str, pattern: str, exclude: Sequence[str]) -> list[str]:
-        """Return the absolute paths below a directory that match, at most `max_found` + 1."""
-        top = Path(self._inside(path))
-        wanted, unwanted = _pattern(pattern), [_pattern(each) for each in exclude]
-        if not top.is_dir():
+    def search(
+        self,
+        path: str,
+        pattern: str,
+        exclude: Sequence[str],
+        go_on: Callable[[], None] = lambda: None,
+    ) -> list[str]:
+        """Return the absolute paths below a directory that match, at most `max_found` + 1.
+
+        `go_on` is called at each directory, and raises to end the search.
+        """
+        top = self._inside(path)
+        if not Path(top).is_dir():
             raise SharedFilesError(f"'{path}' is not a directory")
-        with _explained(path):
-            return list(islice(_search(top, wanted, unwanted), self.max_found + 1))
+        found = _search(top, [_pattern(pattern), *map(_pattern, exclude)], go_on)
+        return list(islice(found, self.max_found + 1))
 
     def facts(self, path: str) -> Facts:
         """Return the metadata of a file or directory."""
@@ -141,6 +145,7 @@ class SharedFiles:
             raise SharedFilesError(f"'{source}' does not exist")
         if os.path.lexists(end):
             raise SharedFilesError(f"'{destination}' already exists")
+        _must_have_directory(Path(end))
         with _explained(destination):
             shutil.move(start, end)
 
@@ -209,10 +214,27 @@ def _explained(path: str) -> Generator[None]:
         raise SharedFilesError(f"'{path}': {exc.strerror or exc}") from exc
 
 
-def _lines(file: BufferedReader, longest: int) -> Iterator[bytes]:
-    # Read at most one byte more than allowed: an endless line must not fill the memory.
-    while line := file.readline(longest + 1):
-        yield line
+def _first(part: bytes, count: int | None) -> bytes:
+    end = 0
+    for _ in range(count or 0):
+        end = part.find(b"\n", end) + 1
+        if not end:
+            return part
+    return part[:end]
+
+
+def _last(part: bytes, count: int) -> bytes:
+    start = len(part) - part.endswith(b"\n")
+    for _ in range(count):
+        start = part.rfind(b"\n", 0, start)
+        if start < 0:
+            return part
+    return part[start + 1 :]
+
+
+def _must_have_directory(at: Path) -> None:
+    if not at.parent.is_dir():
+        raise SharedFilesError(f"'{at.parent}' is not a directory; create it first")
 
 
 def _check_writable(path: str, at: Path, before: os.stat_result) -> None:
@@ -238,15 +260,36 @@ def _kind(entry: "os.DirEntry[str]") -> str:
     return "DIR" if entry.is_dir() else "FILE"
 
 
-def _search(top: Path, wanted: list[str], unwanted: Sequence[list[str]]) -> Iterator[str]:
-    for folder, folders, files in os.walk(top):
-        here = Path(folder).relative_to(top).parts
-        kept = [n for n in folders if not any(_matches((*here, n), each) for each in unwanted)]
-        folders[:] = sorted(kept)
-        for name in sorted([*kept, *files]):
-            place = (*here, name)
-            if _matches(place, wanted) and not any(_matches(place, each) for each in unwanted):
-                yield str(Path(folder, name))
+def _search(top: str, patterns: Sequence[list[str]], go_on: Callable[[], None]) -> Iterator[str]:
+    """Yield what is below `top` and matches the first of the patterns, and none of the others."""
+    waiting = [(top, [_skipping({0}, pattern) for pattern in patterns])]
+    while waiting:
+        go_on()
+        folder, states = waiting.pop()
+        below: list[tuple[str, list[set[int]]]] = []
+        for name, path, is_directory in _entries(folder):
+            now = [_after(name, *each) for each in zip(states, patterns, strict=True)]
+            matching, *left_out = (
+                len(pattern) in each for each, pattern in zip(now, patterns, strict=True)
+            )
+            if any(left_out):
+                continue
+            if matching:
+                yield path
+            if is_directory and now[0]:
+                below.append((path, now))
+        waiting += reversed(below)
+
+
+def _entries(folder: str) -> list[tuple[str, str, bool]]:
+    """Return what is in a directory: name, path, is it a directory; nothing if it is unreadable."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                (one.name, one.path, one.is_dir(follow_symlinks=False)) for one in entries
+            )
+    except OSError:
+        return []
 
 
 def _pattern(text: str) -> list[str]:
@@ -254,14 +297,14 @@ def _pattern(text: str) -> list[str]:
     return ["**", *parts] if len(parts) == 1 else parts
 
 
-def _matches(place: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether the path components `place` match; `**` matches any number of components."""
-    states = _skipping({0}, pattern)
-    for name in place:
-        on = {at for at in states if at < len(pattern) and pattern[at] == "**"}
-        on |= {at + 1 for at in states - on if at < len(pattern) and fnmatchcase(name, pattern[at])}
-        states = _skipping(on, pattern)
-    return len(pattern) in states
+# How far a path matches is told by states: indexes of the pattern's parts that may come next.
+
+
+def _after(name: str, states: set[int], pattern: Sequence[str]) -> set[int]:
+    """Return the states after a further component of the path; `**` matches any number of them."""
+    on = {at for at in states if at < len(pattern) and pattern[at] == "**"}
+    on |= {at + 1 for at in states - on if at < len(pattern) and fnmatchcase(name, pattern[at])}
+    return _skipping(on, pattern)
 
 
 def _skipping(states: set[int], pattern: Sequence[str]) -> set[int]:

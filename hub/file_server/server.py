@@ -5,7 +5,6 @@ Tools and arguments have the same names as in npm's server-filesystem if both ha
 
 import argparse
 import base64
-import difflib
 import inspect
 import mimetypes
 import reprlib
@@ -15,6 +14,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any, Final
 
+from anyio import from_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (
@@ -30,6 +30,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from hub import __version__
+from hub.file_server.diffs import unified_diff
 from hub.file_server.files import FLAVOUR, SharedFiles, SharedFilesError, shared_directory
 from hub.paths.file_uris import uri_from_path
 
@@ -128,8 +129,7 @@ class FileTools:
             after = _edited(path, after, edit)
         if not dryRun:
             self._files.write(path, _bytes(after))
-        lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(*lines, path, path)) or "Nothing changed"
+        return unified_diff(path, before, after)
 
     def list_directory(self, path: Path) -> str:
         """Return what a directory holds, one per line, as [FILE], [DIR] or [LINK] and its name."""
@@ -141,7 +141,8 @@ class FileTools:
 
         `*.py` matches at any depth, `docs/*.md` only in docs, `src/**/test_*` anywhere below src.
         """
-        found, most = self._files.search(path, pattern, excludePatterns), self._files.max_found
+        most = self._files.max_found
+        found = self._files.search(path, pattern, excludePatterns, from_thread.check_cancelled)
         if len(found) > most:
             found[most:] = [f"(more than {most}: narrow the pattern)"]
         return "\n".join(found) or "No matches found"

@@ -27,6 +27,7 @@ _ANNOTATION: Final = "x-mcp-header"
 _PREFIX: Final = "Mcp-Param-"
 _KINDS: Final = frozenset({"string", "integer", "boolean"})
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 _PLAIN: Final = re.compile(r"[ -~]*")
 _ALLOWED: Final = re.compile(r"[\t -~]*")
 _WRAPPED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
@@ -107,6 +108,16 @@ def mismatch(
         for param in params
     )
     return next((text for text in objections if text is not None), None)
+
+
+def is_header_name(text: str) -> bool:
+    """Return whether a header can have this name (RFC 9110, 5.1)."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def is_header_value(text: str) -> bool:
+    """Return whether a header can have this value, sent as UTF-8, without blanks around it."""
+    return _VALUE.fullmatch(text.strip()) is not None
 
 
 def encoded(text: str) -> str:

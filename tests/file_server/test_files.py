@@ -104,6 +104,29 @@ def test_a_file_over_the_limit_is_read_in_parts(top: Path) -> None:
     assert files.read_lines("a", tail=2) == b"12345\nend"
 
 
+def test_no_part_of_a_line_is_returned_as_a_line(top: Path) -> None:
+    files = SharedFiles([shared_directory(str(top))], max_read=10)
+    (top / "a").write_bytes(b"12345678901234\n")
+    for part in ({"head": 1}, {"tail": 1}):
+        with pytest.raises(SharedFilesError, match="over 10 bytes"):
+            files.read_lines("a", **part)
+    (top / "a").write_bytes(b"1234567890")
+    assert files.read_lines("a", tail=3) == files.read_lines("a", head=3) == b"1234567890"
+    (top / "a").write_bytes(b"\n\nb\rc\n\n")
+    assert files.read_lines("a", tail=2) == b"b\rc\n\n"
+    assert files.read_lines("a", head=3) == b"\n\nb\rc\n"
+    (top / "a").write_bytes(b"")
+    assert files.read_lines("a", tail=1) == files.read_lines("a", head=1) == b""
+
+
+def test_the_last_lines_of_a_huge_file_come_at_once(files: SharedFiles, top: Path) -> None:
+    with (top / "log").open("wb") as log:
+        log.truncate(1 << 42)
+        log.seek(0, os.SEEK_END)
+        log.write(b"\nlast\n")
+    assert files.read_lines("log", tail=1) == b"last\n"
+
+
 def test_a_write_replaces_at_once_and_leaves_nothing_behind(files: SharedFiles, top: Path) -> None:
     (top / "a").write_text("old")
     (top / "a").chmod(0o640)
@@ -194,6 +217,30 @@ def test_a_search_leaves_out_follows_no_link_and_has_an_end(top: Path) -> None:
         files.search("a.py", "*", [])
 
 
+def test_a_search_goes_as_deep_as_paths_can(files: SharedFiles, top: Path) -> None:
+    deep = top
+    for _ in range(1200):
+        deep /= "d"
+        deep.mkdir()
+    (deep / "found").touch()
+    (deep / "left out").touch()
+    (top / "d2").touch()
+    found = files.search(".", "[!d]*", ["left*"])
+    for name in ("found", "left out"):
+        (deep / name).unlink()
+    os.removedirs(deep)  # pytest's own way of removing it goes not so deep
+    assert found == [str(deep / "found")]
+
+
+def test_a_search_looks_only_where_something_can_match(files: SharedFiles, top: Path) -> None:
+    (top / "docs" / "deep").mkdir(parents=True)
+    (top / "docs" / "a.md").touch()
+    (top / "others" / "docs").mkdir(parents=True)
+    seen = list[None]()
+    found = files.search(".", "docs/*.md", [], lambda: seen.append(None))
+    assert (found, len(seen)) == ([str(top / "docs" / "a.md")], 2)
+
+
 def test_facts_tell_kind_size_and_permissions(files: SharedFiles, top: Path) -> None:
     (top / "a").write_text("123")
     (top / "a").chmod(0o600)
@@ -225,6 +272,8 @@ def test_a_move_takes_the_link_itself_and_never_overwrites(files: SharedFiles, t
     (top / "folder").mkdir()
     with pytest.raises(SharedFilesError, match="into itself"):
         files.move("folder", "folder/inner")
+    with pytest.raises(SharedFilesError, match=r"top/gone' is not a directory; create it first"):
+        files.move("real", "gone/b")
 
 
 def test_a_delete_removes_the_link_and_not_its_target(files: SharedFiles, top: Path) -> None:

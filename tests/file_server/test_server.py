@@ -1,10 +1,12 @@
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from time import sleep
 
 import anyio
 import pytest
+from anyio import to_thread
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import (
@@ -16,8 +18,8 @@ from mcp_types import (
     TextContent,
 )
 
-from hub.file_server.files import MAX_FOUND, shared_directory
-from hub.file_server.server import file_server
+from hub.file_server.files import MAX_FOUND, SharedFiles, shared_directory
+from hub.file_server.server import FileTools, file_server
 
 READERS = {
     "read_file",
@@ -93,6 +95,24 @@ async def test_an_edit_is_made_whole_or_not_at_all(client: Client, tmp_path: Pat
     assert file.read_bytes() == b"1\r\nzwei\r\n"
 
 
+async def test_an_edit_of_a_large_file_is_shown_at_once(client: Client, tmp_path: Path) -> None:
+    lines = "".join(f"{number % 150}\n" for number in range(300_000))
+    (tmp_path / "a").write_text(f"{lines}middle\n{lines}")
+    edits = [{"oldText": "middle", "newText": "MIDDLE"}]
+    said = text(await client.call_tool("edit_file", {"path": "a", "edits": edits}))
+    assert said.splitlines()[2:7] == [
+        "@@ -299998,7 +299998,7 @@",
+        " 147",
+        " 148",
+        " 149",
+        "-middle",
+    ]
+    (tmp_path / "a").write_text(f"first\n{lines}last\n")
+    edits = [{"oldText": "first", "newText": "1"}, {"oldText": "last\n", "newText": ""}]
+    said = text(await client.call_tool("edit_file", {"path": "a", "edits": edits}))
+    assert said == "The changes in a are too far apart to be shown: lines 1 to 300002"
+
+
 async def test_a_binary_file_is_returned_as_media(client: Client, tmp_path: Path) -> None:
     for name in ["a.png", "a.mp3", "a b.bin"]:
         (tmp_path / name).write_bytes(b"\xff\x00")
@@ -143,6 +163,34 @@ async def test_a_long_search_says_that_there_is_more(client: Client, tmp_path: P
         (tmp_path / f"{number}").touch()
     found = text(await client.call_tool("search_files", {"path": ".", "pattern": "*"}))
     assert found.splitlines()[MAX_FOUND:] == ["(more than 1000: narrow the pattern)"]
+
+
+async def test_a_search_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+    looked = 0
+
+    class Slow(SharedFiles):
+        def search(
+            self,
+            path: str,
+            pattern: str,
+            exclude: Sequence[str],
+            go_on: Callable[[], None] = lambda: None,
+        ) -> list[str]:
+            def slowly() -> None:
+                nonlocal looked
+                looked += 1
+                sleep(0.1)
+                go_on()
+
+            return super().search(path, pattern, exclude, slowly)
+
+    tools = FileTools(Slow([shared_directory(str(tmp_path))]))
+    with anyio.move_on_after(0.25) as scope:
+        await to_thread.run_sync(tools.search_files, ".", "none")
+    assert scope.cancelled_caught
+    assert 0 < looked < 10
 
 
 @pytest.mark.live

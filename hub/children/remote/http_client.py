@@ -26,6 +26,7 @@ from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
+from hub.protocol.http_headers import is_header_name, is_header_value
 from hub.specs import RemoteTarget, shown_url
 
 CONNECT_TIMEOUT = 30.0
@@ -36,9 +37,6 @@ PIECE = 256 * 1024
 
 _UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
-
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 
 Headers = Mapping[bytes, bytes]
 
@@ -210,7 +208,7 @@ def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, 
         login = unquote(url.userinfo.decode("ascii"))
         own[b"authorization"] = b"Basic " + base64.b64encode(login.encode())
     for name, value in configured.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value.strip()):
+        if not (is_header_name(name) and is_header_value(value)):
             raise ChildError(f"its header {name!r} cannot be sent: something in it is not allowed")
         own[name.lower().encode()] = value.strip().encode()
     return own

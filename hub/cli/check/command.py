@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
 
-from hub.app.machine import this_machine
+from hub.app.machine import place_of, this_machine
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
@@ -24,6 +24,7 @@ from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
     address_warnings,
     audit_problem,
+    cwd_problem,
     folder_problems,
     program_problem,
     secret_findings,
@@ -195,7 +196,8 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
     servers, left_out = servers_of(config, options)
     specs = [spec for spec, _ in servers]
     named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
-    moved_names = _moved_names(config, named, config_path(options))
+    path = config_path(options)
+    moved_names = _moved_names(config, named, path)
     settle_confinement(specs, this_kernel())
     secrets = secret_findings(specs)
     return Found(
@@ -209,23 +211,21 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             *address_warnings(config, os.environ),
         ),
         hints=tuple(_hints(config)),
-        problems=(*_problems(config, servers), *secrets.problems),
+        problems=(*_problems(config, path, servers), *secrets.problems),
         servers=tuple(spec.name for spec in specs),
         sharing=tuple(_sharing(config, specs)),
         known=tuple(_known(specs)),
     )
 
 
-def _problems(config: HubConfig, servers: list[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[str]:
+def _problems(
+    config: HubConfig, path: Path | None, servers: list[tuple[ServerSpec, EffectiveRoots]]
+) -> Iterator[str]:
     """Yield what will go wrong with a config that loads, as far as it shows offline."""
     for spec, effective in servers:
-        problem = program_problem(spec, effective)
-        if problem is not None:
-            yield problem
-    yield from folder_problems(config)
-    problem = audit_problem(config)
-    if problem is not None:
-        yield problem
+        yield from filter(None, (program_problem(spec, effective), cwd_problem(spec, effective)))
+    yield from folder_problems(config, place_of(this_machine(os.environ), config, path))
+    yield from filter(None, [audit_problem(config)])
 
 
 def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:

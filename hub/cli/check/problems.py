@@ -16,7 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from hub.audit.open_file import unfit
-from hub.config.models import HubConfig
+from hub.config.models import HubConfig, Roots
+from hub.config.operator_roots import PathContext
+from hub.errors import RootError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
@@ -94,16 +96,47 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
         )
 
 
-def folder_problems(config: HubConfig) -> Iterator[str]:
-    """Yield the folders of `roots.fallback` and `roots.ceiling` that are not there."""
-    named = [("roots.fallback", entry.path) for entry in config.roots.fallback]
-    named += [("roots.ceiling", path) for path in config.roots.ceiling]
-    for where, path in named:
+def named_folders(roots: Roots) -> Iterator[tuple[str, str]]:
+    """Yield the folders of `roots.fallback` and `roots.ceiling`, each behind its key."""
+    yield from (("roots.fallback", entry.path) for entry in roots.fallback)
+    yield from (("roots.ceiling", path) for path in roots.ceiling)
+
+
+def folder_problems(config: HubConfig, place: PathContext) -> Iterator[str]:
+    """Yield the folders of the config's roots that are not there, or that the hub leaves out."""
+    for where, path in named_folders(config.roots):
         if not Path(path).exists():
-            beside = Path(path).parent
-            names = [one.name for one in beside.iterdir()] if beside.is_dir() else []
-            near = _likely(Path(path).name, names) or "Make it, or take it out."
-            yield f"{where}: {path}: there is no such folder. {near}"
+            yield _no_folder(where, path)
+        elif (why := why_no_root(path, place)) is not None:
+            yield f"{where}: {path}: {why}: it is left out. {ANOTHER_ROOT}"
+
+
+ANOTHER_ROOT = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
+
+
+def why_no_root(path: str, place: PathContext) -> str | None:
+    """Return why a folder that is there can be no root; None if it can."""
+    try:
+        place.root(path)
+    except RootError as exc:
+        return str(exc)
+    return None
+
+
+def _no_folder(where: str, path: str) -> str:
+    beside = Path(path).parent
+    names = [one.name for one in beside.iterdir()] if beside.is_dir() else []
+    near = _likely(Path(path).name, names) or "Make it, or take it out."
+    return f"{where}: {path}: there is no such folder. {near}"
+
+
+def cwd_problem(spec: ServerSpec, effective: EffectiveRoots) -> str | None:
+    """Return that a server's working directory is not there; None if it is, or has none."""
+    if not isinstance(spec.target, LaunchTemplate):
+        return None
+    cwd = plan(spec.target, effective.roots, os.environ, directories=spec.directories).cwd
+    is_there = cwd is None or Path(cwd).is_dir()
+    return None if is_there else _no_folder(f"servers.{spec.name}.cwd", str(cwd))
 
 
 def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[str]:

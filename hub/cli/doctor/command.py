@@ -48,6 +48,7 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     programs.gui_path,
     settings.variables,
     settings.folders,
+    settings.secrets,
     settings.audit_file,
     settings.port,
     tokens.own_token,

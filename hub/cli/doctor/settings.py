@@ -12,7 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
+from hub.cli.check.problems import ANOTHER_ROOT, named_folders, secret_findings, why_no_root
 from hub.cli.doctor.findings import Finding, is_others, quoted, status, take_over
 from hub.cli.doctor.scene import LookedAtConfig, Scene
 from hub.config.withholding import missed
@@ -35,14 +37,7 @@ def variables(scene: Scene) -> Iterator[Finding]:
 def folders(scene: Scene) -> Iterator[Finding]:
     """Yield the folders that configs name and that are not there, or cannot be used."""
     for config in scene.configs:
-        if config.config is None:
-            continue
-        roots = config.config.roots
-        for key, path in (
-            *(("roots.fallback", one.path) for one in roots.fallback),
-            *(("roots.ceiling", one) for one in roots.ceiling),
-        ):
-            yield from _folder(config, key, Path(path))
+        yield from _folders_of_roots(config)
     for config, spec in scene.specs():
         target = spec.target
         if isinstance(target, LaunchTemplate) and target.cwd is not None:
@@ -53,6 +48,18 @@ def folders(scene: Scene) -> Iterator[Finding]:
                     yield from _folder(config, f"servers.{spec.name}.cwd", Path(text))
         for path in spec.directories:
             yield from _folder(config, f"servers.{spec.name}.args", Path(path))
+
+
+def _folders_of_roots(config: LookedAtConfig) -> Iterator[Finding]:
+    if config.config is None:
+        return
+    place = place_of(this_machine(os.environ), config.config, config.path)
+    for key, path in named_folders(config.config.roots):
+        found = [*_folder(config, key, Path(path))]
+        if not found and (why := why_no_root(path, place)) is not None:
+            fix = f"In {config.name}, at {key}: {ANOTHER_ROOT}"
+            found = [Finding("problem", "folders", key, f"{path} is left out: {why}", fix)]
+        yield from found
 
 
 def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
@@ -78,6 +85,15 @@ def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
             fix = take_over(path) if is_others(found) else f"chmod u+rx {quoted(path)}"
             fix = fix or f"In {config.name}, name a folder of yours at {key}."
             yield Finding("problem", about, where, f"you may not read {path}", fix)
+
+
+def secrets(scene: Scene) -> Iterator[Finding]:
+    """Yield the secrets that servers' values refer to, and that cannot be read."""
+    for config in scene.configs:
+        for problem in secret_findings(config.specs).problems:
+            where, _, what = problem.partition(": ")
+            what, _, fix = what.partition(". ")
+            yield Finding("problem", "secrets", where, what, f"In {config.name}, at {where}: {fix}")
 
 
 def audit_file(scene: Scene) -> Iterator[Finding]:

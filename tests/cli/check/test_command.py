@@ -522,6 +522,32 @@ def test_folders_that_are_not_there_are_problems(
     ]
 
 
+def test_folders_that_the_hub_leaves_out_are_problems(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots: dict[str, Any] = {"fallback": ["/", f"{top}/a"], "ceiling": ["/etc"]}
+    configure(monkeypatch, {"s": {"command": "sh"}}, roots=roots)
+    why = (
+        "Path is not safe for sharing: it is left out. Name a folder that is safe to share; "
+        "`roots.allow_unsafe: true` allows all others."
+    )
+    assert problems(capsys) == [f"roots.fallback: /: {why}", f"roots.ceiling: /etc: {why}"]
+    configure(monkeypatch, {"s": {"command": "sh"}}, roots=roots | {"allow_unsafe": True})
+    assert problems(capsys) == []
+
+
+def test_a_working_directory_that_is_not_there_is_a_problem(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cwd, told in (
+        (f"{top}/b", []),
+        ("my file", [f"{top}/my file: there is no such folder. Did you mean my files?"]),
+        ("${root}/none", []),
+    ):
+        configure(monkeypatch, {"s": {"command": "sh", "cwd": cwd}})
+        assert problems(capsys) == [f"servers.s.cwd: {one}" for one in told]
+
+
 def test_an_audit_file_that_cannot_be_written_is_a_problem(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,22 @@ def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient:
     assert "hunter2" not in patient.run().stdout
 
 
+def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
+    patient.change('fallback: ["%HOME/work"]', 'fallback: ["%HOME/work", "/etc"]')
+    (found,) = [one for one in patient.found() if one["about"] == "folders"]
+    assert (found["level"], found["where"]) == ("problem", "roots.fallback")
+    assert found["what"] == "/etc is left out: Path is not safe for sharing"
+    assert found["fix"].startswith(f"In {patient.config}, at roots.fallback: Name a folder that")
+
+
+def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:
+    patient.change("{command: uvx", '{env: {T: "${file:/none/t}"}, command: uvx')
+    (found,) = [one for one in patient.found() if one["about"] == "secrets"]
+    assert (found["level"], found["where"]) == ("problem", "servers.git.env.T")
+    assert found["what"] == "there is no file /none/t"
+    assert found["fix"].startswith(f"In {patient.config}, at servers.git.env.T: Write the secret")
+
+
 def test_tokens_that_have_ended_or_end_soon_are_named(patient: Patient) -> None:
     today = datetime.now(UTC).date()
     ends = {"old": today - timedelta(9), "soon": today + timedelta(3), "new": today + timedelta(30)}
