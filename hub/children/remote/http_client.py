@@ -7,7 +7,6 @@ contain no header, and no secret part of a URL.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import unquote
 
