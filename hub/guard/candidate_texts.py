@@ -37,6 +37,7 @@ from hub.guard.text.names import (
     count_signs,
     is_options,
     names_in,
+    patched_names_in,
     quoted_names_in,
     smallest_pieces_in,
 )
@@ -50,6 +51,7 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
+PATCHED = "a file that the patch changes"
 _CHARACTERS = 64
 """So many characters of a command take one unit of effort to be searched for another command."""
 _PER_SIGN = 10
@@ -91,6 +93,8 @@ class CandidateTexts(Struct, frozen=True):
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
+        for path in patched_names_in(value) if candidate.kind is not Kind.PAYLOAD else ():
+            yield path, PATCHED, Kind.WEAK
         is_command = candidate.kind is Kind.COMMAND
         if is_command and not candidate.is_element and takes_arguments(key):
             # A line of arguments for a program that is named elsewhere.
