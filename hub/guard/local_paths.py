@@ -7,8 +7,9 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.guard.containment import DRIVE, PathTracer
+from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.commands import is_installed
 from hub.guard.text.expansion import plainly
 from hub.guard.text.prose import is_prose
 from hub.guard.text.readings import BRACES, INNER, SLASHED, Reader, readings
@@ -29,6 +30,7 @@ WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _LIST = re.compile(r"[,;|\s]")
 _OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
+_PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
 _ANYTHING = frozenset({"*", "**"})
 _LOCAL = re.compile(r"file:", re.I)
 
@@ -83,6 +85,16 @@ class LocalPaths(Struct, frozen=True):
             return self.is_meant(text, kind, text)
         first, slash, _ = text.partition("/")
         return first in {"..", "~"} or (bool(slash) and self.tracer.has(first))
+
+    def runs_program(self, word: str) -> bool:
+        """Return whether a word is a link to an installed program, such as `.venv/bin/python`."""
+        if not _PLAIN_RELATIVE.fullmatch(word):
+            return False
+        results = list(self.tracer.follow(word, "as given", strict=False))
+        return any(one.objection for one in results) and all(
+            one.objection is None or (one.objection == OUTSIDE and is_installed(one.leads_to or ""))
+            for one in results
+        )
 
     def _is_meant_absolute(self, text: str, kind: Kind, value: str) -> bool:
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
