@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import QUOTED, VARIABLE, defaulted, without_quotes
+from hub.guard.text.expansion import QUOTED, VARIABLE, defaulted, with_assigned, without_quotes
 from hub.guard.text.programs import PREFIXES, Before
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
@@ -249,7 +249,8 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
     remarked = dict.fromkeys(ways) if posix else ()
     computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
-    spellings = [form for one in computed for form in (one, *defaulted(one, reader.env))]
+    assigned = dict.fromkeys(form for one in computed for form in (one, *with_assigned(one)))
+    spellings = [form for one in assigned for form in (one, *defaulted(one, reader.env))]
     for written in spellings:
         # `$"x"` is `"x"`.
         for spelling in dict.fromkeys((written, written.replace('$"', '"'))):
