@@ -43,7 +43,7 @@ from hub.guard.text.names import (
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.programs import created_paths, without_lone_slashes, without_messages
 from hub.guard.text.prose import is_list_of_words, is_prose
-from hub.guard.text.readings import ITEM, SIDE, Reader, readings
+from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
@@ -65,6 +65,7 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
+_TOP_OR_HOME = re.compile(r"~|(?:-C|(?:.*[^/.])?(?<=[=@]))?[/.]*\Z", re.DOTALL)
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
 
@@ -111,12 +112,9 @@ class CandidateTexts(Struct, frozen=True):
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
-        if ".." in value or self._is_there(f"{mounted[1]}:"):
+        tracer, whole = self.tracer, f"{mounted[1]}:"
+        if ".." in value or (tracer.exists if tracer.is_absolute(whole) else tracer.has)(whole):
             yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
-
-    def _is_there(self, path: str) -> bool:
-        tracer = self.tracer
-        return (tracer.exists if tracer.is_absolute(path) else tracer.has)(path)
 
     def _texts(self, kind: Kind, value: str) -> Texts:
         if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and is_options(value)):
@@ -251,8 +249,8 @@ class CandidateTexts(Struct, frozen=True):
             if one.runs and self.local_paths.runs_program(one.text)
         }
         for word in (one for one in words if one not in runs):
-            is_wild = words[word].expands
-            yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
+            expanding = self._expanding(reader, is_wild=words[word].expands)
+            yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
         known = {**reader.env, **variables_set_in(value)}
         yield from ((word, self._texts_from_top(words[word], known)) for word in words)
         quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
@@ -285,10 +283,8 @@ class CandidateTexts(Struct, frozen=True):
             if is_prose(word):
                 yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in quoted_names_in(word))
         else:
-            before = word.rstrip("/.")
-            is_top = not before or before[-1] in "=@" or before == "-C"
             # In a longer text a lone slash is only punctuation.
-            kind = Kind.WEAK if not is_part and (is_top or word[0] == "~") else Kind.NEUTRAL
+            kind = Kind.NEUTRAL if is_part or not _TOP_OR_HOME.match(word) else Kind.WEAK
             try:
                 found = readings(word, reader)
             except TooManyWaysError:
@@ -301,6 +297,8 @@ class CandidateTexts(Struct, frozen=True):
             yield from self._without_host(word)
             if self.posix:
                 yield from self._tops_of(word)
+                paths = self.local_paths.found_by_shell(found) if reader.globs else ()
+                yield from ((path, FOUND, Kind.NEUTRAL) for path in paths)
 
     def _texts_of_rich_word(self, word: str, reader: Reader) -> Texts:
         """Yield the texts of a word that has too many readings, such as JSON or code in quotes.
@@ -332,8 +330,8 @@ class CandidateTexts(Struct, frozen=True):
         if word[:1] != "/" or not WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
-        for top in self.tracer.matching_tops(plainly(first)):
-            yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
+        for top in self.tracer.matching(plainly(first)):
+            yield f"/{top}/{rest}", FOUND, Kind.NEUTRAL
 
     def _texts_from_top(self, word: ShellWord, env: Mapping[str, str]) -> Texts:
         """Yield what a shell may find in the top folder, or create there, for a word."""

@@ -458,6 +458,59 @@ ASSIGNED_OUT = [
     "x=.$z; cat $x./private/secret.txt",
     "x=.${z%a}; cat $x./private/secret.txt",
 ]
+FOUND = [
+    "for d in s*/; do ls $d; done",
+    "cat *.md",
+    "cat src/*",
+    "find . -name 'l*'",
+    "grep -r 'l*' src",
+    "ls src/*.py | wc -l",
+    "git add 's*'",
+    "cat *.txt *.md",
+    "ls d*",
+    'case "$x" in a/*) echo a;; *) echo b;; esac',
+    "if [[ $x == */* ]]; then echo z; fi",
+    'curl -H "Accept: */*" https://example.com/',
+    "zip -r x.zip . -x './node_modules/*' '*/.git/*'",
+    "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: b.txt\n+l*\n*** End Patch\nEOF",
+    "cat > b.txt <<EOF\nl* and *\nEOF",
+]
+FOUND_OUT = [
+    "sort l*",
+    "cat lea?",
+    "cat [l]eak",
+    "cat *",
+    "cat ./l*",
+    "cat {l,x}*",
+    "cat l{e..e}ak",
+    "cat $PWD/l*",
+    "cd src && cat ../l*",
+    "cat src/*/x; cat l*",
+    'sort "$((6 / 2))"',
+    "sort $((6-3))",
+    "cat $((1+2))",
+    "cat $((n))",
+    "cat {1..5}",
+    "for i in {1..5}; do cat $i; done",
+    "cat $[1+2]",
+    "for f in l*; do cat $f; done",
+    "x='l*'; cat $x",
+    "tar cf x.tar l*",
+    "cat o*/secret.txt",
+    "cat */secret.txt",
+    "sh -c 'cat l*'",
+    'cat "l"*',
+    "cat 'l'?ak",
+    "case $x in a) cat l*;; esac",
+    "[ -f a.txt ] && cat l*",
+    "cat <<E\nE\ncat l*",
+    "cat <<E\n$(cat l*)\nE",
+    "bash <<E\ncat l*\nE",
+    "cat <<E | sh\ncat l*\nE",
+    "cat '<<E\n'; cat l*\nE",
+    "cat #<<E\ncat l*\nE",
+    "cat <<E\nx\n E\ncat l*\nE\ncat l*",
+]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",
     "PYTHONPATH=src:leak pytest",
@@ -510,6 +563,7 @@ def objection(top: Path, command: str) -> str | None:
         *VARIABLES,
         *CREATED,
         *ASSIGNED,
+        *FOUND,
     ],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
@@ -531,6 +585,12 @@ def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
     ],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
+    assert objection(top, command) is not None
+
+
+@pytest.mark.parametrize("command", FOUND_OUT)
+def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, command: str) -> None:
+    plant(top, "project/3 => ../private/x", "project/outside => ../private")
     assert objection(top, command) is not None
 
 

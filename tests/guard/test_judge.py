@@ -148,7 +148,7 @@ def objection(
         (NEUTRAL, "/*"),
         (NEUTRAL, "/*/x"),
         (NEUTRAL, "- see /etc"),
-        (COMMAND, "cat *"),
+        (COMMAND, "cat src/* d*"),
         (VIRTUAL, "evil/x"),
         (VIRTUAL, "/etc"),
         (VIRTUAL, "/a/.."),
@@ -294,6 +294,7 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (COMMAND, "patch -p0 <<'E'\n--- /no-such\n+++ /no-such\n@@ -0,0 +1 @@\n+a\nE"),
         (COMMAND, "cat /etc/passwd"),
         (COMMAND, "cat evil/x"),
+        (COMMAND, "cat e*"),
         (COMMAND, "ls /"),
         (WEAK, "new.txt\n/etc"),
         (WEAK, "http://../../private/secret.txt"),
@@ -733,3 +734,12 @@ def test_a_text_that_is_longer_than_any_name_is_no_path(tmp_path: Path) -> None:
             candidate = PathCandidate("/k", "k", kind, value, "")
             assert (judge.objection(candidate) is not None) is is_refused, (kind, value)
     assert judge.objection(PathCandidate("/k", "k", PATH, code, "")) is not None
+
+
+def test_a_wildcard_of_a_command_finds_what_the_operator_denies(world: CallContext) -> None:
+    policy = Policy(deny=DenyPatterns(("*.py",)))
+    denied = "it matches one of the operator's deny patterns"
+    for command in ("cat src/a.*", "cat s*/*", "cat s*/a.p?"):
+        assert objection(world, COMMAND, command) is None
+        assert objection(world, COMMAND, command, policy) == denied
+    assert objection(world, COMMAND, "cat *.txt", policy) is None

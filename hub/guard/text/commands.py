@@ -9,7 +9,14 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import QUOTED, VARIABLE, defaulted, with_assigned, without_quotes
+from hub.guard.text.expansion import (
+    NUMBER,
+    QUOTED,
+    VARIABLE,
+    defaulted,
+    with_assigned,
+    without_quotes,
+)
 from hub.guard.text.programs import PREFIXES, Before
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
@@ -29,7 +36,14 @@ _REMARK = re.compile(
     re.DOTALL,
 )
 """A remark, if it is not what stands before one, in group 1."""
-_WILD = re.compile(r"[*?\[]")
+_WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
+_WILD_SIGN = re.compile(r"[*?\[{]")
+_DOCUMENT = re.compile(
+    r"(?:^|(?<=[;&|\n]))[ \t]*(?:cat|tee|apply_patch|patch|git|python[\d.]*|node|ruby|jq|psql)\b"
+    r"[^;&|\n'\"\\#(`]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^;&|\n'\"\\#(`]*\n"
+    r"(?P<lines>(?:.*\n)*?)\t*(?P=end)(?=\n|\Z)"
+)
+"""Lines that a program reads, and that no shell does."""
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
 _COMPUTES = re.compile(
@@ -41,6 +55,7 @@ _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
+_SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(r"sh|su|eval|\$")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
@@ -132,11 +147,13 @@ class ShellWord(NamedTuple):
     """A word of a command without its quotes.
 
     `expands`: a shell may expand the wildcards in it; not those in the quotes of a pattern that is
-    searched for. `runs`: it names the program that is run. `creates`: it may name a new file.
+    searched for. `globs`: a shell looks for files by the word as a whole. `runs`: it names the
+    program that is run. `creates`: it may name a new file.
     """
 
     text: str
     expands: bool
+    globs: bool
     runs: bool
     creates: bool
 
@@ -153,6 +170,12 @@ def _if_inner(quoted: re.Match[str]) -> str:
     return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
 
 
+def _without_wildcards(document: re.Match[str]) -> str:
+    if not document["quote"] and _COMPUTES.search(document["lines"]):
+        return document[0]
+    return _WILD_SIGN.sub("_", document[0])
+
+
 def _without_colons(word: str) -> list[str]:
     """Return a word, or the folders of a list of folders to search: `PYTHONPATH=a:b`."""
     name = _SEARCH_PATH.match(word)
@@ -165,6 +188,7 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
     `starts`: the first word names the program.
     """
     program, before = starts, Before(computes=_COMPUTES.search(command) is not None)
+    shown = _DOCUMENT.sub(_without_wildcards, command) if "<<" in command else command
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     for token in _TOKEN.finditer(command):
@@ -179,8 +203,10 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
             # Behind a substitution stand the arguments of what it yields.
             runs = program and may_run and before.mark not in {")", "`"}
             creates = before.creates_file(word)
+            is_found = NUMBER in word or expands(shown[token.start() : token.end()])
+            globs = is_found and not before.compares(command[token.end() :])
             for one in _without_colons(word):
-                yield ShellWord(one, is_wild, runs, creates)
+                yield ShellWord(one, is_wild, globs, runs, creates)
         before = before.then(word, program=program)
         program = program and (word in PREFIXES or _ASSIGNMENT.match(word) is not None)
 
@@ -222,8 +248,8 @@ def _has_wildcard(word: str) -> bool:
 def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
-    A word that stands several times `expands` or `creates` if one of these does, and `runs` if all
-    do. `starts` as in `words_of`.
+    A word that stands several times `runs` if all of these do, and is the rest if one of them is.
+    `starts` as in `words_of`.
     """
     words: dict[str, ShellWord] = {}
     for word in _words_in(command, reader, starts=starts):
@@ -231,6 +257,7 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWo
         words[word.text] = ShellWord(
             word.text,
             old.expands or word.expands,
+            old.globs or word.globs,
             old.runs and word.runs,
             old.creates or word.creates,
         )
@@ -248,7 +275,9 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
     remarked = dict.fromkeys(ways) if posix else ()
-    computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
+    computed = dict.fromkeys(
+        form for one in remarked for form in (one, _uncomputed(one), _SUM.sub(NUMBER, one))
+    )
     assigned = dict.fromkeys(form for one in computed for form in (one, *with_assigned(one)))
     spellings = [form for one in assigned for form in (one, *defaulted(one, reader.env))]
     for written in spellings:

@@ -70,6 +70,8 @@ _GOES_ON = re.compile(r"[;\n|]")
 _VARIES = re.compile(r"[${*?\[]")
 _TOP = re.compile(r"(?:[^/]*[=@])?\.*/[/.]*")
 _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s]*")
+NUMBER = "[0-9-]*"
+"""What stands for a number that a shell calculates."""
 _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 
 
@@ -145,6 +147,11 @@ def plainly(wildcard: str) -> str:
     """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
     wildcard = _CLASS.sub("?", _SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard)))
     return wildcard.replace("[^", "[!")
+
+
+def with_sequences(text: str) -> str:
+    """Return a text with wildcards for the sequences in it: `{1..3}` is some number."""
+    return _SEQUENCE.sub(lambda of: NUMBER if any(map(str.isdigit, of[0])) else "?", text)
 
 
 def variables_set_in(command: str) -> dict[str, str]:

@@ -35,6 +35,8 @@ _OUTPUT_OPTION = re.compile(
 )
 _CREATED = re.compile(r"(?:(--?[A-Za-z][\w-]*=|-[A-Za-z])|of=)?(/.*)", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")
+_COMPARES = frozenset({"==", "!="})
+_END_OF_CASE = re.compile(r"[ \t]*\)")
 _SEPARATORS = re.compile(r"[;&|\n]")
 
 
@@ -67,6 +69,13 @@ class Before(NamedTuple):
         option = (_CREATED.match(word) or [word, None])[1] or self.option
         is_output = not self.searches and _OUTPUT_OPTION.fullmatch(option.rstrip("=")) is not None
         return self.creates or is_output
+
+    def compares(self, rest: str) -> bool:
+        """Return whether a word, with `rest` behind it, is for comparing: `x == *.y`, `a*)`."""
+        if self.option in _COMPARES:
+            return True
+        is_first = self.option == "in" or (self.option == "" and self.mark in {";", "\n"})
+        return is_first and _END_OF_CASE.match(rest) is not None
 
     def _is_behind_pattern_option(self, word: str) -> bool:
         return _PATTERN_OPTION.match(word if "=" in word else self.option) is not None
