@@ -17,7 +17,7 @@ from hub.guard.text.expansion import (
     with_assigned,
     without_quotes,
 )
-from hub.guard.text.programs import PREFIXES, Before
+from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, Before
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
 
@@ -56,8 +56,14 @@ _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
-_INNER_SHELL = re.compile(r"sh|su|eval|\$")
-_SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
+_INNER_SHELL = re.compile(
+    r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
+    r"|command|cmd|alias|npx|npm|env|program|COMMAND|PAGER|EDITOR"
+)
+"""Each command that hands another one to a shell has one of these."""
+_RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach"})
+_SEVERAL_WORDS = re.compile(r"\S\s+\S")
+_SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
 _OWN_SEARCH_PATH = re.compile(
@@ -216,15 +222,20 @@ def inner_commands(command: str, reader: Reader) -> Iterator[str]:
     if _INNER_SHELL.search(command) is None:
         return
     for spelling in dict.fromkeys(spellings_of(command, reader)):
-        is_shell = is_variable = waits = False
-        for word in passed_words(spelling):
-            if waits:
+        is_shell = is_variable = waits = runs = False
+        for word in _words_and_ends(spelling):
+            if word is None:
+                is_variable = waits = runs = False
+                continue
+            if waits or (runs and _SEVERAL_WORDS.search(word)):
                 yield word
+            yield from (of[1] for of in (RUN_BY_OPTION.fullmatch(word),) if of is not None)
+            runs = runs or RUNNERS.fullmatch(word) is not None
             is_option, fixed = word[:1] in {"-", "+"}, VARIABLE.sub("", word)
             is_shell = is_shell or _SHELL.fullmatch(fixed) is not None
             is_variable = fixed == "" != word or (is_variable and is_option)
             starts = (is_shell or is_variable) and _COMMAND_OPTION.fullmatch(word) is not None
-            waits = starts or word == "eval" or (waits and is_option)
+            waits = starts or word in _RUN_NEXT or (waits and is_option)
 
 
 def _uncomputed(command: str) -> str:
@@ -234,10 +245,17 @@ def _uncomputed(command: str) -> str:
 
 def passed_words(command: str) -> Iterator[str]:
     """Yield all words that programs may get, without their quotes: no files of redirections."""
+    return (word for word in _words_and_ends(command) if word is not None)
+
+
+def _words_and_ends(command: str) -> Iterator[str | None]:
+    """Yield the words that programs may get, and None where one command ends."""
     is_file = False
     for token in _TOKEN.finditer(command):
         if token["word"] and not is_file:
             yield without_quotes(token["word"])
+        elif token["mark"] and token["mark"] in ";&|\n":
+            yield None
         is_file = token["mark"] is not None and token["mark"][0] in "<>"
 
 

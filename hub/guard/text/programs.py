@@ -25,6 +25,17 @@ _SEARCHES = frozenset({"find", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "s
 _RUNS_OR_PRINTS = re.compile(r"-(?:exec|ok|f?printf)")
 """Options of `find`: what stands behind them is no pattern."""
 _PATTERN_OPTION = re.compile(r"--(?:(?:ex|in)clude|i?glob|ignore|\w*pattern)\b", re.IGNORECASE)
+RUNNERS = re.compile(
+    r"(?:.*/)?(?:watch|tmux|screen|script|parallel|entr|nodemon|concurrently|hyperfine|flock|xterm"
+    r"|expect|unbuffer)"
+)
+"""Programs that give their words to a shell."""
+RUN_BY_OPTION = re.compile(
+    r"(?:--[\w-]*(?:exec|run|command|cmd|program|action)=(?:exec=)?"
+    r"|\w*(?:COMMAND|PAGER|EDITOR|ProxyCommand)=|alias\.\w+=!)(.+)",
+    re.DOTALL,
+)
+"""A word that gives a command to a shell (group 1): `--exec='ls /'`."""
 _CREATES = re.compile(
     r"(?:.*/)?(?:touch|mkdir|cp|mv|ln|install|tee|truncate|mkfifo|mknod|rsync|dd|c?split|sponge"
     r"|unzip|(?:bsd)?tar|cpio|7za?|zip|clone|init|v(?:irtual)?env|ditto|mktemp)"
