@@ -313,7 +313,7 @@ def _can_be_name(value: str, node: ArgumentNode) -> bool:
         return True
     if node.label and _EXTENSION.search(value) is None:
         return False
-    return len(value) < _LONG_TEXT or not is_prose(value)
+    return len(value) < _LONG_TEXT or not is_prose(value) or "*** " in value or "+++ " in value
 
 
 def is_shaped(value: str) -> bool:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
-from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
+from hub.guard.containment import DRIVE, PathTracer
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.commands import (
+    ShellWord,
     expands,
     inner_commands,
     is_harmless,
-    is_installed,
     quoted_words,
     uncut_words,
     with_plain_signs,
     with_short_roots,
     without_interpreters,
-    without_lone_slashes,
-    without_messages,
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
@@ -37,12 +36,14 @@ from hub.guard.text.names import (
     count_signs,
     is_options,
     names_in,
+    patched_names_in,
     quoted_names_in,
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
+from hub.guard.text.programs import created_paths, without_lone_slashes, without_messages
 from hub.guard.text.prose import is_list_of_words, is_prose
-from hub.guard.text.readings import ITEM, SIDE, Reader, readings
+from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
@@ -50,6 +51,7 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
+PATCHED = "a file that the patch changes"
 _CHARACTERS = 64
 """So many characters of a command take one unit of effort to be searched for another command."""
 _PER_SIGN = 10
@@ -62,16 +64,19 @@ _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS = 64
-_PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
+_TOP_OR_HOME = re.compile(r"~|(?:-C|(?:.*[^/.])?(?<=[=@]))?[/.]*\Z", re.DOTALL)
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
+
+
+Texts: TypeAlias = "Iterator[tuple[str, str, Kind]]"
+"""Each a text, how it comes about (in words for `explain`), and the kind that it is judged as."""
 
 
 class CandidateTexts(Struct, frozen=True):
     """Lists the texts of one call's candidates that are judged.
 
-    A text is a triple: the text, how it comes about (in words for `explain`), and the kind that it
-    is judged as. The tracer is asked only which names there are on the disk.
+    The tracer is asked only which names there are on the disk.
     """
 
     tracer: PathTracer
@@ -79,7 +84,7 @@ class CandidateTexts(Struct, frozen=True):
     posix: bool
     local_paths: LocalPaths
 
-    def of(self, candidate: PathCandidate, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def of(self, candidate: PathCandidate, value: str) -> Texts:
         """Yield the texts of a candidate whose value is a string.
 
         Raises:
@@ -91,6 +96,8 @@ class CandidateTexts(Struct, frozen=True):
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
+        for path in patched_names_in(value) if candidate.kind is not Kind.PAYLOAD else ():
+            yield path, PATCHED, Kind.WEAK
         is_command = candidate.kind is Kind.COMMAND
         if is_command and not candidate.is_element and takes_arguments(key):
             # A line of arguments for a program that is named elsewhere.
@@ -105,14 +112,11 @@ class CandidateTexts(Struct, frozen=True):
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])
-        if ".." in value or self._is_there(f"{mounted[1]}:"):
+        tracer, whole = self.tracer, f"{mounted[1]}:"
+        if ".." in value or (tracer.exists if tracer.is_absolute(whole) else tracer.has)(whole):
             yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
 
-    def _is_there(self, path: str) -> bool:
-        tracer = self.tracer
-        return (tracer.exists if tracer.is_absolute(path) else tracer.has)(path)
-
-    def _texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _texts(self, kind: Kind, value: str) -> Texts:
         if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and is_options(value)):
             yield from self._texts_of_command(value, starts=kind is Kind.COMMAND)
         elif kind is Kind.PATH:
@@ -131,7 +135,7 @@ class CandidateTexts(Struct, frozen=True):
                 reader = replace(self.reader, is_pattern=True)
                 yield from self._readings(_ESCAPE.sub(r"\1", value), kind, reader)
 
-    def _texts_of_path(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_path(self, value: str) -> Texts:
         """Yield the value as one path, and the parts that some child may take for paths."""
         one = readings(value, replace(self.reader, whole=True, as_shell=True))
         for text, how in one.items():
@@ -148,7 +152,7 @@ class CandidateTexts(Struct, frozen=True):
         if is_remote(value):
             yield from self._climbing(value)
 
-    def _starts_of(self, path: str) -> Iterator[tuple[str, str, Kind]]:
+    def _starts_of(self, path: str) -> Texts:
         """Yield the starts of an absolute path that are there: a child may take it for a list.
 
         One that begins with a folder's path as it is has been taken apart already.
@@ -160,14 +164,14 @@ class CandidateTexts(Struct, frozen=True):
             if self.tracer.exists(start):
                 yield start, ITEM, Kind.NEUTRAL
 
-    def _without_host(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _without_host(self, value: str) -> Texts:
         path = without_host(value.strip())
         if path is not None and not self.posix:
             path = path.lstrip("/") if DRIVE.match(path.lstrip("/")) else None
         if path is not None:
             yield from self._readings(path, Kind.NEUTRAL, replace(self.reader, whole=True))
 
-    def _texts_of_value(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_value(self, kind: Kind, value: str) -> Texts:
         """Yield a value that may be a path, and the parts that some child may take for paths."""
         reader = self._reader_of(kind, value)
         if kind is not Kind.WEAK or not _BRACKET.search(value):
@@ -186,7 +190,7 @@ class CandidateTexts(Struct, frozen=True):
             return replace(self.reader, as_shell=True)
         return replace(self.reader, words="names", is_pattern=kind is Kind.GLOB)
 
-    def _texts_of_url(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_url(self, kind: Kind, value: str) -> Texts:
         # An argument whose name says nothing of paths may take any URL: ignore its query.
         yield from self._climbing(_QUERY.split(value, 1)[0] if kind is Kind.NEUTRAL else value)
         yield from self._without_host(value)
@@ -197,12 +201,12 @@ class CandidateTexts(Struct, frozen=True):
             yield from (part for part in parts if part[0] != value)
 
     @staticmethod
-    def _climbing(uri: str) -> Iterator[tuple[str, str, Kind]]:
+    def _climbing(uri: str) -> Texts:
         path = climbing(uri)
         if path is not None:
             yield path, "as a relative path", Kind.WEAK
 
-    def _texts_of_typed(self, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_typed(self, value: str) -> Texts:
         """Yield the words of what may be typed into a shell that runs.
 
         Of prose only the paths count, and none of several lines or of what starts as a sentence.
@@ -218,15 +222,13 @@ class CandidateTexts(Struct, frozen=True):
             if not only_paths or _START_OF_PATH.match(word):
                 yield from self._texts_of_word(word, reader, is_part=True)
 
-    def _texts_of_command(
-        self, value: str, *, starts: bool, is_line: bool = True
-    ) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_command(self, value: str, *, starts: bool, is_line: bool = True) -> Texts:
         for _, texts in self.words_of_command(value, starts=starts, is_line=is_line):
             yield from texts
 
     def words_of_command(
         self, value: str, *, starts: bool = True, is_line: bool = True
-    ) -> Iterator[tuple[str, Iterator[tuple[str, str, Kind]]]]:
+    ) -> Iterator[tuple[str, Texts]]:
         """Yield the words of a command that can be paths, each with its texts that are judged.
 
         `starts`: the first word names the program. `is_line`: that program gets all the words.
@@ -241,12 +243,16 @@ class CandidateTexts(Struct, frozen=True):
             value = without_mount_targets(without_messages(value))
         value = with_short_roots(value, self.reader)
         words = words_in(value, reader, starts=starts)
-        runs = {one.text for one in words.values() if one.runs and self._runs_program(one.text)}
+        runs = {
+            one.text
+            for one in words.values()
+            if one.runs and self.local_paths.runs_program(one.text)
+        }
         for word in (one for one in words if one not in runs):
-            is_wild = words[word].expands
-            yield word, self._texts_of_word(word, self._expanding(reader, is_wild=is_wild))
+            expanding = self._expanding(reader, is_wild=words[word].expands)
+            yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
         known = {**reader.env, **variables_set_in(value)}
-        yield from ((word, self._texts_from_top(word, known)) for word in words)
+        yield from ((word, self._texts_from_top(words[word], known)) for word in words)
         quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
@@ -259,16 +265,6 @@ class CandidateTexts(Struct, frozen=True):
                 texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
                 yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
 
-    def _runs_program(self, word: str) -> bool:
-        """Return whether a word is a link to an installed program, such as `.venv/bin/python`."""
-        if not _PLAIN_RELATIVE.fullmatch(word):
-            return False
-        results = list(self.tracer.follow(word, "as given", strict=False))
-        return any(one.objection for one in results) and all(
-            one.objection is None or (one.objection == OUTSIDE and is_installed(one.leads_to or ""))
-            for one in results
-        )
-
     def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
         """Return the reader for a word whose wildcards a shell expands, or does not expand."""
         return reader if is_wild or not self.posix else replace(reader, expands=False)
@@ -279,9 +275,7 @@ class CandidateTexts(Struct, frozen=True):
         env = self.reader.env if cwd is None else {**self.reader.env, "PWD": cwd}
         return replace(self.reader, as_shell=True, env=env)
 
-    def _texts_of_word(
-        self, word: str, reader: Reader, *, is_part: bool = False
-    ) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_word(self, word: str, reader: Reader, *, is_part: bool = False) -> Texts:
         if is_local_uri(word):
             yield from self._texts_of_path(word)
         elif self.posix and not (is_shaped(word) or WILDCARD.search(word) or "%" in word):
@@ -289,10 +283,8 @@ class CandidateTexts(Struct, frozen=True):
             if is_prose(word):
                 yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in quoted_names_in(word))
         else:
-            before = word.rstrip("/.")
-            is_top = not before or before[-1] in "=@" or before == "-C"
             # In a longer text a lone slash is only punctuation.
-            kind = Kind.WEAK if not is_part and (is_top or word[0] == "~") else Kind.NEUTRAL
+            kind = Kind.NEUTRAL if is_part or not _TOP_OR_HOME.match(word) else Kind.WEAK
             try:
                 found = readings(word, reader)
             except TooManyWaysError:
@@ -305,8 +297,10 @@ class CandidateTexts(Struct, frozen=True):
             yield from self._without_host(word)
             if self.posix:
                 yield from self._tops_of(word)
+                paths = self.local_paths.found_by_shell(found) if reader.globs else ()
+                yield from ((path, FOUND, Kind.NEUTRAL) for path in paths)
 
-    def _texts_of_rich_word(self, word: str, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+    def _texts_of_rich_word(self, word: str, reader: Reader) -> Texts:
         """Yield the texts of a word that has too many readings, such as JSON or code in quotes.
 
         It is split as an inner shell would, and a part that is still too rich at each of its signs.
@@ -331,20 +325,22 @@ class CandidateTexts(Struct, frozen=True):
                 yield from self._readings(piece, Kind.NEUTRAL, reader)
         yield from ((name, ONE_NAME, Kind.NEUTRAL) for name in names if name not in parts)
 
-    def _tops_of(self, word: str) -> Iterator[tuple[str, str, Kind]]:
+    def _tops_of(self, word: str) -> Texts:
         """Yield the paths for the top directories that a shell finds for a word with a wildcard."""
         if word[:1] != "/" or not WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
-        for top in self.tracer.matching_tops(plainly(first)):
-            yield f"/{top}/{rest}", "as a shell reads its wildcards", Kind.NEUTRAL
+        for top in self.tracer.matching(plainly(first)):
+            yield f"/{top}/{rest}", FOUND, Kind.NEUTRAL
 
-    def _texts_from_top(self, word: str, env: Mapping[str, str]) -> Iterator[tuple[str, str, Kind]]:
-        """Yield what a shell may find in the top folder for a word that does not say so."""
-        for form in forms_from_top(word, env):
+    def _texts_from_top(self, word: ShellWord, env: Mapping[str, str]) -> Texts:
+        """Yield what a shell may find in the top folder, or create there, for a word."""
+        for path in created_paths(word.text, env) if word.creates else ():
+            yield path, SIDE, Kind.WEAK
+        for form in forms_from_top(word.text, env):
             yield from ((("/", SIDE, Kind.WEAK),) if form == "/" else self._tops_of(form))
 
-    def _names_in(self, text: str) -> Iterator[tuple[str, str, Kind]]:
+    def _names_in(self, text: str) -> Texts:
         """Yield the parts of a text without path signs that can be file names.
 
         Most are none. Such a name leads outside only if it is a link.
@@ -368,7 +364,7 @@ class CandidateTexts(Struct, frozen=True):
         if ("%" in text or not text.isascii()) and len(text) <= _LONGEST_LIST:
             yield from readings(text, replace(self.reader, whole=True))
 
-    def _long_texts(self, kind: Kind, value: str) -> Iterator[tuple[str, str, Kind]]:
+    def _long_texts(self, kind: Kind, value: str) -> Texts:
         """Yield what a child may make of a value that is longer than any path, by tidying it up.
 
         Raises:
@@ -390,6 +386,6 @@ class CandidateTexts(Struct, frozen=True):
         for piece in paths_in(rest):
             yield from self._texts(kind if kind is Kind.GLOB else Kind.NEUTRAL, piece)
 
-    def _readings(self, text: str, kind: Kind, reader: Reader) -> Iterator[tuple[str, str, Kind]]:
+    def _readings(self, text: str, kind: Kind, reader: Reader) -> Texts:
         for reading, how in readings(text, reader).items():
             yield reading, how, kind

@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from hub.guard.budget import FULL_BUDGET, Meter, MeteredDisk, TooMuchError
 from hub.guard.own_files import OWN, OwnFileRules
-from hub.guard.policy import Policy
+from hub.guard.policy import NoLinksBelow, Policy
 from hub.paths.resolve import (
     DeadEndError,
-    Entry,
     Flavour,
     LinkReader,
     PathError,
@@ -28,6 +27,7 @@ from hub.roots.roots import Root, RootSet, entry_of
 OUTSIDE = "outside the allowed roots boundaries"
 
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_WILD = re.compile(r"[*?\[]")
 _NULL = "/dev/null"
 """Reading it gives nothing, and writing to it changes nothing."""
 LEAST = 10
@@ -136,7 +136,7 @@ class PathTracer:
         links = context.links
         if policy.symlinks == "deny":
             shared = RootSet((*context.roots.roots, *context.granted))
-            links = _NoLinksBelow(links, shared, context.flavour)
+            links = NoLinksBelow(links, shared, context.flavour)
         self.effort = Meter(most)
         self._links = MeteredDisk(links, self.effort)
         self._bases = index.bases
@@ -183,9 +183,35 @@ class PathTracer:
         drives = {base[:2] for base in self._bases} or {"C:"}
         return any(self.exists(f"{drive}\\{name}") for drive in drives)
 
-    def matching_tops(self, wildcard: str) -> list[str]:
-        """Return the names in the file system's top directory that match a wildcard."""
-        return [name for name in self._links.names("/") if fnmatchcase(name, wildcard)]
+    def matching(self, wildcard: str, folder: str = "/") -> list[str]:
+        """Return the names in a directory that match a wildcard; `*` matches no hidden ones."""
+        names = self._links.names(folder)
+        found = (name for name in names if name[0] != "." or wildcard[0] != "*")
+        return [name for name in found if fnmatchcase(name, wildcard)]
+
+    def found_by_shell(self, pattern: str) -> Iterator[str]:
+        """Yield what a shell finds for a pattern with wildcards, if it may not be reached."""
+        names = [name for name in pattern.split("/") if name not in {"", "."}]
+        names += [""] if pattern[-1:] == "/" else []
+        for start in ("",) if pattern[:1] == "/" else (*self._bases, *self.beside()):
+            yield from self._found_below(start, names)
+
+    def _found_below(self, folder: str, names: Sequence[str]) -> Iterator[str]:
+        wild = next((n for n, name in enumerate(names) if _WILD.search(name)), None)
+        if wild is None or ".." in names:
+            return
+        folder, rest = "/".join((folder, *names[:wild])), names[wild + 1 :]
+        for name in self.matching(names[wild], folder or "/") if self.exists(folder) else ():
+            path = f"{folder}/{name}"
+            self.effort.spend(_LOOK)
+            entry = self._links.entry(path)
+            if entry is not None and entry.kind == "link":
+                if not rest or self._folder_at(path, None) is not None:
+                    yield "/".join((path, *rest))
+            elif rest and entry is not None and entry.kind == "directory":
+                yield from self._found_below(path, rest)
+            elif not rest and self._objection_to(path) is not None:
+                yield path
 
     def has(self, name: str) -> bool:
         """Return whether an entry `name` is, or may be, where a relative path can start."""
@@ -372,26 +398,3 @@ class PathTracer:
         if any(self._policy.deny.refuses(parts[start:], folded=folded) for start in starts):
             return "it matches one of the operator's deny patterns"
         return None
-
-
-class _NoLinksBelow(LinkReader):
-    """A disk on which links below a root raise `PathError`."""
-
-    def __init__(self, links: LinkReader, roots: RootSet, flavour: Flavour) -> None:
-        self._links = links
-        self._roots = roots
-        self._flavour = flavour
-
-    def entry(self, path: str) -> Entry | None:
-        found = self._links.entry(path)
-        if found is None or found.kind != "link":
-            return found
-        if self._roots.covers(parts_of(path, self._flavour)) is not None:
-            raise PathError("symbolic links are not followed here")
-        return found
-
-    def target(self, path: str) -> str:
-        return self._links.target(path)
-
-    def names(self, path: str) -> Sequence[str]:
-        return self._links.names(path)

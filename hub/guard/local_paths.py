@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.guard.containment import DRIVE, PathTracer
+from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.expansion import plainly
+from hub.guard.text.commands import is_installed
+from hub.guard.text.expansion import plainly, with_sequences
 from hub.guard.text.prose import is_prose
-from hub.guard.text.readings import BRACES, INNER, SLASHED, Reader, readings
+from hub.guard.text.readings import BRACES, INNER, SLASHED, WHOLE_WORDS, Reader, Readings, readings
 from hub.guard.text.uris import is_special
 from hub.paths.resolve import Flavour, collapse
 
@@ -29,6 +31,7 @@ WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _LIST = re.compile(r"[,;|\s]")
 _OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
+_PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
 _ANYTHING = frozenset({"*", "**"})
 _LOCAL = re.compile(r"file:", re.I)
 
@@ -75,7 +78,7 @@ class LocalPaths(Struct, frozen=True):
         given = (whole for whole, made in wholes.items() if made != SLASHED)
         if "\\" not in first and (how == BRACES or any(text in _items(one) for one in given)):
             return True
-        return any(map(str.isalnum, first)) and bool(self.tracer.matching_tops(plainly(first)))
+        return any(map(str.isalnum, first)) and bool(self.tracer.matching(plainly(first)))
 
     def is_long_path(self, text: str, kind: Kind) -> bool:
         """Return whether a text longer than any path is meant as a path of this machine."""
@@ -83,6 +86,22 @@ class LocalPaths(Struct, frozen=True):
             return self.is_meant(text, kind, text)
         first, slash, _ = text.partition("/")
         return first in {"..", "~"} or (bool(slash) and self.tracer.has(first))
+
+    def runs_program(self, word: str) -> bool:
+        """Return whether a word is a link to an installed program, such as `.venv/bin/python`."""
+        if not _PLAIN_RELATIVE.fullmatch(word):
+            return False
+        results = list(self.tracer.follow(word, "as given", strict=False))
+        return any(one.objection for one in results) and all(
+            one.objection is None or (one.objection == OUTSIDE and is_installed(one.leads_to or ""))
+            for one in results
+        )
+
+    def found_by_shell(self, forms: Readings) -> Iterator[str]:
+        """Yield what a shell finds for the forms of a word, if it may not be reached."""
+        whole = (text for text, how in forms.items() if how in WHOLE_WORDS)
+        for pattern in dict.fromkeys(plainly(with_sequences(text)) for text in whole):
+            yield from self.tracer.found_by_shell(pattern)
 
     def _is_meant_absolute(self, text: str, kind: Kind, value: str) -> bool:
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
@@ -99,7 +118,7 @@ class LocalPaths(Struct, frozen=True):
             return True
         if not WILDCARD.search(first) or not any(map(str.isalnum, first)):
             return False  # `/*` and `/.*` are more likely part of a search pattern
-        return bool(self.tracer.matching_tops(first))
+        return bool(self.tracer.matching(first))
 
     def _is_whole(self, text: str, value: str) -> bool:
         """Return whether a text is the whole value or a reading of it, not a part."""

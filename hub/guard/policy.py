@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import comb
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -11,8 +11,8 @@ from msgspec import Struct, field
 
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OwnFiles
-from hub.paths.resolve import is_inside
-from hub.roots.roots import UnsafePaths
+from hub.paths.resolve import Entry, Flavour, LinkReader, PathError, is_inside, parts_of
+from hub.roots.roots import RootSet, UnsafePaths
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -150,3 +150,26 @@ class ToolPolicy(Struct, frozen=True):
     policy: Policy = field(default_factory=Policy)
     arguments: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
     access: Access | None = None
+
+
+class NoLinksBelow(LinkReader):
+    """A disk on which links below a root raise `PathError`."""
+
+    def __init__(self, links: LinkReader, roots: RootSet, flavour: Flavour) -> None:
+        self._links = links
+        self._roots = roots
+        self._flavour = flavour
+
+    def entry(self, path: str) -> Entry | None:
+        found = self._links.entry(path)
+        if found is None or found.kind != "link":
+            return found
+        if self._roots.covers(parts_of(path, self._flavour)) is not None:
+            raise PathError("symbolic links are not followed here")
+        return found
+
+    def target(self, path: str) -> str:
+        return self._links.target(path)
+
+    def names(self, path: str) -> Sequence[str]:
+        return self._links.names(path)

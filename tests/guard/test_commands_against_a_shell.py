@@ -49,6 +49,16 @@ READING = [
     "cat l`true`e'a'k",
     "cat leak$(true)",
     "cat 'l'$(true)'eak'",
+    "x=.; cat $x./private/secret.txt",
+    "x=.$z; cat $x./private/secret.txt",
+    "for i in a b; do x=.; done; cat $x./private/secret.txt",
+    "x=/; x=.; cat $x./private/secret.txt",
+    "a=le; b=$a; cat ${b}ak",
+    "x=le; x+=ak; cat $x",
+    'x=" leak"; cat $x',
+    "for x in le; do cat ${x}ak; done",
+    "read x <<< le; cat ${x}ak",
+    "x='cat le'; y=ak; eval $x$y",
 ]
 QUOTED = [
     ".''./private/secret.txt",

@@ -111,6 +111,13 @@ def objection(
         (NEUTRAL, "{not json /etc"),
         (NEUTRAL, "/org/freedesktop/DBus"),
         (NEUTRAL, "--- /dev/null\n+++ b/src/x\n@@\n+a"),
+        (NEUTRAL, "*** Begin Patch\n*** Update File: src/a.py\n@@\n-see /etc\n+see ../x\n"),
+        (NEUTRAL, "src/a.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE"),
+        (PAYLOAD, "--- /etc/x\n+++ /etc/x\n"),
+        (
+            COMMAND,
+            "apply_patch <<'E'\n*** Begin Patch\n*** Add File: src/b.py\n+a\n*** End Patch\nE",
+        ),
         (WEAK, "server:\n  root: /etc/nginx\n  log: ../x"),
         (WEAK, "Written to /etc/motd at each start"),
         (PATH, "/dev/null"),
@@ -141,7 +148,7 @@ def objection(
         (NEUTRAL, "/*"),
         (NEUTRAL, "/*/x"),
         (NEUTRAL, "- see /etc"),
-        (COMMAND, "cat *"),
+        (COMMAND, "cat src/* d*"),
         (VIRTUAL, "evil/x"),
         (VIRTUAL, "/etc"),
         (VIRTUAL, "/a/.."),
@@ -278,8 +285,16 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (NEUTRAL, "'/'"),
         (NEUTRAL, "%2e%2e%2f%2e%2e%2f" + "a" * 2000),
         (PAYLOAD, "file:///etc"),
+        (NEUTRAL, "--- a/../../../x\n+++ b/../../../x\n@@ -1 +1 @@\n-a\n+b\n"),
+        (NEUTRAL, "*** Begin Patch\n*** Update File: /etc/passwd\n@@\n-a\n+b\n*** End Patch"),
+        (NEUTRAL, "*** Begin Patch\n*** Add File: /no-such/x\n+b\n*** End Patch"),
+        (NEUTRAL, "one and two and three words\n*** Add File: evil/x\n+b" + " word" * 300),
+        (WEAK, "diff --git a/x b/x\nrename from x\nrename to ../../x\n"),
+        (NEUTRAL, "../../x\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE"),
+        (COMMAND, "patch -p0 <<'E'\n--- /no-such\n+++ /no-such\n@@ -0,0 +1 @@\n+a\nE"),
         (COMMAND, "cat /etc/passwd"),
         (COMMAND, "cat evil/x"),
+        (COMMAND, "cat e*"),
         (COMMAND, "ls /"),
         (WEAK, "new.txt\n/etc"),
         (WEAK, "http://../../private/secret.txt"),
@@ -719,3 +734,12 @@ def test_a_text_that_is_longer_than_any_name_is_no_path(tmp_path: Path) -> None:
             candidate = PathCandidate("/k", "k", kind, value, "")
             assert (judge.objection(candidate) is not None) is is_refused, (kind, value)
     assert judge.objection(PathCandidate("/k", "k", PATH, code, "")) is not None
+
+
+def test_a_wildcard_of_a_command_finds_what_the_operator_denies(world: CallContext) -> None:
+    policy = Policy(deny=DenyPatterns(("*.py",)))
+    denied = "it matches one of the operator's deny patterns"
+    for command in ("cat src/a.*", "cat s*/*", "cat s*/a.p?"):
+        assert objection(world, COMMAND, command) is None
+        assert objection(world, COMMAND, command, policy) == denied
+    assert objection(world, COMMAND, "cat *.txt", policy) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -123,7 +124,12 @@ def _last_word(key: str) -> str:
 
 
 def words_of(key: str) -> list[str]:
-    """Return the words of a key in camel, snake, kebab or any other case, in the singular."""
+    """Return the words of a key in camel, snake, kebab or any other case, in the singular.
+
+    Letters are without their marks: `répertoire` is `repertoire`.
+    """
+    if not key.isascii():
+        key = "".join(c for c in unicodedata.normalize("NFKD", key) if not unicodedata.combining(c))
     return [_singular(word.lower()) for word in _WORD.findall(key)]
 
 
@@ -164,6 +170,11 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if head == "filter" and any(map(_is_path_word, words)):
         return Kind.GLOB, " ".join(words)
     named = next(((kind, head) for known, kind in _HEADS if head in known), (Kind.NEUTRAL, ""))
+    if not named[1] and head not in vocabulary.LABEL_WORDS | vocabulary.MEASURES:
+        first = next((word for word in words if word in vocabulary.FIRST_PATH_WORDS), "")
+        named = (Kind.PATH, first) if first else named
+    if named[0] is Kind.PAYLOAD and not vocabulary.PATCH_WORDS.isdisjoint(words):
+        return Kind.NEUTRAL, ""
     is_command = before in vocabulary.SHELL_WORDS and head in vocabulary.SCRIPT_WORDS
     return (Kind.COMMAND, f"{before} {head}") if is_command else named
 

@@ -39,19 +39,30 @@ PATH_WORDS = _words(
     "path file filepath filename fullpath fullname directory dir dirname dirpath folder"
     " foldername subdir subdirectory subfolder subpath cwd pwd workdir workingdir basedir"
     " rootdir homedir outdir outfile infile logfile tmpdir tempdir logdir datadir worktree"
-    " pathspec ruta archivo fichero carpeta directorio chemin fichier dossier répertoire"
-    " repertoire pfad datei dateiname verzeichnis ordner caminho arquivo pasta diretório"
-    " diretorio percorso cartella bestand bestandsnaam plik ścieżka sciezka katalog dosya klasör"
-    " klasor tiedosto hakemisto sökväg mapp filsti soubor cesta složka"
+    " pathspec fpath fname ruta archivo fichero carpeta directorio chemin fichier dossier"
+    " repertoire pfad datei dateiname verzeichnis ordner speicherort caminho arquivo pasta"
+    " diretorio percorso cartella bestand bestandsnaam bestandspad plik sciezka katalog dosya"
+    " klasor yol yolu dosyayolu tiedosto hakemisto polku kansio sokvag mapp mappe mappa fil"
+    " filnamn filnavn filsti soubor cesta slozka adresar subor priecinok datoteka putanja fajl"
+    " utvonal konyvtar fisier cale dosar berkas tep"
 )
+"""Without the marks of letters, which keys lose: `répertoire`, `ścieżka`."""
+FIRST_PATH_WORDS = _words(
+    "ruta archivo fichero carpeta directorio chemin fichier dossier repertoire caminho arquivo"
+    " pasta diretorio percorso cartella fisier berkas"
+)
+"""Of languages in which such a word goes first: `archivo_salida`, `fichier_sortie`."""
 PATH_SCRIPTS = _words(
-    "файл путь папка каталог директор шлях тека 路径 路徑 文件 文档"
+    "файл путь папка каталог директор шлях тека фајл путања датотека 路径 路徑 文件 文档"
     " 檔案 目录 目錄 資料夾 パス ファイル フォルダ ディレクトリ 파일 경로 폴더 디렉 ملف مسار"
-    " مجلد קובץ נתיב תיקי फ़ाइल पथ ไฟล์ เส้นทาง αρχείο"
+    " مجلد קובץ נתיב תיקי फ़ाइल फाइल पथ ফাইল فایل مسیر پوشه ไฟล์ เส้นทาง αρχείο"
     " διαδρομή φάκελος"
 )
 """Words of scripts and languages that join words without a mark: found anywhere in a key."""
-PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory")
+PATH_ENDINGS = (
+    *("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory"),
+    *("pfad", "datei", "ordner", "verzeichnis"),
+)
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words(
     "profile profiles telepath psychopath sociopath osteopath homeopath naturopath empath"
@@ -113,6 +124,8 @@ CONTENT_WORDS = _words(
 """In an object under a path's name: the file's content or a text about the file, never a path."""
 DATA_WORDS = _words("data blob line raw input source script patch diff new old v")
 """In an object of files: perhaps the file's content; a value with several lines is no path."""
+PATCH_WORDS = _words("patch diff")
+"""In any text's name: the paths in the patch are judged, as in `patch_text`, `diffContent`."""
 LABEL_WORDS = _words(
     "kind type status state label branch tag mode id uuid ref revision version level priority"
     " severity category role action operation op operator method event format encoding language"

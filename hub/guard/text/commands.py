@@ -9,7 +9,15 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import QUOTED, VARIABLE, defaulted, without_quotes
+from hub.guard.text.expansion import (
+    NUMBER,
+    QUOTED,
+    VARIABLE,
+    defaulted,
+    with_assigned,
+    without_quotes,
+)
+from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, Before
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
 
@@ -23,68 +31,40 @@ _CODE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
     re.DOTALL,
 )
-_LITERAL = r"""'[^']*'|"[^"\\`$]*\""""
-_UNQUOTING = r"""#[^\n'"`\\]*+(?=\n|$)"""
-"""What may be a remark, to its line's end, without signs that elsewhere would be quotes."""
-_MESSAGE = re.compile(
-    # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_LITERAL})*(?:&&|;))?\s*"""
-    r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
-    rf"""\s(?:[^;&|<\n'"`$\\#]|{_LITERAL}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
-    rf"(?:{_LITERAL})(?=[\s;&|)]|$)"
-)
 _REMARK = re.compile(
     r"""('[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|(?<=[^\s;&|()])#+|[^#'"\\]++)|#[^\n]*+""",
     re.DOTALL,
 )
 """A remark, if it is not what stands before one, in group 1."""
-_WILD = re.compile(r"[*?\[]")
+_WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
+_WILD_SIGN = re.compile(r"[*?\[{]")
+_DOCUMENT = re.compile(
+    r"(?:^|(?<=[;&|\n]))[ \t]*(?:cat|tee|apply_patch|patch|git|python[\d.]*|node|ruby|jq|psql)\b"
+    r"[^;&|\n'\"\\#(`]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^;&|\n'\"\\#(`]*\n"
+    r"(?P<lines>(?:.*\n)*?)\t*(?P=end)(?=\n|\Z)"
+)
+"""Lines that a program reads, and that no shell does."""
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
 _COMPUTES = re.compile(
     r"\$[\w{(@*]|`|\balias\s|\(\s*\)|(?<![\w.])(?:[aksz]|ba|da)?sh(?![\w.])", re.ASCII
 )
 """Signs and words that may hand the text of a word to a shell once more."""
-_SEARCHES = frozenset({"find", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "sed"})
-_RUNS_OR_PRINTS = re.compile(r"-(?:exec|ok|f?printf)")
-"""Options of `find`: what stands behind them is no pattern."""
-_PATTERN_OPTION = re.compile(r"--(?:(?:ex|in)clude|i?glob|ignore|\w*pattern)\b", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
-_PREFIXES = frozenset(
-    {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
-)
-_MOST_MESSAGES = 4
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
-_INNER_SHELL = re.compile(r"sh|su|eval|\$")
-_SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su")
-_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
-_RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
-"""Signs that a command gives the name of a program to something else."""
-_NUMBER = r"(?:\$?\w+|\$\{\w+\})"
-_SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
-_SIGN = r"""'[^\s'"$`\\*?\[]'"""
-_REDIRECTION = r"[ \t]*(?:2>&1|(?:<|>>?)[ \t]*[\w./-]+)"
-_CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
-_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\$(?!\()|{_SUM})*\""
-_LISTS_NOTHING = re.compile(
-    rf"[ \t]*(?:(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*)"
-    # These open no files, so what is computed may stand behind them; but no wildcards.
-    rf"|(?:echo|expr|let|seq|sleep|test)(?:{_REDIRECTION}"
-    rf"|[ \t]+(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
-    # These do.
-    rf"|(?:cut|head|sort|tail|tr|uniq|wc)(?:{_REDIRECTION}"
-    rf"|[ \t]+(?:[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*)[ \t]*",
-    re.ASCII,
+_SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
+_INNER_SHELL = re.compile(
+    r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
+    r"|command|cmd|alias|npx|npm|env|program|COMMAND|PAGER|EDITOR"
 )
-"""A simple command that gives only an error for `/`, even if no shell reads it."""
-_TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
-"""Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
-_BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
-_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
-_LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
+"""Each command that hands another one to a shell has one of these."""
+_RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach"})
+_SEVERAL_WORDS = re.compile(r"\S\s+\S")
+_SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
+_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
@@ -148,36 +128,6 @@ def without_remarks(command: str) -> str:
     return _REMARK.sub(lambda part: part[1] or "", command)
 
 
-def without_messages(command: str) -> str:
-    """Return a command without the texts of a version control tool's message options.
-
-    Such a text is quoted, so the shell does not read it; for the tool it is no path.
-    """
-    for _ in range(_MOST_MESSAGES):
-        message = _MESSAGE.match(command)
-        if message is None or renames_programs(message[1]):
-            break
-        command = f"{message[1]}message{command[message.end() :]}"
-    return command
-
-
-def renames_programs(command: str) -> bool:
-    """Return whether a program's name may stand for something else behind `command`."""
-    return _RENAMES.search(command) is not None
-
-
-def without_lone_slashes(command: str) -> str:
-    """Return a command with a digit for each lone `/`, if no program in it can list a folder.
-
-    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`.
-    """
-    inner = _OF_SHELL.fullmatch(command)
-    parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
-    if _LONE_SLASH.search(command) is None or _TAKES_FOLDER.search(command):
-        return command
-    return _LONE_SLASH.sub("0", command) if all(map(_LISTS_NOTHING.fullmatch, parts)) else command
-
-
 def with_plain_signs(command: str) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
@@ -203,12 +153,15 @@ class ShellWord(NamedTuple):
     """A word of a command without its quotes.
 
     `expands`: a shell may expand the wildcards in it; not those in the quotes of a pattern that is
-    searched for. `runs`: it names the program that is run.
+    searched for. `globs`: a shell looks for files by the word as a whole. `runs`: it names the
+    program that is run. `creates`: it may name a new file.
     """
 
     text: str
     expands: bool
+    globs: bool
     runs: bool
+    creates: bool
 
 
 def expands(text: str) -> bool:
@@ -223,6 +176,12 @@ def _if_inner(quoted: re.Match[str]) -> str:
     return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
 
 
+def _without_wildcards(document: re.Match[str]) -> str:
+    if not document["quote"] and _COMPUTES.search(document["lines"]):
+        return document[0]
+    return _WILD_SIGN.sub("_", document[0])
+
+
 def _without_colons(word: str) -> list[str]:
     """Return a word, or the folders of a list of folders to search: `PYTHONPATH=a:b`."""
     name = _SEARCH_PATH.match(word)
@@ -234,15 +193,13 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
 
     `starts`: the first word names the program.
     """
-    program, before = starts, _Before(computes=_COMPUTES.search(command) is not None)
+    program, before = starts, Before(computes=_COMPUTES.search(command) is not None)
+    shown = _DOCUMENT.sub(_without_wildcards, command) if "<<" in command else command
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     for token in _TOKEN.finditer(command):
         if token["mark"]:
-            program, before = (
-                token["mark"][0] not in "<>\"'",
-                _Before(before.computes, token["mark"]),
-            )
+            program, before = token["mark"][0] not in "<>\"'", before.behind(token["mark"])
             continue
         word = without_quotes(token["word"])
         is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
@@ -251,9 +208,13 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
             is_wild = expands(token["word"]) if before.takes_pattern(word) else _has_wildcard(word)
             # Behind a substitution stand the arguments of what it yields.
             runs = program and may_run and before.mark not in {")", "`"}
-            yield from (ShellWord(one, is_wild, runs) for one in _without_colons(word))
+            creates = before.creates_file(word)
+            is_found = NUMBER in word or expands(shown[token.start() : token.end()])
+            globs = is_found and not before.compares(command[token.end() :])
+            for one in _without_colons(word):
+                yield ShellWord(one, is_wild, globs, runs, creates)
         before = before.then(word, program=program)
-        program = program and (word in _PREFIXES or _ASSIGNMENT.match(word) is not None)
+        program = program and (word in PREFIXES or _ASSIGNMENT.match(word) is not None)
 
 
 def inner_commands(command: str, reader: Reader) -> Iterator[str]:
@@ -261,15 +222,20 @@ def inner_commands(command: str, reader: Reader) -> Iterator[str]:
     if _INNER_SHELL.search(command) is None:
         return
     for spelling in dict.fromkeys(spellings_of(command, reader)):
-        is_shell = is_variable = waits = False
-        for word in passed_words(spelling):
-            if waits:
+        is_shell = is_variable = waits = runs = False
+        for word in _words_and_ends(spelling):
+            if word is None:
+                is_variable = waits = runs = False
+                continue
+            if waits or (runs and _SEVERAL_WORDS.search(word)):
                 yield word
+            yield from (of[1] for of in (RUN_BY_OPTION.fullmatch(word),) if of is not None)
+            runs = runs or RUNNERS.fullmatch(word) is not None
             is_option, fixed = word[:1] in {"-", "+"}, VARIABLE.sub("", word)
             is_shell = is_shell or _SHELL.fullmatch(fixed) is not None
             is_variable = fixed == "" != word or (is_variable and is_option)
             starts = (is_shell or is_variable) and _COMMAND_OPTION.fullmatch(word) is not None
-            waits = starts or word == "eval" or (waits and is_option)
+            waits = starts or word in _RUN_NEXT or (waits and is_option)
 
 
 def _uncomputed(command: str) -> str:
@@ -279,10 +245,17 @@ def _uncomputed(command: str) -> str:
 
 def passed_words(command: str) -> Iterator[str]:
     """Yield all words that programs may get, without their quotes: no files of redirections."""
+    return (word for word in _words_and_ends(command) if word is not None)
+
+
+def _words_and_ends(command: str) -> Iterator[str | None]:
+    """Yield the words that programs may get, and None where one command ends."""
     is_file = False
     for token in _TOKEN.finditer(command):
         if token["word"] and not is_file:
             yield without_quotes(token["word"])
+        elif token["mark"] and token["mark"] in ";&|\n":
+            yield None
         is_file = token["mark"] is not None and token["mark"][0] in "<>"
 
 
@@ -290,42 +263,22 @@ def _has_wildcard(word: str) -> bool:
     return _WILD.search(word) is not None
 
 
-class _Before(NamedTuple):
-    """What stands before a word of a command.
-
-    `computes`: the text of a word may come to a shell once more. `mark`: the last sign of the shell
-    before. `searches`: the program takes patterns. `option`: the word just before.
-    """
-
-    computes: bool
-    mark: str = ""
-    searches: bool = False
-    option: str = ""
-
-    def takes_pattern(self, word: str) -> bool:
-        """Return whether `word` goes to a program as a pattern, and to no other shell."""
-        if self.computes:
-            return False
-        is_option = _PATTERN_OPTION.match(word if "=" in word else self.option) is not None
-        return self.searches or is_option
-
-    def then(self, word: str, *, program: bool) -> _Before:
-        if program:
-            return self._replace(searches=word in _SEARCHES, option="")
-        is_pattern = self.searches and _RUNS_OR_PRINTS.match(word) is None
-        return self._replace(searches=is_pattern, option=word)
-
-
 def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
-    A word that stands several times `expands` if one of these does, and `runs` if all do. `starts`
-    as in `words_of`.
+    A word that stands several times `runs` if all of these do, and is the rest if one of them is.
+    `starts` as in `words_of`.
     """
     words: dict[str, ShellWord] = {}
     for word in _words_in(command, reader, starts=starts):
         old = words.get(word.text, word)
-        words[word.text] = ShellWord(word.text, old.expands or word.expands, old.runs and word.runs)
+        words[word.text] = ShellWord(
+            word.text,
+            old.expands or word.expands,
+            old.globs or word.globs,
+            old.runs and word.runs,
+            old.creates or word.creates,
+        )
     return words
 
 
@@ -340,8 +293,11 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
     remarked = dict.fromkeys(ways) if posix else ()
-    computed = dict.fromkeys(form for one in remarked for form in (one, _uncomputed(one)))
-    spellings = [form for one in computed for form in (one, *defaulted(one, reader.env))]
+    computed = dict.fromkeys(
+        form for one in remarked for form in (one, _uncomputed(one), _SUM.sub(NUMBER, one))
+    )
+    assigned = dict.fromkeys(form for one in computed for form in (one, *with_assigned(one)))
+    spellings = [form for one in assigned for form in (one, *defaulted(one, reader.env))]
     for written in spellings:
         # `$"x"` is `"x"`.
         for spelling in dict.fromkeys((written, written.replace('$"', '"'))):

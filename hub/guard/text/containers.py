@@ -7,8 +7,9 @@ import re
 from msgspec.structs import replace
 
 from hub.guard.budget import Meter, TooManyWaysError
-from hub.guard.text.commands import passed_words, renames_programs, spellings_of
+from hub.guard.text.commands import passed_words, spellings_of
 from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
+from hub.guard.text.programs import renames_programs
 from hub.guard.text.readings import Reader, readings
 
 _MOUNT = re.compile(

@@ -1,9 +1,10 @@
-"""Find the parts of a text without path signs that can be file names."""
+"""Find the file names in a text: in one without path signs, and in a patch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
@@ -18,6 +19,18 @@ _FEW_SIGNS = 32
 _MOST_SIGNS = 8
 _LONGEST_NAME = 255
 _LONGEST_PIECE = _LONGEST_NAME + len("-o")
+_OF_PATCH = ("+++ ", "*** ", "diff --git ", "rename to ", "<<<<<<< ")
+"""Each kind of patch has one of these."""
+_PATCHED = re.compile(
+    r"^[ \t>]*(?:--- (?P<old>.+)\n[ \t>]*\+\+\+ (?P<new>.+)"
+    r"|\*\*\* (?:\w+ (?:File|to):(?P<changed>.+)|(?P<before>.+)\n[ \t>]*--- (?P<after>.+))"
+    r"|diff --git (?P<both>.+)|(?:rename|copy) (?:from|to) (?P<moved>.+)|Index:(?P<index>.+)"
+    r"|(?P<above>\S.*)\n(?:[ \t>]*```.*\n)?[ \t>]*<{5,9} ?SEARCH)",
+    re.MULTILINE,
+)
+"""The lines of a patch that name a file: of `diff`, git, agents' `*** Add File:`, search blocks."""
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_MOST_PATCHED = 2000
 
 
 def count_signs(text: str) -> int:
@@ -53,6 +66,28 @@ def quoted_names_in(text: str) -> Iterator[str]:
     """Yield what stands between any two quotes and brackets, also where they do not match."""
     pieces = dict.fromkeys(piece.strip() for piece in _ENCLOSED.split(text))
     yield from (piece for piece in pieces if 0 < len(piece) <= _LONGEST_NAME)
+
+
+def patched_names_in(text: str) -> Iterator[str]:
+    """Yield, each once, the paths of the files that a patch changes, as each program reads them.
+
+    A path may count as it is, without its first name (`a/x.py`), or only by its last name.
+    """
+    if "\n" not in text or not any(sign in text for sign in _OF_PATCH):
+        return
+    seen = set[str]()
+    for header in islice(_PATCHED.finditer(text), _MOST_PATCHED):
+        for name, line in header.groupdict("").items():
+            for path in line.split() if name == "both" else (line.partition("\t")[0],):
+                for one in _stripped(path.strip().strip("\"'`")):
+                    if one and one not in seen:
+                        seen.add(one)
+                        yield one
+
+
+def _stripped(path: str) -> tuple[str, str, str]:
+    plain = _OCTAL.sub(lambda code: chr(int(code[1], 8)), path)
+    return plain, plain.partition("/")[2], plain.rpartition("/")[2]
 
 
 def _sides_of(item: str) -> Iterator[str]:

@@ -33,11 +33,11 @@ class Reader(Struct, frozen=True):
 
     `whole`: read the string only as one path, with no lists, no `key=value`, no flags. `words`:
     split at spaces always, never, or if most words look like file names. `as_shell`: as in a shell,
-    an unset variable is empty, and if the string `expands`, `.?` can mean `..`. `folders`: a text
-    that begins with the path of one of them is not split inside that path. `is_path`: the string is
-    known to be a path and is judged as a whole anyway, so its start is no separate path, unless it
-    lies in a folder. `is_pattern`: the string may be a search pattern, so brackets and backslashes
-    may be part of it.
+    an unset variable is empty, and if the string `expands`, `.?` can mean `..`; `globs`: it is a
+    word that a shell looks for files by. `folders`: a text that begins with the path of one of them
+    is not split inside that path. `is_path`: the string is known to be a path and is judged as a
+    whole anyway, so its start is no separate path, unless it lies in a folder. `is_pattern`: the
+    string may be a search pattern, so brackets and backslashes may be part of it.
     """
 
     env: Mapping[str, str]
@@ -46,6 +46,7 @@ class Reader(Struct, frozen=True):
     words: Literal["always", "never", "names"] = "always"
     as_shell: bool = False
     expands: bool = True
+    globs: bool = False
     folders: tuple[str, ...] = ()
     is_path: bool = False
     is_pattern: bool = False
@@ -312,6 +313,10 @@ def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:
 
 
 BRACES = "one alternative of the braces"
+FOUND = "as a shell reads its wildcards"
+EXPANDED = "with variables and '~' expanded"
+WHOLE_WORDS = frozenset({"as given", BRACES, EXPANDED})
+"""What a shell looks for as a whole, if it has wildcards."""
 SLASHED = "with '\\' as '/'"
 ITEM, INNER = "one item of a list", "what is quoted in it"
 SIDE, WORDS = "the right-hand side", "one of several words"
@@ -332,9 +337,9 @@ _ONE_PATH: tuple[tuple[str, Transform], ...] = (
     ("percent-decoded", _decoded),
     (SLASHED, _slashed),
     ("in plain characters", _normalised),
-    ("with variables and '~' expanded", _expanded),
+    (EXPANDED, _expanded),
     ("without what a URL has behind its path", _cut),
-    ("as a shell reads its wildcards", _climbing_by_wildcard),
+    (FOUND, _climbing_by_wildcard),
     ("as a shell reads its quotes", _unquoted_by_shell),
     ("what an archive is read from", _archived),
 )

@@ -83,7 +83,8 @@ def without_host(uri: str) -> str | None:
     relative paths.
     """
     start = _WITHOUT_HOST.match(uri) or _DATABASE_HOST.match(uri)
-    return None if start is None else f"/{uri[start.end() :]}"
+    is_word = uri[-1:] == ":"  # `File:`, as in a text
+    return None if start is None or is_word else f"/{uri[start.end() :]}"
 
 
 def climbing(uri: str) -> str | None:

@@ -17,6 +17,8 @@ PATHS = """
     archivo datei
     путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
     file_names file_location check_path
+    répertoire diretório klasör sökväg složka ścieżka fájl Zielpfad Dateipfad dosya_yolu fil berkas
+    archivo_salida fichierDeSortie arquivo_saída carpeta_destino فایل फाइल fname
 """
 GLOBS = (
     "glob pattern filePatterns file_mask paths_include_glob excludePaths include_files path_filter"
@@ -43,8 +45,10 @@ COMMANDS = (
     " jq_args findArguments search_args command_string"
 )
 NEUTRAL = """
+    patchText diff_content patch_body
     profile profiles file_type file_id fileKey folder_color pathology multipath empathy name value
     x from to location max_files maxFileCount userProfile refers_to sheet_name a1 _ 123
+    archivo_id fichier_version
     filenameSuffix xml_root connection_string connectionStr conn_str url_string
 """
 

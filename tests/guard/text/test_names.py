@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from hub.guard.text import names as names_module
-from hub.guard.text.names import names_in, quoted_names_in, smallest_pieces_in
+from hub.guard.text.names import names_in, patched_names_in, quoted_names_in, smallest_pieces_in
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,28 @@ def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(names_module, "_sides_of", counted)
     assert list(names_in("a:b", words=True)) == ["a", "b"]
     assert cut == ["a:b"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "names"),
+    [
+        ("--- a/x.py\t2024-01-01\n+++ b/y.py\n@@ -1 +1 @@\n-a\n+b\n", {"a/x.py", "x.py", "y.py"}),
+        ("diff --git a/x b/x\nnew file mode 100644\n", {"a/x", "b/x", "x"}),
+        ("diff --git a/x b/y\nrename from x\nrename to ../y\n", {"../y", "x"}),
+        ("*** /x\t2024\n--- /y\t2024\n***************\n", {"/x", "/y"}),
+        ("Index: ../x\n--- ../x\n+++ ../x\n", {"../x"}),
+        ('--- "a/\\056\\056/x"\n+++ "b/\\056\\056/x"\n', {"a/../x", "../x"}),
+        ("  *** Begin Patch\r\n  *** Add File: ../x\r\n  +a\r\n", {"../x"}),
+        ("*** Update File: a\n*** Move to: /b\n@@\n", {"a", "/b"}),
+        ("../x\n```python\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
+    ],
+)
+def test_a_patch_names_the_files_that_it_changes(patch: str, names: set[str]) -> None:
+    assert names <= set(patched_names_in(patch))
+
+
+@pytest.mark.parametrize(
+    "text", ["# Title\n\n--- \n\n*** /x and y ***\n", "--- /x", "a\n--- /x\nb\n", "+++ /x\n"]
+)
+def test_a_text_that_is_no_patch_names_no_files(text: str) -> None:
+    assert list(patched_names_in(text)) == []
