@@ -375,5 +375,12 @@ def test_a_record_that_cannot_be_made_stops_no_other(tmp_path: Path) -> None:
     assert [entry["event"] for entry in logs] == ["audit lines lost"]
 
 
-def test_no_audit_keeps_nothing() -> None:
-    NoAudit().write(RECORD)
+def test_no_audit_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unasked:
+        def record(self) -> AuditRecord:
+            raise AssertionError("nobody wants it")
+
+    monkeypatch.chdir(tmp_path)
+    with capture_logs() as logs:
+        NoAudit().write(Unasked())
+    assert logs == [*tmp_path.iterdir()] == []

@@ -481,6 +481,10 @@ async def test_an_answer_that_nobody_reads_is_dropped() -> None:
         talk.outlet.gone = True
         slow.finish.set()
         await talk.peer.backlog.idle()
+        talk.outlet.gone = False
+        await talk.peer.receive(Request(2, "m", {}))
+        await talk.peer.backlog.idle()
+        assert talk.outlet.messages == [Response(2, {})]
 
 
 async def test_a_notification_that_nobody_reads_is_dropped() -> None:

@@ -29,6 +29,8 @@ def test_as_many_strays_in_a_longer_time_are_tolerated() -> None:
     for _ in range(5):
         strays(conduct, MAX_STRAYS)
         clock.now += WINDOW
+    with pytest.raises(GoneError):
+        strays(conduct, MAX_STRAYS + 1)
 
 
 def test_an_answer_makes_up_for_some() -> None:

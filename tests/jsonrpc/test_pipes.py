@@ -264,6 +264,7 @@ async def test_a_file_needs_no_closing(tmp_path: Path) -> None:
         outlet = await open_outlet(file)
         await outlet.close()
         await outlet.send(MESSAGE)
+    assert (tmp_path / "answers").read_bytes() == LINE
 
 
 async def test_a_message_is_posted_only_while_the_pipe_takes_it() -> None:

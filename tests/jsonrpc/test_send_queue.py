@@ -50,6 +50,7 @@ async def test_messages_go_out_in_the_order_they_came_in() -> None:
 async def test_flushing_an_empty_queue_does_not_wait() -> None:
     async with post() as at:
         await at.send_queue.flush()
+        assert at.sent == []
 
 
 async def test_a_message_that_comes_while_one_is_sent_has_its_turn_after_it() -> None:

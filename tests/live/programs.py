@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -132,6 +133,27 @@ def era_servers(*remote: str, cwd: Path) -> Generator[EraServers]:
         with program(server, cwd=cwd, env={"PYTHONPATH": str(PROJECT)}) as running:
             urls = json.loads(running.first_line("serves "))
             yield EraServers(str(here / "era_child.py"), socket, urls)
+
+
+@contextmanager
+def authorization_server(node: str, resource: str, *arguments: str, cwd: Path) -> Generator[str]:
+    """Run `authorization_server.mjs` for clients of a resource, and yield its issuer."""
+    server = str(Path(__file__).with_name("authorization_server.mjs"))
+    cwd.mkdir(exist_ok=True)
+    with program([node, server, resource, *arguments], cwd=cwd) as running:
+        yield running.first_line("issuer ")
+
+
+@contextmanager
+def login_wanting_hub(
+    folder: Path, resource: str, issuer: str, servers: Mapping[str, Any], **keys: Any
+) -> Generator[str]:
+    """Run a hub that is a remote server which wants tokens of an issuer, and yield its URL."""
+    folder.mkdir(exist_ok=True)
+    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": ["mcp:tools"]}
+    config = config_file(folder, servers, listen={"auth": auth}, **keys)
+    with http_hub("--http", urlsplit(resource).netloc, "--config", config, cwd=folder) as url:
+        yield url
 
 
 def alive(mark: str) -> list[str]:

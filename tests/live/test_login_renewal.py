@@ -8,20 +8,26 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import anyio
 import httpx2
 import pytest
 from mcp import Client
 
-from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import SharedFolders, call, config_file, connected, http_hub, program
+from tests.live.programs import (
+    SharedFolders,
+    authorization_server,
+    call,
+    config_file,
+    connected,
+    login_wanting_hub,
+)
 from tests.live.test_logins import browse, logging_in
 from tests.live.test_named_tokens import SERVERS
 from tests.live.test_oauth import SCOPE
@@ -37,26 +43,11 @@ pytestmark = pytest.mark.live
 def issued(resource: str, tmp_path: Path, npm_package: Callable[[str], str]) -> Callable[[], Any]:
     """Return what runs an authorization server whose tokens last a short time."""
     node = npm_package("oidc-provider")
-    script = str(Path(__file__).with_name("authorization_server.mjs"))
-
-    @contextmanager
-    def issuer() -> Generator[str]:
-        serves = [node, script, resource, SCOPE, str(LASTS)]
-        with program(serves, cwd=tmp_path) as running:
-            yield running.first_line("issuer ")
-
-    return issuer
+    return partial(authorization_server, node, resource, SCOPE, str(LASTS), cwd=tmp_path)
 
 
-@contextmanager
-def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
-    """Serve a remote server that wants tokens of the issuer."""
-    top = plant(tmp_path, "remote/")
-    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
-    config = config_file(top / "remote", SERVERS, listen={"auth": auth})
-    address = urlsplit(resource).netloc
-    with http_hub("--http", address, "--config", config, cwd=top / "remote") as url:
-        yield url
+def remote(tmp_path: Path, resource: str, issuer: str) -> AbstractContextManager[str]:
+    return login_wanting_hub(tmp_path / "remote", resource, issuer, SERVERS)
 
 
 def log_in(config: str, state: dict[str, str]) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -18,17 +17,17 @@ import pytest
 from hub.logins.issuer_requests import LoginEndedError, renewed
 from hub.logins.login_files import LoginFiles
 from tests.kit.keyrings import FileKeyring
-from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB, AnyProcess, popen, ran
 from tests.live.programs import (
     SOON,
     SharedFolders,
+    authorization_server,
     call,
     config_file,
     connected,
     environment,
     http_hub,
-    program,
+    login_wanting_hub,
 )
 from tests.live.test_named_tokens import SERVERS, client_of
 from tests.live.test_oauth import SCOPE
@@ -42,20 +41,15 @@ def issuer(
     tmp_path_factory: pytest.TempPathFactory,
     npm_package: Callable[[str], str],
 ) -> Generator[str]:
-    node = npm_package("oidc-provider")
-    serves = [node, str(Path(__file__).with_name("authorization_server.mjs")), resource, SCOPE]
-    with program(serves, cwd=tmp_path_factory.mktemp("issuer")) as running:
-        yield running.first_line("issuer ")
+    node, folder = npm_package("oidc-provider"), tmp_path_factory.mktemp("issuer")
+    with authorization_server(node, resource, SCOPE, cwd=folder) as issuer:
+        yield issuer
 
 
 @pytest.fixture
 def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
     """Serve a remote server that wants tokens of the issuer."""
-    top = plant(tmp_path, "remote/")
-    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
-    config = config_file(top / "remote", SERVERS, listen={"auth": auth})
-    address = urlsplit(resource).netloc
-    with http_hub("--http", address, "--config", config, cwd=top / "remote") as url:
+    with login_wanting_hub(tmp_path / "remote", resource, issuer, SERVERS) as url:
         yield url
 
 

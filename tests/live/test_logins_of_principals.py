@@ -22,10 +22,17 @@ from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
 from hub.server.http.bounds.failed_logins import MOST
-from tests.kit.trees import plant
 from tests.live.attaching import until
 from tests.live.login_browser import LoginBrowser, PersonWithBrowser
-from tests.live.programs import SharedFolders, call, config_file, http_hub, program, text_of
+from tests.live.programs import (
+    SharedFolders,
+    authorization_server,
+    call,
+    config_file,
+    http_hub,
+    login_wanting_hub,
+    text_of,
+)
 from tests.live.test_logins import issuer, run
 from tests.live.test_named_tokens import SERVERS, named
 from tests.live.test_oauth import SCOPE, logged, logged_in
@@ -58,12 +65,9 @@ class Remote:
 
 @pytest.fixture
 def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[Remote]:
-    top = plant(tmp_path, "remote/")
-    audit = tmp_path / "remote-audit.jsonl"
-    auth = {"resource": resource, "issuers": [{"issuer": issuer}], "scopes": [SCOPE]}
-    config = config_file(top / "remote", SERVERS, listen={"auth": auth}, audit={"file": str(audit)})
-    address = urlsplit(resource).netloc
-    with http_hub("--http", address, "--config", config, cwd=top / "remote") as url:
+    folder, audit = tmp_path / "remote", tmp_path / "remote-audit.jsonl"
+    records = {"audit": {"file": str(audit)}}
+    with login_wanting_hub(folder, resource, issuer, SERVERS, **records) as url:
         yield Remote(url, issuer, audit)
 
 
@@ -152,11 +156,9 @@ def hub_address() -> str:
 @pytest.fixture
 def people(hub_address: str, tmp_path: Path, npm_package: Callable[[str], str]) -> Generator[str]:
     """Serve the issuer where the people of the hub log in."""
-    server = str(Path(__file__).with_name("authorization_server.mjs"))
-    serves = [npm_package("oidc-provider"), server, f"http://{hub_address}/mcp", SCOPE]
-    (tmp_path / "people").mkdir()
-    with program(serves, cwd=tmp_path / "people") as running:
-        yield running.first_line("issuer ")
+    node, folder = npm_package("oidc-provider"), tmp_path / "people"
+    with authorization_server(node, f"http://{hub_address}/mcp", SCOPE, cwd=folder) as issuer:
+        yield issuer
 
 
 def hub_of_people(folder: Path, remote: Remote, hub_address: str, people: str) -> str:

@@ -20,7 +20,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from hub.server.http.auth.introspection import COUNTS
 from tests.kit.trees import plant
 from tests.live.attaching import until
-from tests.live.programs import SharedFolders, call, config_file, http_hub, program
+from tests.live.programs import SharedFolders, authorization_server, call, config_file, http_hub
 from tests.live.test_http_endpoint import INITIALIZE, post
 from tests.live.test_named_tokens import SERVERS
 
@@ -112,22 +112,18 @@ def issuer(
     tmp_path_factory: pytest.TempPathFactory,
     npm_package: Callable[[str], str],
 ) -> Generator[str]:
-    node = npm_package("oidc-provider")
-    server, scopes = Path(__file__).with_name("authorization_server.mjs"), f"{SCOPE} {MORE}"
-    serves = [node, str(server), resource, scopes]
-    with program(serves, cwd=tmp_path_factory.mktemp("issuer")) as running:
-        yield running.first_line("issuer ")
+    node, folder = npm_package("oidc-provider"), tmp_path_factory.mktemp("issuer")
+    with authorization_server(node, resource, f"{SCOPE} {MORE}", cwd=folder) as issuer:
+        yield issuer
 
 
 @pytest.fixture
 def issuer_of_opaque_tokens(
     resource: str, tmp_path: Path, npm_package: Callable[[str], str]
 ) -> Generator[str]:
-    server = str(Path(__file__).with_name("authorization_server.mjs"))
-    serves = [npm_package("oidc-provider"), server, resource, SCOPE, "60", "opaque"]
-    (tmp_path / "issuer").mkdir()
-    with program(serves, cwd=tmp_path / "issuer") as running:
-        yield running.first_line("issuer ")
+    node, folder = npm_package("oidc-provider"), tmp_path / "issuer"
+    with authorization_server(node, resource, SCOPE, "60", "opaque", cwd=folder) as issuer:
+        yield issuer
 
 
 def logged(folder: Path) -> str:

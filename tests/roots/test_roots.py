@@ -14,6 +14,7 @@ from hub.roots.roots import (
     parse_announcement,
     root_from_path,
     root_set,
+    without_unsafe,
 )
 from hub.system.disk import OsDisk
 from hub.values import Json
@@ -204,6 +205,24 @@ def test_an_unsafe_root_is_rejected_however_it_is_spelled(tmp_path: Path) -> Non
         "Path is not accessible: it has '..' after a component that does not exist",
         "Path is not safe for sharing",
     ]
+
+
+def test_roots_that_were_fit_are_rejected_by_another_list(tmp_path: Path) -> None:
+    top = plant(tmp_path, "home/.ssh/", "elsewhere/", "work/")
+    (top / "home/.aws").symlink_to("../elsewhere")
+    uris = [f"file://{top}/{name}" for name in ("home/.ssh", "work", "home/.aws", "none")]
+    before = announce(*uris)
+    assert before.roots.paths == (f"{top}/home/.ssh", f"{top}/work", f"{top}/elsewhere")
+    unsafe = UnsafePaths(f"{top}/home", POSIX)
+    after = without_unsafe(before, flavour=POSIX, unsafe=unsafe)
+    assert after.roots.paths == (f"{top}/work",)
+    assert [(one.uri, one.reason) for one in after.rejected] == [
+        (uris[3], "Path is not accessible"),
+        (uris[0], "Path is not safe for sharing"),
+        (uris[2], "Path is not safe for sharing"),
+    ]
+    assert without_unsafe(before, flavour=POSIX, unsafe=None) == before
+    assert without_unsafe(after, flavour=POSIX, unsafe=unsafe) == after
 
 
 def test_an_operators_root_gets_its_uri_and_name_from_its_path(tmp_path: Path) -> None:

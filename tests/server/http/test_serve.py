@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from hub.app.connections import ConnectionBuilder
 from hub.server.http.access import AccessCheck
@@ -110,8 +111,10 @@ async def test_a_head_without_an_end_is_refused() -> None:
 
 async def test_without_httptools_another_parser_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hub.server.http.uvicorn_protocol", None)
-    await test_a_client_is_served_over_a_socket()
-    await test_a_head_without_an_end_is_refused()
+    with capture_logs() as logs:
+        await test_a_client_is_served_over_a_socket()
+        await test_a_head_without_an_end_is_refused()
+    assert len([line for line in logs if "httptools cannot be imported" in line["event"]]) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
