@@ -32,6 +32,8 @@ BLANKS = b" \t"
 _SHOWN = 200
 _READ: Final = 1024
 """How many characters of an Accept header are read: clients name a few media types."""
+_ONCE: Final = ("Host", "Origin", "Authorization", "Mcp-Session-Id")
+"""Headers of which a proxy may have read another one than the hub (RFC 9110, 5.3)."""
 SERVICE_UNAVAILABLE = 503
 LOOK_EVERY: Final = 60.0
 """Seconds between two looks at tokens that will end: the clock may be set, the machine sleep."""
@@ -307,7 +309,7 @@ class AccessCheck:
         self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
     ) -> Refusal | None:
         """Return why a request is refused by where it was sent to or its Origin header, or None."""
-        for name in ("Host", "Origin"):
+        for name in _ONCE:
             if headers.count(name.lower()) > 1:
                 return Refusal(400, f"The {name} header stands more than once")
         host = headers.get("host") or ""

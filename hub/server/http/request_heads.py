@@ -171,7 +171,9 @@ class HeaderChecks:
             if field[0] == b"content-length":
                 length = field[1]
             elif field[0] == _SESSION:
-                session = _text(field[1]) if session is None else session
+                if session is not None:
+                    return None
+                session = _text(field[1])
             else:
                 key.append(field)
         if length is None or int(length) > MAX_MESSAGE_BYTES:

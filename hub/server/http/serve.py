@@ -24,8 +24,10 @@ from hub.system.shutdown import Shutdown
 from hub.system.this_process import most_files
 from hub.usage.principals import UsageByPrincipal
 
-LAST_ANSWERS, LAST_BYTES = 0.5, 1
-"""Seconds at the hub's end for requests to be answered, and for responses to be read."""
+LAST_ANSWERS, LAST_BYTES = 0.5, 0.7
+"""Seconds at the hub's end for requests to be answered, and then for responses to be read."""
+_STUCK = 5
+"""Seconds after which uvicorn cancels what is left, which it calls an error."""
 
 
 _LOOK_AGAIN = 0.02
@@ -112,7 +114,7 @@ def _config(app: HttpServer, limits: Limits) -> uvicorn.Config:
         server_header=False,
         backlog=_AT_ONCE,
         timeout_keep_alive=int(limits.idle),
-        timeout_graceful_shutdown=LAST_BYTES,
+        timeout_graceful_shutdown=_STUCK,
     )
 
 
@@ -137,7 +139,7 @@ async def _stop(
     """At shutdown let requests in progress end, then end the streams, then what is left.
 
     Requests in progress have `drain` seconds, and `last_answers` more once the streams have ended;
-    none when pressed.
+    none when pressed. Who does not read what is left within `LAST_BYTES` seconds does not get it.
     """
     await shutdown.begun.wait()
     app.drain()
@@ -147,6 +149,9 @@ async def _stop(
     with anyio.move_on_after(last_answers):
         await shutdown.pressed.wait()
     app.end_answers()
+    await anyio.sleep(LAST_BYTES)
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()
 
 
 async def _drain(app: HttpServer, shutdown: Shutdown, most: float) -> None:

@@ -148,11 +148,13 @@ def test_a_page_is_let_read_responses_only_if_it_is_listed() -> None:
     )
 
 
-def test_a_request_has_one_host() -> None:
-    twice = RequestHeaders([(b"host", b"localhost"), (b"host", b"evil.example")])
-    refused = refusal(AccessCheck("127.0.0.1", Credentials(BearerTokens())), twice)
-    assert refused is not None
-    assert refused.status == 400
+@pytest.mark.parametrize("name", ["Host", "Authorization", "Mcp-Session-Id"])
+@pytest.mark.parametrize("other", [b"evil.example", b"localhost"])
+def test_what_a_proxy_may_read_otherwise_stands_once(name: str, other: bytes) -> None:
+    one = (name.encode(), b"localhost")
+    sent = RequestHeaders([(b"host", b"localhost"), one, (name.lower().encode(), other)])
+    refused = refusal(AccessCheck("127.0.0.1", Credentials(BearerTokens())), sent)
+    assert refused == Refusal(400, f"The {name} header stands more than once")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx2
 import pytest
+from anyio.abc import SocketStream
 from structlog.testing import capture_logs
 
 from hub.app.connections import ConnectionBuilder
@@ -18,6 +20,7 @@ from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.connections import KEEP_ALIVE
+from hub.server.http.legacy.event_streams import HANG_UP
 from hub.server.http.serve import LAST_ANSWERS, serve_http
 from hub.system.shutdown import ended_by_signals
 from hub.values import Json
@@ -34,7 +37,8 @@ class UvicornSite:
     """A hub in uvicorn on a port of its own, and a client of it."""
 
     def __init__(self, client: httpx2.AsyncClient, listener: socket.socket) -> None:
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        self.address = listener.getsockname()
+        self.url = f"http://127.0.0.1:{self.address[1]}/mcp"
         self.ready = anyio.Event()
         self.ended = anyio.Event()
         self.client = client
@@ -155,6 +159,56 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         await all_tasks_blocked()
         os.kill(os.getpid(), signal.SIGTERM)
         await site.until_ended()
+
+
+async def large_answer(site: Site) -> SocketStream:
+    """Call for an answer of six megabytes, as an event stream, and begin to read it."""
+    key = await site.session()
+    size, params = 3_000_000, {"name": "echo", "arguments": {"text": "x" * 3_000_000}}
+    message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
+    body = json.dumps(message)
+    socket_ = socket.socket()
+    socket_.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    socket_.connect(site.address)
+    stream = await SocketStream.from_socket(socket_)
+    head = (
+        f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nmcp-session-id: {key}\r\n"
+        "content-type: application/json\r\naccept: text/event-stream, application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    await stream.send(f"{head}{body}".encode())
+    got = 0
+    while got < size // 10:
+        got += len(await stream.receive())
+    return stream
+
+
+async def rest_of(stream: SocketStream) -> bytes:
+    whole = b""
+    with anyio.fail_after(5):
+        while not whole.endswith(b"\r\n0\r\n\r\n"):
+            whole += await stream.receive()
+    return whole
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+async def test_a_stream_that_is_read_slowly_is_whole(caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as site, await large_answer(site) as stream:
+        await anyio.sleep(HANG_UP + 0.3)
+        assert b'x"}}' in (await rest_of(stream))[-100:]
+    assert errors(caplog) == []
+
+
+async def test_a_client_that_reads_slowly_is_no_error_at_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served() as site, await large_answer(site):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await site.until_ended()
+    assert errors(caplog) == []
 
 
 @pytest.mark.parametrize("is_known", [False, True])

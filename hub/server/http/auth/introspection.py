@@ -79,8 +79,11 @@ class IntrospectionEndpoint:
             with anyio.fail_after(TIMEOUT):
                 async with self._room:
                     return await self._asked(token)
-        except TimeoutError:
-            why = f"{self._url or self._issuer}: no answer in {TIMEOUT:g} s"
+        except (TimeoutError, IssuerUnavailableError) as exc:
+            asked, self._url = self._url, self._client.url  # it may have moved: looked up again
+            if isinstance(exc, IssuerUnavailableError):
+                raise
+            why = f"{asked or self._issuer}: no answer in {TIMEOUT:g} s"
             raise IssuerUnavailableError(why) from None
 
     async def _asked(self, token: str) -> Claims:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -67,6 +68,17 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
+async def _completed(
+    app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
+) -> None:
+    """Serve a request; complete a stream whose client reads too slowly to be waited for."""
+    await app(scope, receive, send)
+    if cycle.chunked_encoding and not cycle.response_complete:
+        cycle.keep_alive = False
+        cycle.flow.resume_writing()  # for the few bytes that say that this is all
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 class BoundedHttp(PlainHttp):
     """One HTTP connection. A client that sends an endless head gets an error, and is disconnected.
 
@@ -117,7 +129,7 @@ class BoundedHttp(PlainHttp):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._served = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, partial(_completed, app, cycle))
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

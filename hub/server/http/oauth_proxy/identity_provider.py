@@ -33,6 +33,8 @@ AT_ONCE: Final = 16
 """How many codes and refresh tokens it is asked about at once; others wait."""
 APART: Final = 5.0
 """Seconds after which it is looked for again, if it could not be found."""
+LASTS: Final = 600.0
+"""Seconds after which its endpoints are looked up again; so they are if one of them fails."""
 _REFUSED: Final = frozenset({400, 401, 403})
 _ADDRESS: Final = re.compile(r"[!-\"$-~]+")
 """What can be sent in a header, without a fragment."""
@@ -94,6 +96,7 @@ class IdentityProvider:
         self._open_client = http
         self._http: httpx2.AsyncClient | None = None
         self._endpoints: _Endpoints | None = None
+        self._good_until = 0.0
         self._clock = clock
         self._not_found: tuple[float, IssuerUnavailableError] | None = None
         self._turn = anyio.Lock()
@@ -202,10 +205,20 @@ class IdentityProvider:
         return self._http
 
     async def _found(self) -> _Endpoints:
-        if self._endpoints is None:
-            async with self._turn:
-                self._endpoints = self._endpoints or await self._looked_up()
-        return self._endpoints
+        """Return its endpoints: those of before, if it cannot be asked for them anew."""
+        known = self._endpoints
+        if known is not None and self._clock() < self._good_until:
+            return known
+        async with self._turn:
+            if self._endpoints is not None and self._endpoints is not known:
+                return self._endpoints
+            try:
+                self._endpoints = found = await self._looked_up()
+            except IssuerUnavailableError:
+                if known is None:
+                    raise
+                return known
+        return found
 
     async def _looked_up(self) -> _Endpoints:
         since, failure = self._not_found or (0.0, None)
@@ -219,10 +232,18 @@ class IdentityProvider:
             self._not_found = self._clock(), exc
             raise
         self._note_answer()
+        self._good_until = self._clock() + LASTS
         return found
 
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
         found = await self._found()
+        try:
+            return await self._tokens_at(found, form)
+        except IssuerUnavailableError:
+            self._good_until = 0.0
+            raise
+
+    async def _tokens_at(self, found: _Endpoints, form: dict[str, str]) -> ProviderTokens:
         method = "client_secret_basic" if found.uses_basic else "client_secret_post"
         client = RegisteredClient(self._client.id, self._client.secret, method)
         try:

@@ -43,13 +43,14 @@ class Desk:
         self.asked: list[str] = []
         self.requests: list[httpx2.Request] = []
         self.status = 200
+        self.at = ASKED_AT
         self.answers: anyio.Event | None = None
         self.under_way = self.most = 0
 
     async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(request)
         if request.method == "GET":
-            told = {"issuer": NAME, "introspection_endpoint": ASKED_AT}
+            told = {"issuer": NAME, "introspection_endpoint": self.at}
             return httpx2.Response(200, json=told)
         (token,) = parse_qs(request.content.decode())["token"]
         self.asked.append(token)
@@ -124,6 +125,16 @@ async def test_without_an_address_its_metadata_says_where_and_is_read_once() -> 
     metadata, *asked = [str(request.url) for request in bench.desk.requests]
     assert metadata == f"{NAME}/.well-known/oauth-authorization-server"
     assert asked == [ASKED_AT, ASKED_AT]
+
+
+async def test_the_metadata_is_read_again_after_a_failure() -> None:
+    bench = IntrospectionBench(url=None)
+    assert await bench.status() == 200
+    bench.desk.status, bench.desk.at = 404, f"{NAME}/v2/introspect"
+    assert await bench.status("other") == 503
+    bench.desk.status = 200
+    assert await bench.status("other") == 401
+    assert str(bench.desk.requests[-1].url) == f"{NAME}/v2/introspect"
 
 
 async def test_signed_tokens_are_verified_and_nobody_is_asked() -> None:

@@ -14,7 +14,7 @@ from hub.server.http.auth.claims import InvalidTokenError, scopes_in
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.consent_page import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE
+from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE, LASTS
 from hub.server.http.oauth_proxy.proxy import (
     ACCESS_LASTS,
     CODE_LASTS,
@@ -560,6 +560,40 @@ async def test_a_provider_that_cannot_be_asked_is_said_and_asked_again(how: str)
     form = bench.redeeming(client_id, await bench.code(client_id))
     bench.at.status = 503
     await refused(bench.proxy.tokens(form), "temporarily_unavailable")
+
+
+async def test_a_provider_may_move_its_endpoints() -> None:
+    bench = ProxyBench()
+    client_id = bench.registered()
+
+    async def place() -> str:
+        question = bench.proxy.begin(bench.asking(client_id), BROWSER)
+        found = await bench.proxy.answered(question.ticket, BROWSER, is_allowed=True)
+        return found.url.partition("?")[0]
+
+    assert await place() == f"{NAME}/authorize"
+    bench.at.metadata["authorization_endpoint"] = f"{NAME}/v2/authorize"
+    assert await place() == f"{NAME}/authorize"
+    bench.clock.now += LASTS
+    bench.at.is_down = True
+    assert await place() == f"{NAME}/authorize"  # better than nothing
+    bench.at.is_down, bench.clock.now = False, bench.clock.now + APART
+    assert await place() == f"{NAME}/v2/authorize"
+    asked = bench.at.asked
+    await place()
+    assert bench.at.asked == asked
+
+
+async def test_endpoints_are_looked_up_again_after_one_has_failed() -> None:
+    bench = ProxyBench()
+    client_id = bench.registered()
+    asked = await bench.at_provider(client_id)
+    bench.at.metadata["authorization_endpoint"] = f"{NAME}/v2/authorize"
+    bench.at.status = 404
+    with pytest.raises(OAuthError, match="cannot be asked now"):
+        await bench.proxy.provider.redeemed("code", "verifier")
+    place = await bench.proxy.provider.login_url(state="s", challenge="c", nonce=asked["nonce"])
+    assert place.startswith(f"{NAME}/v2/authorize?")
 
 
 async def test_however_many_want_to_log_in_a_provider_that_is_down_is_asked_once() -> None:
