@@ -41,7 +41,7 @@ from hub.guard.text.names import (
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
-from hub.guard.text.programs import created_paths, without_lone_slashes, without_messages
+from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
@@ -236,11 +236,11 @@ class CandidateTexts(Struct, frozen=True):
         reader = self._shell()
         is_whole = starts and is_line
         value = without_interpreters(with_plain_signs(value))
-        written = value = without_lone_slashes(value) if is_whole else value
+        written = value = tamed(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         if is_whole and len(value) <= PATH_MAX:
-            value = without_mount_targets(without_messages(value))
+            value = without_mount_targets(without_texts(value))
         value = with_short_roots(value, self.reader)
         words = words_in(value, reader, starts=starts)
         runs = {

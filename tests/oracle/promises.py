@@ -43,6 +43,7 @@ _PROSE = 4
 _OF_PROSE = {"words", "lines", "quoted", "list"}
 _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
 _FINDERS = {"glob", "dash", "bash"}
+_SHELLS = {"dash", "bash"}
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -118,9 +119,11 @@ def _separators(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     return opened.found == "/" and not is_given and "file URI" not in opened.chain
 
 
-def _found_by_a_wildcard(_: ProcessTree, opened: Opened, world: PlantedWorld) -> bool:
+def _found_by_a_wildcard(family: ProcessTree, opened: Opened, world: PlantedWorld) -> bool:
     """Return whether the first link inside of a root on the way is not named in the value."""
     if not _WILD.search(opened.value) or _FINDERS.isdisjoint(opened.chain):
+        return False
+    if family == "command" and opened.chain[0] in _SHELLS:
         return False
     place = "" if opened.path.startswith("/") else world.cwd
     for name in filter(None, opened.path.split("/")):

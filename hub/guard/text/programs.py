@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
@@ -114,46 +115,153 @@ def created_paths(word: str, env: Mapping[str, str]) -> list[str]:
     return [f"/{created[2].lstrip('/')}" for created in found if created is not None]
 
 
-_LITERAL = r"""'[^']*'|"[^"\\`$]*\""""
-_UNQUOTING = r"""#[^\n'"`\\]*+(?=\n|$)"""
-"""What may be a remark, to its line's end, without signs that elsewhere would be quotes."""
-_MESSAGE = re.compile(
-    # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"""((?:(?:[^'"`$\\<#]|{_UNQUOTING}|{_LITERAL})*(?:&&|;))?\s*"""
-    r"(?:git\s+(?:commit|tag|merge|stash\s+push|notes\s+add)|gh\s+(?:pr|issue|release)\s+\w+)"
-    rf"""\s(?:[^;&|<\n'"`$\\#]|{_LITERAL}){{0,200}}?(?<=\s)(?:-a?m|--message|--title|--body)[ =])"""
-    rf"(?:{_LITERAL})(?=[\s;&|)]|$)"
+_DOCUMENT = (
+    r"\"\$\(cat[ \t]+<<-?[ \t]*'(?P<name>\w+)'\n(?:(?![ \t]*(?P=name)\n).*\n)*"
+    r"[ \t]*(?P=name)\n\s*\)\"(?=[\s;&|)]|$)"
 )
-_MOST_MESSAGES = 4
+"""A text of several lines: `"$(cat <<'E'`, the lines, `E` and `)"`."""
+_PIECE = re.compile(
+    # What a shell takes apart in the same way whatever its settings are.
+    rf"(?P<literal>(?:{_DOCUMENT}|(?:[\w.,:/@%+=-]|'[^']*'|\"[^\"\\`$]*\")+(?=[\s;&|<>()]|$)))"
+    r"|(?P<word>(?:[^\s;&|<>()`'\"\\$#]|(?<=[^\s;&|<>()])#|\$\w|\$\{\w+\}|\\[^\n]|'[^']*'"
+    r"|\"(?:[^\"\\`$]|\$\w|\$\{\w+\})*\")+)"
+    r"|(?P<end>&&|\|\|?|[;\n()])"
+    r"|[ \t]+|\\\n|#[^\n'\"\\`]*(?=\n|$)|\d?(?:>>?|<(?!<))[ \t]*(?:&\d|[\w./-]+)"
+)
+_VARIES = re.compile(r"=\(|\bIFS\b")
+_BEFORE_PROGRAM = re.compile(r"\w+=|(?:sudo|time|env)\Z")
+_INSTALLED = r"=/(?:usr|opt)(?:/[\w-][\w.-]*)*"
+_DIRECTORIES = (
+    "(?:s?bin|lib|libexec|include|data|dataroot|sysconf|localstate|sharedstate|runstate|man|info|doc"
+    "|locale|html)dir"
+)
+_TEXTS = tuple(
+    (re.compile(program), re.compile(rf"(?:{option})(=.+)?", re.DOTALL), place)
+    for program, option, place in (
+        (r"git (?:commit|tag|merge|stash push|notes add)\b", "-[a-z]*m|--message", 1),
+        (r"gh (?:pr|issue|release)\b", "-[tbn]|--(?:title|body|notes|subject)", 1),
+        (r"curl\b", "-[HAed]|--(?:header|user-agent|referer|data(?:-ascii|-raw)?|json)", 1),
+        (r"jq\b", "--arg(?:json)?", 2),
+        (r"kubectl create\b", "--from-literal", 1),
+        (r"helm\b", "--set(?:-string)?", 1),
+        (
+            r"(?:docker|podman|nerdctl)(?: buildx| compose)? (?:build|run|create|exec)\b",
+            "-e|--(?:env|label|build-arg)",
+            1,
+        ),
+        (
+            r"(?:[\w./-]*/)?configure\b|meson setup\b",
+            rf"--(?:exec-)?prefix{_INSTALLED}|--{_DIRECTORIES}=/\w[\w/-]*",
+            0,
+        ),
+        (r"cmake\b", rf"-DCMAKE_INSTALL_PREFIX{_INSTALLED}", 0),
+    )
+)
+"""Programs, their options that take a text, and which word behind these is the text."""
+_FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
+_FLAG = re.compile(
+    r"-[rRnivwxclLoPEFhHsqzaUI]+|--(?:[\w-]+=.*|colou?r|line-number|ignore-case|recursive|hidden"
+    r"|files-with-matches|word-regexp|fixed-strings|no-heading|count)",
+    re.DOTALL,
+)
+"""An option that leaves the next word alone."""
+_OPENS_NOTHING = frozenset(
+    {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
+)
+"""Programs that open none of the words behind the sign where a shell would end their command."""
+_OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?@")
+_NOTHING = ("''",)
+_QUOTED_SIGN = re.compile(r"[;&|<>()\"'\\`*?\[{]")
 
 
-def without_messages(command: str) -> str:
-    """Return a command without the texts of a version control tool's message options.
+class _Word(NamedTuple):
+    text: str
+    start: int
+    is_literal: bool
 
-    Such a text is quoted, so the shell does not read it; for the tool it is no path.
+
+def without_texts(command: str) -> str:
+    """Return a command without the words that its programs take for texts, as in `-m 'see ../x'`.
+
+    A child that starts a program without a shell may take a quoted text apart at its spaces. What
+    that program may open stays.
     """
-    for _ in range(_MOST_MESSAGES):
-        message = _MESSAGE.match(command)
-        if message is None or renames_programs(message[1]):
-            break
-        command = f"{message[1]}message{command[message.end() :]}"
+    commands = _commands_in(command)
+    if not commands or _VARIES.search(command) or renames_programs(command):
+        return command
+    opens = commands[0][0].text not in _OPENS_NOTHING
+    texts = [(text, n) for n, words in enumerate(commands) for text in _texts_of(words)]
+    for (text, start, _), n in reversed(texts):
+        parts = text.split() if opens else []
+        if len(parts) == 1 and n:
+            continue
+        kept = [f"'{part}'" for part in parts[len(parts) == 1 :] if not _QUOTED_SIGN.search(part)]
+        command = f"{command[:start]}{' '.join(kept or _NOTHING)}{command[start + len(text) :]}"
     return command
+
+
+def _commands_in(command: str) -> list[list[_Word]]:
+    """Return the words of each simple command; none if another shell may read them otherwise."""
+    commands, at = [list[_Word]()], 0
+    while at < len(command):
+        piece = _PIECE.match(command, at)
+        if piece is None:
+            return []
+        if piece["end"]:
+            commands.append([])
+        elif text := piece["literal"] or piece["word"]:
+            commands[-1].append(_Word(text, at, piece["literal"] is not None))
+        at = piece.end()
+    return [words for words in commands if words]
+
+
+def _texts_of(words: list[_Word]) -> list[_Word]:
+    """Return the words of a simple command that its program takes for texts, in order."""
+    words = list(dropwhile(lambda word: _BEFORE_PROGRAM.match(word.text), words))
+    head = " ".join(word.text for word in words[:4])
+    found = list[_Word]()
+    for option, place in ((one[1], one[2]) for one in _TEXTS if one[0].match(head)):
+        for n, word in enumerate(words):
+            if given := option.fullmatch(word.text):
+                found += words[n:][:1] if given[1] else words[n + place :][:1]
+    if finds := _FINDS.match(head):
+        found += _pattern_in(words[len(finds[0].split()) :])
+    texts = (word for word in found if word.is_literal and not _OF_FILE.match(word.text))
+    return sorted(dict.fromkeys(texts), key=lambda word: word.start)
+
+
+def _pattern_in(words: list[_Word]) -> list[_Word]:
+    rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.text), words))
+    if rest and rest[0].text == "-e":
+        return rest[1:2]
+    return [] if not rest or rest[0].text[0] == "-" else rest[:1]
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
 _SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
-_SIGN = r"""'[^\s'"$`\\*?\[]'"""
+_SIGN = r"""'(?:[^\s'"$`\\*?\[]|\\[nrt0])'"""
 _REDIRECTION = r"[ \t]*(?:2>&1|(?:<|>>?)[ \t]*[\w./-]+)"
 _CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
-_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\$(?!\()|{_SUM})*\""
+_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\\[nrt]|\$(?!\()|{_SUM})*\"|'(?:[\w\s.,:/+%=-]|\\[nrt])*'"
+_OPENS = (
+    rf"(?:cut|head|sort|tail|tr|uniq|wc)(?:{_REDIRECTION}"
+    rf"|[ \t]+(?:(?!-\w*T|--)[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*"
+)
+_GIT = (
+    r"git (?:branch|tag|log|remote|describe|rev-parse|status|shortlog|ls-files|ls-tree|for-each-ref"
+    r"|rev-list|symbolic-ref|diff --name-only)(?:[ \t]+(?:[\w.,:=+%@/^-]+|'[\w\s.,:()%/=]*'))*"
+)
+_SPLITS = (
+    r"[gm]?awk[ \t]+-F[ \t]*(?:/|'/'|\"/\")[ \t]+"
+    rf"'(?![^']*(?:system|getline|ARGV|ENVIRON))[^'|<>`]*'(?:{_REDIRECTION}|[ \t]+[\w./-]+)*"
+)
 _LISTS_NOTHING = re.compile(
-    rf"[ \t]*(?:(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*)"
+    rf"[ \t]*(?:(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*|\$\({_OPENS}\))"
     # These open no files, so what is computed may stand behind them; but no wildcards.
-    rf"|(?:echo|expr|let|seq|sleep|test)(?:{_REDIRECTION}"
-    rf"|[ \t]+(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
+    rf"|(?:echo(?![ \t]+-\w*e)|expr|let|printf(?![ \t]+-)|seq|sleep|test)(?:{_REDIRECTION}"
+    rf"|[ \t]+(?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
     # These do.
-    rf"|(?:cut|head|sort|tail|tr|uniq|wc)(?:{_REDIRECTION}"
-    rf"|[ \t]+(?:[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*)[ \t]*",
+    rf"|{_OPENS}|{_GIT}|{_SPLITS})[ \t]*",
     re.ASCII,
 )
 """A simple command that gives only an error for `/`, even if no shell reads it."""
@@ -164,13 +272,26 @@ _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
 
 
-def without_lone_slashes(command: str) -> str:
-    """Return a command with a digit for each lone `/`, if no program in it can list a folder.
+_PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
+_WITH_DOCUMENT = re.compile(
+    r"((?:cat|tee|python3?|node)[\w./> \t-]*<<-?[ \t]*(['\"]?)(\w+)\2(?:[ \t>][\w./> \t-]*)?\n)"
+    r"((?:(?![ \t]*\3\n).*\n)*)([ \t]*\3\s*)"
+)
+"""A program, the lines that it reads, and what stands behind; for `/` it gives only an error."""
+_RUNS = re.compile(r"\$\(|`")
 
-    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`.
+
+def tamed(command: str) -> str:
+    """Return a command without lone slashes and variables, if nothing in it can list a folder.
+
+    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
     inner = _OF_SHELL.fullmatch(command)
     parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
-    if _LONE_SLASH.search(command) is None or _TAKES_FOLDER.search(command):
+    is_git = parts[0].split()[:1] == ["git"]  # without a shell it would get all words
+    if all(map(_LISTS_NOTHING.fullmatch, parts)) and (is_git or not _TAKES_FOLDER.search(command)):
+        return _PRINTED.sub("x", _LONE_SLASH.sub("0", command))
+    document = _WITH_DOCUMENT.fullmatch(command)
+    if document is None or (not document[2] and _RUNS.search(document[4])):
         return command
-    return _LONE_SLASH.sub("0", command) if all(map(_LISTS_NOTHING.fullmatch, parts)) else command
+    return f"{document[1]}{_LONE_SLASH.sub('0', document[4])}{document[5]}"

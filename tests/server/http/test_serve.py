@@ -161,7 +161,7 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         await site.until_ended()
 
 
-async def large_answer(site: Site) -> SocketStream:
+async def large_answer(site: UvicornSite) -> SocketStream:
     """Call for an answer of six megabytes, as an event stream, and begin to read it."""
     key = await site.session()
     size, params = 3_000_000, {"name": "echo", "arguments": {"text": "x" * 3_000_000}}
