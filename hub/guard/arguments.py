@@ -69,11 +69,9 @@ _BESIDE = IN_CONTAINER | {"path"}
 """Members that mean something else beside certain others."""
 _LONG_TEXT = 1024
 _LONGEST_POINTER = 4096
-_READ_AGAIN = 8
-_PER_STRING = 4
+_READ_AGAIN, _PER_STRING = 8, 4
 # Units of effort, about a microsecond each.
-_PER_MEMBER = 5
-_PER_CANDIDATE = 5
+_PER_MEMBER, _PER_CANDIDATE = 5, 5
 _CHARACTERS = 8
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
 _FEW = 256
@@ -196,9 +194,11 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
             if node.named_by_path or _can_be_path(key, at):
                 found.spend(_effort_of(key))
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
-                found.append(PathCandidate(at_key, key, _NEUTRAL, key, why))
-        kind = inner.kind
-        whole = False
+                of_files = at.inherited is _PATH and "file" in at.key.lower()
+                is_new = key[:1] == "/" and (node.named_by_path or of_files)
+                kind = _WEAK if is_new else _NEUTRAL
+                found.append(PathCandidate(at_key, key, kind, key, why))
+        kind, whole = inner.kind, False
         if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE:
             kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:

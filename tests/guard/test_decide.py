@@ -549,6 +549,24 @@ def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     assert verdict.reason == "an empty path names nothing"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_admitted"),
+    [
+        ({"files": {"/no-such": "a"}}, False),
+        ({"files": {"new.txt": "a"}}, True),
+        ({"paths": {"/users": {"get": {}}}}, True),
+        ({"profile": {"/x": 1}}, True),
+    ],
+)
+def test_a_new_file_at_the_top_is_judged_as_the_key_of_files(
+    arguments: JsonObject, *, is_admitted: bool
+) -> None:
+    here = CATALOGUE.parent
+    guard = compile_tool(None, read_only=False, policy=DEFAULT)
+    verdict = decide(tool_call(arguments), guard, context(share(here), here))
+    assert isinstance(verdict, Admitted) is is_admitted
+
+
 # `make quick`, which tries few examples, has shorter texts too.
 MANY = 60_000 if settings().max_examples >= 100 else 20_000
 HOSTILE = {

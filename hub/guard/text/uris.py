@@ -23,7 +23,8 @@ _RELATIVE_URI = re.compile(r"file:(?![/\\])", re.I)
 _WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.I)
 _OTHER_LOCAL_URI = re.compile(
     r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
-    r"|(?:osfs|fs|localfs|posix|fileb|ldapi|oci-layout|[a-z][a-z0-9.-]*\+(?:unix|socket))://(.*)",
+    r"|(?:vscode(?:-insiders)?|vscodium|cursor|windsurf|zed)://file(?=/)(.*)"
+    r"|vscode-file://[^/]*(?=/)(.*)|(?:osfs|fs|localfs|posix|fileb|ldapi|oci-layout|[a-z][a-z0-9.-]*\+(?:unix|socket))://(.*)",
     re.I | re.S,
 )
 _REMOTE_URI = re.compile(
@@ -129,7 +130,7 @@ def local_uri_paths(text: str, flavour: Flavour) -> Iterable[str]:
     if match := _DATABASE_URI.match(text):
         return (match[1].partition("?")[0],)
     match = _OTHER_LOCAL_URI.match(text)
-    return (match[1] or match[2] or "",) if match else ()
+    return (next(filter(None, match.groups()), ""),) if match else ()
 
 
 def _file_uri_paths(uri: str, flavour: Flavour) -> Iterable[str]:
