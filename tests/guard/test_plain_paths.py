@@ -201,6 +201,15 @@ def test_where_a_relative_path_may_start_in_many_places_it_is_left_to_others(
     assert admits(plain_check(share(*folders), cwd=folders[0]), folders[8] / "*", kind=Kind.GLOB)
 
 
+def test_a_relative_path_beside_several_folders_is_left_to_the_judge(tmp_path: Path) -> None:
+    top = plant(tmp_path, "root/a/", "root/b/leak => ../../out", "root/f", "out") / "root"
+    on = plain_check(share(top), cwd=top)
+    assert admits(on, top / "a", "f")
+    assert not admits(on, top / "a", top / "b", "f")
+    assert not admits(on, top / "b", "leak")
+    assert not admits(on, top / "a", top / "b", "leak")
+
+
 def test_of_a_glob_the_names_before_the_first_wildcard_count(tmp_path: Path) -> None:
     top = plant(tmp_path, *PROJECT, "project/way => ../private")
     on = plain_check(share(top / "project"), cwd=top / "project")

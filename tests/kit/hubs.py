@@ -412,9 +412,11 @@ class FlowHub:
         roots: Sequence[Json] = TWO_ROOTS,
         *,
         capabilities: JsonObject | None = None,
+        holds: bool = False,
     ) -> FakeClient:
-        """Return a client after its handshake."""
+        """Return a client after its handshake; one that `holds` leaves questions to the test."""
         client = self.client(roots)
+        client.holds = holds
         await client.initialize(
             {"roots": {"listChanged": True}} if capabilities is None else capabilities
         )

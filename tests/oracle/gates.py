@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 
-from hub.values import Json, JsonObject
-from tests.oracle.keys import ArgumentKey
+from hub.values import JsonObject
+from tests.oracle.keys import ArgumentKey, strings_in
 from tests.oracle.trees import PlantedWorld
 from tests.oracle.verdicts import Gate, Guard
 
@@ -19,7 +18,7 @@ class Weak(Gate):
         self._world = world
 
     def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool:
-        return all(self._allows(text) for text in _strings(arguments))
+        return all(self._allows(text) for text in strings_in(arguments))
 
     def _allows(self, text: str) -> bool:
         raise NotImplementedError
@@ -67,18 +66,6 @@ class OnlyPaths(Gate):
 
     def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool:
         return key.family != "path" or self._guard.admits(key, arguments)
-
-
-def _strings(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for member in value:
-            yield from _strings(member)
-    elif isinstance(value, dict):
-        yield from value
-        for member in value.values():
-            yield from _strings(member)
 
 
 WEAKER = (AdmitsAll, Textual, AsGiven, InWords, OnlyPaths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from hub.values import Json, JsonObject
@@ -16,6 +17,19 @@ A `file key` is the key of an object under a word for files, a `key` that of any
 """
 VALUE = "{value}"
 """Stands for the value in the arguments of a key."""
+
+
+def strings_in(value: Json) -> Iterator[str]:
+    """Yield every text in JSON, and the keys of its objects."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for member in value:
+            yield from strings_in(member)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield key
+            yield from strings_in(member)
 
 
 class ArgumentKey(NamedTuple):

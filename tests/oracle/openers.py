@@ -18,7 +18,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 from urllib.request import url2pathname
 
 from hub.values import Json
-from tests.oracle.keys import ProcessTree
+from tests.oracle.keys import ProcessTree, strings_in
 from tests.oracle.promises import Chain, Opened, is_promised
 from tests.oracle.trees import PlantedWorld
 
@@ -173,21 +173,9 @@ def _in_json(text: str) -> Iterable[str]:
     if text.lstrip()[:1] not in {"[", "{", '"'}:
         return ()
     try:
-        return _strings(cast("Json", json.loads(text)))
+        return strings_in(cast("Json", json.loads(text)))
     except (ValueError, RecursionError):
         return ()
-
-
-def _strings(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for member in value:
-            yield from _strings(member)
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            yield key
-            yield from _strings(member)
 
 
 STEPS = (

@@ -59,10 +59,7 @@ async def test_h02_asks_without_params_once_the_client_is_initialised() -> None:
 async def test_h02_a_call_before_the_answer_waits_for_it() -> None:
     """Bug of the original: calls before the answer were allowed."""
     async with flow_hub() as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {}})
-        await client.initialized()
+        client = await hub.connected(capabilities={"roots": {}}, holds=True)
         params: JsonObject = {"name": "read_file", "arguments": {"path": "/etc/passwd"}}
         call = await client.begin("tools/call", params)
         await client.until_asked()
@@ -77,10 +74,7 @@ async def test_h02_a_call_before_the_answer_waits_for_it() -> None:
 async def test_h02_the_time_for_an_answer_is_configurable_and_then_nothing_is_shared() -> None:
     """Bug of the original: ten seconds, hard-coded."""
     async with flow_hub({"roots": {"timeout": 0.05}}) as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {}})
-        await client.initialized()
+        client = await hub.connected(capabilities={"roots": {}}, holds=True)
         assert await client.is_refused("/home/user/project/config.json")
 
 
@@ -112,10 +106,7 @@ async def test_h03_an_older_answer_never_overwrites_a_newer_one() -> None:
 @pytest.mark.usefixtures("home")
 async def test_h03_an_answer_from_before_a_change_is_not_judged_by() -> None:
     async with flow_hub({"roots": {"debounce": 30}}) as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {"listChanged": True}})
-        await client.initialized()
+        client = await hub.connected(holds=True)
         await client.until_asked()
         await client.changed()
         params: JsonObject = {

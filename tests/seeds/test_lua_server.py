@@ -46,10 +46,7 @@ async def test_l01_sessions_with_different_roots_use_different_children() -> Non
 @pytest.mark.usefixtures("home")
 async def test_l02_inside_outside_and_not_known_yet() -> None:
     async with flow_hub() as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {}})
-        await client.initialized()
+        client = await hub.connected(capabilities={"roots": {}}, holds=True)
         calls = [
             await client.begin("tools/call", {"name": "read_file", "arguments": {"path": path}})
             for path in (PROJECT_FILE, "/etc/passwd")

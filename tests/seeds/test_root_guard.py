@@ -216,10 +216,7 @@ async def test_g06_a_burst_becomes_one_question() -> None:
 @pytest.mark.usefixtures("home")
 async def test_g07_pages_of_roots_are_followed() -> None:
     async with flow_hub() as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {}})
-        await client.initialized()
+        client = await hub.connected(capabilities={"roots": {}}, holds=True)
         await client.until_asked()
         await client.answer(client.held[0], {"roots": [TWO_ROOTS[0]], "nextCursor": "two"})
         await client.until_asked(2)
@@ -231,10 +228,7 @@ async def test_g07_pages_of_roots_are_followed() -> None:
 @pytest.mark.usefixtures("home")
 async def test_g07_endless_pages_of_roots_come_to_an_end() -> None:
     async with flow_hub() as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {}})
-        await client.initialized()
+        client = await hub.connected(capabilities={"roots": {}}, holds=True)
         call = await client.begin("tools/call", {"name": "get-roots"})
         pages = 0
 

@@ -298,10 +298,7 @@ async def test_b11_only_local_file_uris_are_taken_from_clients() -> None:
 @pytest.mark.usefixtures("home")
 async def test_b12_a_late_answer_is_dropped() -> None:
     async with flow_hub({"roots": {"debounce": 0, "timeout": 0.05}}) as hub:
-        client = hub.client()
-        client.holds = True
-        await client.initialize({"roots": {"listChanged": True}})
-        await client.initialized()
+        client = await hub.connected(holds=True)
         assert await client.is_refused(IN_PROJECT)
         before = await client.get_roots()
         await client.answer(client.held[0])

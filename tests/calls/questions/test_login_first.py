@@ -19,7 +19,7 @@ from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.logins import ServerLogins
 from hub.sessions.session import Session
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
-from hub.values import ServerName
+from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet
 from tests.kit.loops import virtual_time
 
@@ -41,10 +41,23 @@ class Pages:
         return f"https://hub/{server}?ticket={principal}"
 
 
-def session_of(principal: str) -> Session:
-    """Return as much of a modern client's session as a login needs."""
-    client = SimpleNamespace(is_modern=True, capabilities={"elicitation": {"url": {}}})
-    return cast("Any", SimpleNamespace(client=client, identity=principal, peer=None))
+class DecliningPeer:
+    """A client of the handshake era that does not want to log in."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, JsonObject]] = []
+
+    async def request(self, method: str, params: JsonObject, **_: object) -> JsonObject:
+        self.requests.append((method, params))
+        return {"action": "decline"}
+
+
+def session_of(
+    principal: str, *, is_modern: bool = True, peer: DecliningPeer | None = None
+) -> Session:
+    """Return as much of a client's session as a login needs."""
+    client = SimpleNamespace(is_modern=is_modern, capabilities={"elicitation": {"url": {}}})
+    return cast("Any", SimpleNamespace(client=client, identity=principal, peer=peer))
 
 
 def asked() -> Asked:
@@ -73,4 +86,24 @@ async def test_a_person_who_is_asked_has_time_from_then_on_and_no_call_waits_for
             await first.ask(anna, asked(), ACCEPTED, SPEC)
         assert anyio.current_time() - began == pytest.approx(2 * LIMIT, abs=1)
         assert logins.runs.under_way(URL, "anna") is not None, "others still wait for it"
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_client_of_the_handshake_era_is_asked_by_a_request_and_not_again_if_it_declines(
+    tmp_path: Path,
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        logins = ServerLogins(LoginRuns(tasks, os.environ, tmp_path))
+        logins.pages = Pages()
+        first, peer = LoginFirst(logins), DecliningPeer()
+        gone = session_of("anna", is_modern=False)
+        await first.ask(gone, asked(), NO_RETRY, SPEC)
+        anna = session_of("anna", is_modern=False, peer=peer)
+        with pytest.raises(ChildError, match="does not want to log in now"):
+            await first.ask(anna, asked(), NO_RETRY, SPEC)
+        ((method, params),) = peer.requests
+        assert (method, params["mode"]) == ("elicitation/create", "url")
+        assert params["url"] == "https://hub/far?ticket=anna"
+        await first.ask(anna, asked(), NO_RETRY, SPEC)
+        assert len(peer.requests) == 1
         tasks.cancel_scope.cancel()
