@@ -56,6 +56,21 @@ def test_a_client_is_served_until_it_closes_stdin(
     assert len(hubs(config, tmp_path)) == 1
 
 
+def test_a_client_whose_ended_children_nobody_waits_for_is_served(
+    config: str, tmp_path: Path
+) -> None:
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = (sys.executable, "-c", ignoring, sys.executable, "-m", "hub", "attach")
+    with attached("--config", config, cwd=tmp_path, command=command) as client:
+        client.open()
+        assert client.end() == 0
+        assert "no shared hub" not in client.errors()
+    assert len(hubs(config, tmp_path)) == 1
+
+
 @pytest.mark.parametrize("on_sockets", ON, ids=["pipes", "sockets"])
 def test_whether_a_clients_own_ends_block_is_left_alone(
     config: str, tmp_path: Path, on_sockets: bool

@@ -39,10 +39,13 @@ _INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "si
 
 def home(scene: Scene) -> Iterator[Finding]:
     """Yield what is wrong with the home directory and the runtime directory."""
+    known = users_home()
+    other = f"export HOME={quoted(known)}" if known else _new_home()
     if scene.home is None:
-        known = users_home()
-        fix = f"export HOME={quoted(known)}" if known else _new_home()
-        yield Finding("problem", "places", "HOME", "is not set, or no absolute path", fix)
+        yield Finding("problem", "places", "HOME", "is not set, or no absolute path", other)
+    elif status(scene.home) is not None and not is_directory(scene.home):
+        what = "HOME names it, but it is no directory"
+        yield Finding("problem", "places", str(scene.home), what, other)
     elif not is_directory(scene.home):
         what = "HOME names it, but there is no such directory"
         yield Finding("problem", "places", str(scene.home), what, f"mkdir -p {quoted(scene.home)}")

@@ -239,6 +239,7 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     "no runtime directory": (_sets("XDG_RUNTIME_DIR", "/none"), "XDG_RUNTIME_DIR names it"),
     "no HOME": (_unsets("HOME"), "HOME: is not set"),
     "HOME is not there": (lambda one: one.move_home(), "HOME names it"),
+    "HOME is a file": (_sets("HOME", "%HOME/hub.yaml"), "it is no directory"),
     "TMPDIR is not there": (_sets("TMPDIR", "%HOME/none/tmp"), "TMPDIR names it"),
     # Hubs
     "stale hub": (_stale_socket, "no hub listens on this socket"),
