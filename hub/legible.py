@@ -30,6 +30,10 @@ _HIDDEN_IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _TEXTS = frozenset({"title", "description"})
 _VALUES = frozenset({"default", "const", "enum", "examples", "example"})
 """Schema keys whose values are argument values of a call: these are never changed."""
+_SCHEMAS_BY_NAME = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+)
+"""Schema keys whose values have schemas by names, which a server chooses: `default` is one, too."""
 
 
 def legible(text: str) -> str:
@@ -77,11 +81,18 @@ def _walked_object(entry: Mapping[str, Json]) -> Json:
     for key, value in entry.items():
         if isinstance(value, str):
             new: Json = legible(value) if key in _TEXTS else value
+        elif key in _SCHEMAS_BY_NAME and isinstance(value, dict):
+            new = _walked_schemas(value)
         else:
             new = value if key in _VALUES else _walked(value)
         if new is not value and new != value:
             changed[key] = new
     return {**entry, **changed} if changed else cast("JsonObject", entry)
+
+
+def _walked_schemas(schemas: JsonObject) -> Json:
+    walked = {name: _walked(schema) for name, schema in schemas.items()}
+    return walked if any(walked[name] is not schemas[name] for name in schemas) else schemas
 
 
 def _spelled(found: re.Match[str]) -> str:

@@ -91,6 +91,14 @@ def test_texts_are_looked_for_at_any_depth() -> None:
     assert legible_entry(entry) == shown
 
 
+@pytest.mark.parametrize("name", ["default", "const", "enum", "examples", "example", "properties"])
+@pytest.mark.parametrize("key", ["properties", "patternProperties", "$defs", "definitions"])
+def test_no_name_of_a_property_hides_its_description(key: str, name: str) -> None:
+    value: JsonObject = {"title": "\x1b"}
+    entry: JsonObject = {key: {name: {"description": "\x1b", "default": value}}}
+    assert legible_entry(entry) == {key: {name: {"description": "\\x1b", "default": value}}}
+
+
 def test_a_long_text_is_cut_and_says_how_much_was_left_out() -> None:
     assert shortened("four", 4) == "four"
     assert shortened("x" * 2500, 4) == "xxxx... (2,496 characters left out)"

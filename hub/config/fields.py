@@ -243,8 +243,9 @@ def web_address(text: str, info: ValidationInfo) -> str:
     try:
         parts = urlsplit(resolved)
         has_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise FieldError("is no URL", "Write host and port as in https://host:8080/mcp.") from None
+    except ValueError as error:
+        what = "has a port above 65535" if "out of range" in str(error) else "is no URL"
+        raise FieldError(what, "Write host and port as in https://host:8080/mcp.") from None
     if parts.scheme not in {"http", "https"} or not has_host:
         raise FieldError(
             "must be an http:// or https:// URL", _full_address(text), is_outside="${" in text

@@ -48,12 +48,13 @@ def config_source(option: str | None, environment: Mapping[str, str]) -> str | N
     return option or environment.get("HUB_CONFIG") or None
 
 
-def load_config(source: str, context: LoadContext) -> Loaded:
+def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False) -> Loaded:
     """Return the config in the file `source`, or in `source` itself if it is JSON text.
 
     Relative paths in a file start at its directory. Environment variables are read once, here,
     except those in launch commands; these must be set here as well. A server that cannot be used
     (in hub.yaml: whose variables are not set) is in `left_out` of the config, with the reason.
+    `may_be_empty`: a hub.yaml may have no servers yet.
 
     Raises:
         ConfigError: the file cannot be read, is wrong, or has no server that can be used. It has
@@ -64,7 +65,8 @@ def load_config(source: str, context: LoadContext) -> Loaded:
     if not is_inline(source):
         context = replace(context, directory=(context.directory / source).parent.absolute())
     if client is None:
-        return Loaded(_own(document, context), tuple(_open_to_others(document, context)))
+        config = _own(document, context, may_be_empty=may_be_empty)
+        return Loaded(config, tuple(_open_to_others(document, context)))
     config = _Servers(document, client, context).config(HubConfig(version=1))
     warnings = tuple(f"{document.origin}: {warning}" for warning in client.warnings)
     return Loaded(config, warnings)
@@ -101,7 +103,7 @@ def config_from_command(
     raise ConfigError.of([config.fault(one.path, one.what, one.fix) for one in made])
 
 
-def _own(document: Document, context: LoadContext) -> HubConfig:
+def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:
     """Return the config in a document of the hub's own shape.
 
     Raises: ConfigError.
@@ -124,7 +126,8 @@ def _own(document: Document, context: LoadContext) -> HubConfig:
         check_access(config.listen, context.environment)
     except ConfigError as error:
         raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
-    made = _Servers(document, None, context).config(config)
+    is_empty = may_be_empty and servers == {}
+    made = config if is_empty else _Servers(document, None, context).config(config)
     _check_profiles(made)
     _check_scopes(made)
     return made

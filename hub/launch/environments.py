@@ -59,11 +59,12 @@ _WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*|[^\W\d_A-Za
 
 _PROXIES: Final = re.compile(r"(?:https?|ftp|all|no|npm_config_https?|npm_config)_?proxy", re.I)
 """Proxy variables. They may hold a password, but without them a server has no network."""
-_LOGIN: Final = re.compile(
-    r"https?://[^\s/@?#]*:[^\s/@?#]+@|(?!https?:)\b[a-z][a-z0-9+.-]*://[^\s@\"']*:[^\s@\"']+@"
-    r"|://[^\s/@?#:]{20,}@",
-    re.I,
+_LOGIN: Final = re.compile(r"https?://[^\s/@?#:]*:[^\s/@?#]+@|://[^\s/@?#:]{20,}@", re.I)
+_BEFORE_AT: Final = re.compile(r"[^\s@\"']+@?")
+_USER_AND_PASSWORD: Final = re.compile(
+    r"(?<![a-z0-9+.-])(?!https?:)[a-z0-9+.-]+://[^:]*:[^@]", re.I
 )
+"""In what stands before an `@`. Of other URLs than web pages a password may have any character."""
 _ASSIGNED: Final = re.compile(r"(?:^|[\s;?&\"'])([\w.-]+)=[^\s;&]")
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _NAME: Final = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]*")
@@ -271,8 +272,13 @@ def mentioned(
 
 
 def _holds_a_login(value: str) -> bool:
-    if "://" in value and _LOGIN.search(value):
+    if "://" in value and (_LOGIN.search(value) or _is_password_before_at(value)):
         return True
     if "=" in value and any(is_named_like_a_secret(name) for name in _ASSIGNED.findall(value)):
         return True
     return "-----BEGIN" in value and _PRIVATE_KEY.search(value) is not None
+
+
+def _is_password_before_at(value: str) -> bool:
+    before = (text for text in _BEFORE_AT.findall(value) if text[-1] == "@")
+    return any(_USER_AND_PASSWORD.search(text) for text in before)

@@ -13,6 +13,8 @@ from hub.paths.resolve import Entry, Flavour, LinkReader, PathError, is_inside, 
 from hub.values import Json
 
 MAX_ROOTS = 256
+MAX_NAME = 256
+"""Letters of a root's name that are kept: it is in the environment of children, which is small."""
 INACCESSIBLE = "Path is not accessible"
 """How the reason begins why a root that is not there, or cannot be read, is rejected."""
 
@@ -209,7 +211,7 @@ def _uri_and_name(entry: Json) -> tuple[str, str]:
     if not isinstance(entry, dict):
         return "", ""
     uri, name = entry.get("uri"), entry.get("name")
-    return (uri if isinstance(uri, str) else ""), (name if isinstance(name, str) else "")
+    return (uri if isinstance(uri, str) else ""), (name[:MAX_NAME] if isinstance(name, str) else "")
 
 
 class _World(Struct, frozen=True):

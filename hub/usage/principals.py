@@ -282,6 +282,7 @@ class UsageByPrincipal:
         return found
 
     def _joint(self, principal: str, profile: str | None) -> ClientUsage | None:
+        self._make_room()  # before both parts: a new one uses nothing, and would be forgotten
         whole = self._part(principal, None)
         within = None if profile is None else self._part(principal, profile)
         if whole is None or within is None:
@@ -295,7 +296,6 @@ class UsageByPrincipal:
             return None
         found = self._of.get((principal, profile))
         if found is None:
-            self._make_room()
             found = PrincipalUsage(principal, limits, self._now)
             self._of[principal, profile] = found
         else:

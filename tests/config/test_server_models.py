@@ -19,6 +19,14 @@ def test_a_command_is_launched_and_a_url_connected_to() -> None:
     assert read(url="https://x/", transport="sse").transport == "sse"
 
 
+def test_the_port_of_a_url_is_one() -> None:
+    assert read(url="https://x:65535/").url == "https://x:65535/"
+    with pytest.raises(ValidationError, match="has a port above 65535"):
+        read(url="https://x:65536/")
+    with pytest.raises(ValidationError, match="is no URL"):
+        read(url="https://x:-1/")
+
+
 @pytest.mark.parametrize(
     "keys",
     [

@@ -38,6 +38,9 @@ def test_a_word_within_a_word_says_nothing(name: str) -> None:
         "postgres://user:pw@host/db",
         "postgres://user:p/w@host/db",
         "redis://:pw@host:6379",
+        "http://one.example, git+https://user:pw@host/x",
+        "amqp://one amqp://user:pw@two",
+        "x://y://:p@host",
         "https://user:pw@registry.example.com/simple",
         "https://ghp_abcdefghijklmnopqrst@github.com/x",
         "https://host/x?api_key=abc",
@@ -61,10 +64,21 @@ def test_a_login_in_a_value_is_a_secret_but_for_proxies(value: str) -> None:
         "rs=0:di=01;34:*.key=01;33:ln=01;36",
         "unix:path=/run/user/1000/bus",
         "git@github.com:x/y",
+        "redis://:@host",
+        "redis://host:6379 me@host",
+        "http://host:80/redis;a@b",
     ],
 )
 def test_a_url_without_a_password_is_not_a_secret(value: str) -> None:
     assert not is_withheld("ANYTHING", value)
+
+
+@pytest.mark.parametrize(
+    "repeated", ["a.", "a:", "x://", "x://:", "http://a:", "http://", "a+b@", "//'"]
+)
+def test_a_long_value_is_looked_through_once(repeated: str) -> None:
+    """With one look for each place in the text this would take an hour."""
+    assert not is_withheld("ANYTHING", "x://" + repeated * 500_000)
 
 
 ENVIRONMENT = {

@@ -6,6 +6,7 @@ from hub.errors import RootError
 from hub.paths.resolve import Flavour, parts_of
 from hub.roots.roots import (
     EMPTY,
+    MAX_NAME,
     MAX_ROOTS,
     Announcement,
     Root,
@@ -93,6 +94,12 @@ def test_one_place_is_one_root_and_its_first_name_stays(tmp_path: Path) -> None:
     assert announcement is not None
     (only,) = announcement.roots.roots
     assert (only.path, only.name, only.uri) == (f"{top}/project", "first", f"file://{top}/again")
+
+
+def test_a_name_too_long_for_an_environment_is_cut(tmp_path: Path) -> None:
+    announcement = parse({"roots": [{"uri": tmp_path.as_uri(), "name": "n" * 140_000}]})
+    assert announcement is not None
+    assert announcement.roots.roots[0].name == "n" * MAX_NAME
 
 
 def test_roots_past_the_limit_are_not_used(tmp_path: Path) -> None:

@@ -135,6 +135,17 @@ def test_a_call_in_a_profile_counts_there_and_in_all() -> None:
     assert [admitted(of(usage, "ben", "few")) for _ in range(3)] == [True, True, False]
 
 
+def test_calls_count_in_all_also_when_the_idle_are_forgotten_between_the_parts() -> None:
+    whole = UsageLimits(calls_per_minute=3)
+    usage, _ = usages_of(whole, few=UsageLimits(key="x", profile="few", in_flight=9))
+    for number in range(KEPT - 1):
+        of(usage, f"nobody {number}", None)
+    for _ in range(3):
+        of(usage, "anna", "few").called()
+    assert not admitted(of(usage, "anna", "few"))
+    assert not admitted(of(usage, "anna", None))
+
+
 def test_of_the_waits_of_both_limits_the_longer_one_is_told() -> None:
     second = UsageLimits(key="profiles.few.limits", profile="few", calls_per_second=1)
     usage, clock = usages_of(UsageLimits(calls_per_minute=1), few=second)

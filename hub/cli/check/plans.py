@@ -31,6 +31,7 @@ from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
 from hub.errors import ChildError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, passes_roots, plan
+from hub.legible import on_one_line
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.specs import LeftOut, RemoteTarget, ServerSpec
 
@@ -155,7 +156,7 @@ def _not_held() -> tuple[str, ...]:
 
 
 def _text(entry: Planned, why_none: str) -> str:
-    lines = [painted(entry["server"], NAME)]
+    lines = list[str]()
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")
         lines += [f"  header {name}={value!r}" for name, value in entry["headers"].items()]
@@ -174,7 +175,8 @@ def _text(entry: Planned, why_none: str) -> str:
         ]
         lines += [f"  allow  {name}" for name in entry["grants"]["allow"]]
         lines += [f"  note   {note}" for note in entry["grants"]["unheld"]]
-    return "\n".join(lines)
+    # Names, arguments and paths may have characters that steer a terminal.
+    return "\n".join([painted(on_one_line(entry["server"]), NAME), *map(on_one_line, lines)])
 
 
 def _why_none(spec: ServerSpec, effective: EffectiveRoots) -> str:

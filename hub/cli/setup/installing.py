@@ -128,6 +128,9 @@ def _install(options: Namespace) -> int:
 
     outcomes = [_tried(one, planned) for one in files]
     _check_any(outcomes, "install into")
+    if hub is not None and hub.is_empty:
+        fix = "Add one: `servers: {files: {command: ...}}`."
+        raise ConfigError(f"{config}: no servers, and none to move into it", fix)
     if hub is not None and hub.is_changed and not options.json:
         print(*in_colours(difference(hub.path, hub.before or "", hub.text)), sep="\n")
     return _carry_out(outcomes, options, record, hub)
@@ -150,7 +153,7 @@ def _config(options: Namespace) -> Path:
     if path.exists() or not options.replace:
         context = load_context()
         context = LoadContext(context.directory, context.home, _AllSet(os.environ))
-        load_config(source, context)
+        load_config(source, context, may_be_empty=options.replace)
         if options.replace and not is_own_config(source, context):
             what = f"{source}: is not a hub.yaml, so no servers can be moved into it"
             raise ConfigError(what, f"Make one: roots-hub import --from {shlex.quote(source)}")

@@ -43,6 +43,11 @@ class HubConfigFile:
         """Whether there is something to write."""
         return self.text != (self.before or "")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a file without servers, with which no hub starts."""
+        return bool(self.text.strip()) and not servers_in(parsed(self.text, "yaml"))
+
     @contextmanager
     def taking(self, file: ClientFile) -> Generator[MovedServers]:
         """Add the servers of a client's file, and yield which of them it can do without.

@@ -133,6 +133,19 @@ def test_a_plan_can_be_read_by_people(
     assert far == f"far\n  url    https://example.com/mcp\n  root   file://{top}/my%20files\n"
 
 
+def test_a_plan_moves_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wild = "x\x1b[2J\n  cwd    /safe\u202e"
+    servers = {"files": {"command": "serve", "args": [wild], "env": {"A": wild}, "cwd": wild}}
+    configure(monkeypatch, servers)
+    assert run("plan") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(map(str.isprintable, lines))
+    assert r"  argv   serve 'x\x1b[2J\n  cwd    /safe\u202e'" in lines
+    assert "  cwd    /safe" not in lines
+
+
 def test_a_plan_shows_no_secrets(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

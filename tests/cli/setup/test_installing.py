@@ -416,6 +416,23 @@ def test_servers_that_were_imported_before_are_not_added_again(
     assert list(json.loads(cursor.read_text())["mcpServers"]) == ["roots-hub"]
 
 
+def test_servers_go_into_a_hub_that_has_none_yet(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cursor.write_text('{"mcpServers": {}}')
+    empty = "version: 1\n# none yet\nservers: {}\n"
+    Path("hub.yaml").write_text(empty)
+    assert main(["install", "cursor", "--replace", "--yes"]) == 3
+    error = capsys.readouterr().err.splitlines()[0]
+    assert error.endswith("hub.yaml: no servers, and none to move into it")
+    assert [cursor.read_text(), Path("hub.yaml").read_text()] == ['{"mcpServers": {}}', empty]
+    cursor.write_text('{"mcpServers": {"a": {"command": "a"}}}')
+    assert main(["install", "cursor", "--replace", "--yes"]) == 0
+    made = 'version: 1\n# none yet\nservers:\n  a:\n    command: "a"\n'
+    assert Path("hub.yaml").read_text() == made
+    assert list(json.loads(cursor.read_text())["mcpServers"]) == ["roots-hub"]
+
+
 def test_no_servers_are_moved_into_another_programs_config(
     cursor: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
