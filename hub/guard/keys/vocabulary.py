@@ -196,6 +196,12 @@ SAYS_OTHER = re.compile(
     r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
+    r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
+    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ )?|parent |child )node"
+    r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
+    r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
+    r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
+    r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
     r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
     re.IGNORECASE,
