@@ -144,6 +144,12 @@ PLACES = _words(
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
+SAYS_ELSEWHERE = re.compile(
+    r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
+    r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?",
+    re.IGNORECASE,
+)
+"""A whole description that says that a path is another machine's, unless the key says "local"."""
 OTHER_PATHS = _words(
     "url uri dom cookie name symbol api http https route field property career learning menu"
     " breadcrumb callback webhook healthcheck object bus dbus"
