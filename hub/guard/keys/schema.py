@@ -109,6 +109,7 @@ _ENTRIES, _CHARACTERS = 16, 64
 _A_PATH = re.compile(r"'(?:.* )?paths?'")
 _TEXT_TYPES = frozenset({"string", "array", "object"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
+_PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
@@ -236,7 +237,12 @@ class _Compiler:
         text = f"{described}\n{titled}"
         first = named[1].split()[0][1:]
         is_elsewhere = first in vocabulary.ELSEWHERE and first in (described or titled).lower()
-        return named if text == "\n" or is_elsewhere else self._says(named, text)
+        if text == "\n" or is_elsewhere:
+            return named
+        elsewhere = vocabulary.SAYS_ELSEWHERE.fullmatch(described)
+        if elsewhere and named[0] in _PERHAPS_ELSEWHERE and "local" not in key.lower():
+            return Kind.VIRTUAL, f"described as '{described}'"
+        return self._says(named, text)
 
     def _is_named_by_path(self, variants: list[JsonObject]) -> bool:
         """Return whether the names of an object's members are paths, as its schema says."""

@@ -157,6 +157,12 @@ PLACES = _words(
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
+SAYS_ELSEWHERE = re.compile(
+    r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
+    r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?",
+    re.IGNORECASE,
+)
+"""A whole description that says that a path is another machine's, unless the key says "local"."""
 OTHER_PATHS = _words(
     "url uri dom cookie name symbol api http https route field property career learning menu"
     " breadcrumb callback webhook healthcheck object bus dbus"
@@ -209,6 +215,12 @@ SAYS_OTHER = re.compile(
     r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
+    r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
+    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ )?|parent |child )node"
+    r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
+    r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
+    r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
+    r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
     r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
     re.IGNORECASE,
