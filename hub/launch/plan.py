@@ -7,7 +7,7 @@ import ntpath
 import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -25,6 +25,11 @@ from hub.roots.roots import RootSet
 
 ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]
 """The key `roots.args`: whether roots are added to an argv without placeholders for roots."""
+
+
+MAX_VARIABLE: Final = 128 * 1024
+"""Bytes of a variable with its name and a NUL, at which Linux starts no process (execve(2)).
+Variables that only tell the roots are left out then: a server can ask for its roots as well."""
 
 
 class LaunchTemplate(Struct, frozen=True):
@@ -277,11 +282,12 @@ def _env(
     """Return the variables whose values are known, and those that refer to secrets."""
     paths = tuple(root.path for root in roots.roots)
     listed = [{"uri": root.uri, "name": root.name, "path": root.path} for root in roots.roots]
-    env = {
+    told = {
         "MCP_ROOTS_JSON": json.dumps(listed),
         "MCP_ROOTS_PATHS": "\n".join(paths),
         "MCP_ROOTS_COUNT": str(len(paths)),
     }
+    env = {name: text for name, text in told.items() if _fits(name, text)}
     secrets: dict[str, SecretText] = {}
     for key, value in template.env:
         text = _filled(f"servers.{template.name}.env.{key}", value, lookup, paths)
@@ -291,6 +297,10 @@ def _env(
         else:
             env[key] = text.plain
     return tuple(sorted(env.items())), tuple(sorted(secrets.items(), key=itemgetter(0)))
+
+
+def _fits(name: str, text: str) -> bool:
+    return len(f"{name}={text}".encode("utf-8", "surrogateescape")) < MAX_VARIABLE
 
 
 def _cwd(

@@ -1,4 +1,5 @@
 import json
+import subprocess
 from collections.abc import Sequence
 from typing import Any
 
@@ -254,6 +255,19 @@ def test_b06_children_are_told_the_roots_by_environment() -> None:
     assert env["MCP_ROOTS_PATHS"] == "/home/user/project\n/home/user/documents"
     assert env["MCP_ROOTS_COUNT"] == "2"
     assert env["A"] == "s3cret"
+
+
+def test_variables_that_linux_does_not_take_are_left_out() -> None:
+    many = RootSet(tuple(root(f"/srv/{number}/{'x' * 600}") for number in range(220)))
+    env = dict(plan(template("svc"), many, ENVIRONMENT).env)
+    assert env["MCP_ROOTS_COUNT"] == "220"
+    assert {"MCP_ROOTS_JSON", "MCP_ROOTS_PATHS"}.isdisjoint(env)
+    run = subprocess.run(["/bin/true"], env=env, check=False)
+    assert run.returncode == 0
+    fewer = RootSet(tuple(root(f"/srv/{number}/{'x' * 600}") for number in range(200)))
+    env = dict(plan(template("svc"), fewer, ENVIRONMENT).env)
+    assert env.keys() == {"MCP_ROOTS_COUNT", "MCP_ROOTS_PATHS"}
+    assert subprocess.run(["/bin/true"], env=env, check=False).returncode == 0
 
 
 def test_b06_no_roots_are_told_as_none() -> None:

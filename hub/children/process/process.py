@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import anyio
 import structlog
@@ -218,9 +218,17 @@ class Process:
             close()
 
 
+_HINTS: Final = {
+    errno.EMFILE: "`ulimit -n`",
+    errno.E2BIG: "`roots-hub plan` shows them; each may have 128 KiB, and so may each variable",
+}
+"""What to look at, by the error of the system."""
+
+
 def _why(error: OSError | ValueError) -> str:
     said = getattr(error, "strerror", None) or str(error)
-    return f"{said} (`ulimit -n`)" if getattr(error, "errno", None) == errno.EMFILE else said
+    hint = _HINTS.get(getattr(error, "errno", None) or 0)
+    return f"{said} ({hint})" if hint else said
 
 
 def _signal_name(number: int) -> str:

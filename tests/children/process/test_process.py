@@ -322,6 +322,12 @@ async def test_a_command_that_cannot_start_without_free_descriptors_names_the_li
         (("/no/such/command",), "/", "there is no command '/no/such/command'"),
         (("sh",), "/no/such/directory", "its `cwd` is not a directory (`roots-hub plan` shows it)"),
         (("sh", "a\0b"), "/", "embedded null byte"),
+        (
+            ("sh", "x" * 200_000),
+            "/",
+            "Argument list too long (`roots-hub plan` shows them; each may have 128 KiB, and so may"
+            " each variable)",
+        ),
         (("test_spawn.py",), HERE, "No such file or directory"),
     ],
 )
