@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,7 +18,6 @@ from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.secrets.reading import SecretReader
 from hub.specs import ServerSpec
-from hub.system.disk import cleared
 from hub.system.machine import Kernel
 from hub.system.threads import in_own_thread
 
@@ -82,11 +80,8 @@ async def _open_confined(
     child_log: ChildLog | None,
     found: Confined,
 ) -> AsyncGenerator[ChildConnection]:
-    private = tempfile.mkdtemp(prefix="roots-hub-confined-")
-    try:
+    async with supervisor.private_folder("roots-hub-confined-") as private:
         made = partial(confined_plan, spec, plan, private, found)
         confined = await in_own_thread(made, f"confines {spec.name}")
         async with open_process(spec.name, confined, spec.inherits, supervisor, child_log) as link:
             yield link
-    finally:
-        await cleared(private)

@@ -102,9 +102,12 @@ GRACE: Final = 0.2
 """Seconds that `cleared` waits. Removal continues after that, but stops when the hub ends."""
 
 
-async def cleared(directory: str) -> None:
-    """Start removing a directory tree; return when it is removed, or after `GRACE` seconds."""
-    loop, done = asyncio.get_running_loop(), anyio.Event()
+async def cleared(directory: str) -> bool:
+    """Remove a directory tree; return whether it is gone, after `GRACE` seconds at most.
+
+    What takes longer goes on.
+    """
+    loop, done, left = asyncio.get_running_loop(), anyio.Event(), list[bool]()
 
     def clear() -> None:
         with suppress(RecursionError):
@@ -113,12 +116,14 @@ async def cleared(directory: str) -> None:
             with suppress(OSError):
                 _flatten(directory)
                 shutil.rmtree(directory, ignore_errors=True)
+        left.append(os.path.lexists(directory))
         with suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(done.set)
 
     Thread(target=clear, name=f"clears {directory}", daemon=True).start()
     with anyio.move_on_after(GRACE, shield=True):
         await done.wait()
+    return left == [False]
 
 
 def _flatten(directory: str) -> None:

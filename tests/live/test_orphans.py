@@ -205,13 +205,20 @@ def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", rounds(3))
-def test_a_hub_that_is_killed_leaves_nothing(number: int, tmp_path: Path) -> None:
+def test_a_hub_that_is_killed_leaves_nothing(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with stdio_hub(tmp_path) as (piped, tree):
+        assert [*temporary.glob("roots-hub-*")], "confined servers have folders of their own"
         piped.process.kill()
         began = time.monotonic()
         assert tree.until(lambda found: not found, LEFT_AFTER) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
         assert piped.process.wait(SOON) == -signal.SIGKILL
+        assert [*temporary.iterdir()] == []
 
 
 @pytest.mark.parametrize("number", rounds(1))

@@ -2,9 +2,10 @@
 
 Run as `python -I -S -B forkserver.py HUB SINCE`; `watchdog` explains the arguments. Its stdin is a
 socket of packets: `fork`, with a child's streams and the control socket of its subreaper; and
-`+ PID START` and `- PID START` for children that came and went. When the hub's end of the socket
-is closed, by whatever cause, it waits for the subreapers to end their children. Then it ends the
-processes that are left, which it finds by their marks.
+`+ PID START` and `- PID START` for children that came and went, and so for folders. When the
+hub's end of the socket is closed, by whatever cause, it waits for the subreapers to end their
+children. Then it ends the processes that are left, which it finds by their marks, and removes the
+folders.
 
 If a subreaper is killed or fails, its descendants become children of this process, which ends them.
 """
@@ -37,14 +38,13 @@ from hub.children.process.subreaper import (
     unending,
     wake_pipe,
 )
-from hub.children.process.watchdog import GRACE, LOOK_EVERY, PATIENCE, end, update_leaders
+from hub.children.process.watchdog import GRACE, LONGEST_LINE, LOOK_EVERY, PATIENCE, Kept
 
 FORK = b"fork"
 _STREAMS = 3
 _DESCRIPTORS = _STREAMS + 1
 _INT = 4
 """Bytes of a file descriptor in an ancillary message."""
-_LONGEST = 256
 LOOK_AGAIN = 0.1
 """Seconds until orphans are looked for again after no file descriptor was free."""
 
@@ -52,11 +52,11 @@ LOOK_AGAIN = 0.1
 class ForkServer:
     """Forks subreapers for the hub at the other end of the socket `hub`, and tracks them.
 
-    `leaders` are the children's processes with their start times.
+    `kept` is what the hub has told of its children.
     """
 
     def __init__(self, hub: _socket.socket) -> None:
-        self.leaders: dict[int, int] = {}
+        self.kept = Kept()
         self._hub = hub
         self._reset = unending()
         self._wake = wake_pipe()
@@ -85,7 +85,7 @@ class ForkServer:
         """Handle one packet of the hub; return False if the hub has closed the socket."""
         try:
             packet, passed, _, _ = self._hub.recvmsg(
-                _LONGEST, _socket.CMSG_LEN(_DESCRIPTORS * _INT), _socket.MSG_CMSG_CLOEXEC
+                LONGEST_LINE, _socket.CMSG_LEN(_DESCRIPTORS * _INT), _socket.MSG_CMSG_CLOEXEC
             )
         except OSError:
             return False
@@ -99,7 +99,7 @@ class ForkServer:
             if packet == FORK and len(descriptors) == _DESCRIPTORS:
                 self._fork(descriptors)
             elif packet and packet != FORK:
-                update_leaders(self.leaders, packet)
+                self.kept.update(packet)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> int:
     gc.freeze()  # memory that the collector never touches stays shared with subreapers
     gc.disable()
     server.serve()
-    return 0 if end(hub, since, server.leaders, GRACE) else 1
+    return 0 if server.kept.end(hub, since) else 1
 
 
 if __name__ == "__main__":

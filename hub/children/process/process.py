@@ -6,10 +6,9 @@ import asyncio  # noqa: TID251 - its protocols carry lines without worker thread
 import errno
 import shutil
 import signal
-import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -28,7 +27,6 @@ from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
-from hub.system.disk import cleared
 from hub.system.threads import in_own_thread
 
 STDERR_LINE_LIMIT = 8 * 1024
@@ -254,8 +252,8 @@ async def launch(
     Raises: ChildError if it cannot be started.
     """
     env = {**environment, **dict(plan.env)}
-    private = tempfile.mkdtemp(prefix="roots-hub-") if plan.cwd is None else None
-    try:
+    own = supervisor.private_folder("roots-hub-") if plan.cwd is None else nullcontext()
+    async with own as private:
         # The disk may hang: that may keep nobody else waiting.
         found = partial(_ensure_there, plan, env.get("PATH"), private or plan.cwd)
         await in_own_thread(found, f"looks for {server}")
@@ -266,9 +264,6 @@ async def launch(
         finally:
             with anyio.CancelScope(shield=True):
                 await process.end()
-    finally:
-        if private is not None:
-            await cleared(private)
 
 
 def _ensure_there(plan: LaunchPlan, path: str | None, cwd: str | None) -> None:

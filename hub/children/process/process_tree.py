@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -32,6 +33,7 @@ from hub.children.process.supervised import (
 )
 from hub.children.process.watchdog import (
     HAS_PROC,
+    LONGEST_LINE,
     LOOK_EVERY,
     PATIENCE,
     SIGKILL,
@@ -41,6 +43,7 @@ from hub.children.process.watchdog import (
     Table,
     Termination,
 )
+from hub.system.disk import cleared
 from hub.system.shutdown import Shutdown
 
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
@@ -210,6 +213,7 @@ class ProcessSupervisor:
         self.shutdown = shutdown
         self.graces = graces or EndGraces()
         self.leaders: dict[int, int] = {}
+        self._folders: set[str] = set()
         self._since = 0
         self._hub = 0
         self._numbers = count(1)
@@ -237,9 +241,24 @@ class ProcessSupervisor:
         _set_limit((self._hub, self._hub))
 
     def tell(self, line: str) -> None:
-        """Tell the fork server or watchdog about a child that came or went."""
+        """Tell the fork server or watchdog what came or went: see `watchdog.Kept`."""
         if self.server is not None:
             self.server.tell(line)
+
+    @asynccontextmanager
+    async def private_folder(self, prefix: str) -> AsyncGenerator[str]:
+        """Make a folder that is removed when the context ends, also if the hub is killed before."""
+        folder = tempfile.mkdtemp(prefix=prefix)
+        is_told = "\n" not in folder and len(os.fsencode(folder)) < LONGEST_LINE - len("+ \n")
+        if is_told:
+            self._folders.add(folder)
+            self.tell(f"+ {folder}\n")
+        try:
+            yield folder
+        finally:
+            if await cleared(folder) and is_told:
+                self._folders.discard(folder)
+                self.tell(f"- {folder}\n")
 
     async def look(self) -> Table:
         """Return the table of processes, read at or after this call.
@@ -279,6 +298,8 @@ class ProcessSupervisor:
             return
         for pid, start in self.leaders.items():
             self.tell(f"+ {pid} {start}\n")
+        for folder in self._folders:
+            self.tell(f"+ {folder}\n")
 
     async def close(self) -> None:
         """Let the fork server or watchdog end what is left, and wait for its exit."""

@@ -141,10 +141,10 @@ class Watchdog:
         return self._popen.poll() is None
 
     def tell(self, line: str) -> None:
-        """Tell the program about a child that came or went."""
+        """Tell the program what came or went."""
         with suppress(BlockingIOError, ConnectionError):
             if self._popen.stdin is not None:
-                os.write(self._popen.stdin.fileno(), line.encode())
+                os.write(self._popen.stdin.fileno(), os.fsencode(line))
 
     def close(self) -> None:
         """Close the program's input: it ends what is left of the children, and exits."""
@@ -185,7 +185,7 @@ class ForkServerClient(Watchdog):
 
     def tell(self, line: str) -> None:
         with suppress(BlockingIOError, ConnectionError):
-            self._hub.send(line.encode())
+            self._hub.send(os.fsencode(line))
 
     def close(self) -> None:
         self.go_on()

@@ -1,8 +1,9 @@
 """The watchdog: finds and ends all processes of a hub's children, by marks that processes keep.
 
 Part of `forkserver.py`, a program that outlives the hub. Where that cannot run, also a program of
-its own: `python -I -S -B watchdog.py HUB SINCE` reads from a pipe which children there are. When
-the pipe is closed, by whatever cause, it ends what is left of them. `HUB` is the hub's number in
+its own: `python -I -S -B watchdog.py HUB SINCE` reads from a pipe which children there are, and
+which folders were made for them. When the pipe is closed, by whatever cause, it ends what is left
+of the children, and removes what is left of the folders. `HUB` is the hub's number in
 marks, `SINCE` the start time of the hub's process. So this file imports nothing of the hub, and
 nothing that is slow to load.
 
@@ -27,6 +28,8 @@ GRACE = 1.0
 PATIENCE = 2.0
 """Seconds after SIGKILL until a process that does not end is given up."""
 LOOK_EVERY = 0.01
+LONGEST_LINE = 4096
+"""Bytes of what the hub tells at once, which a pipe takes as a whole."""
 SCARCE = 60.0
 """Seconds that a watchdog waits for a free file descriptor to look for processes."""
 HAS_PROC = sys.platform.startswith("linux") and os.path.exists("/proc/self/stat")  # noqa: PTH110 - see above
@@ -286,13 +289,36 @@ def _signalled(termination: Termination, hub: int, since: int, sign: int | None 
     return False
 
 
-def update_leaders(leaders: dict[int, int], line: bytes) -> None:
-    """Update `leaders` by a line of the hub: `+ PID START` (new child) or `- PID START` (gone)."""
-    what, pid, start = line.split()
-    if what == b"+":
-        leaders[int(pid)] = int(start)
-    else:
-        leaders.pop(int(pid), None)
+class Kept:
+    """What a hub has told of its children: their `leaders`, and the `folders` made for them."""
+
+    __slots__ = ("folders", "leaders")
+
+    def __init__(self) -> None:
+        self.leaders: dict[int, int] = {}
+        self.folders: set[bytes] = set()
+
+    def update(self, line: bytes) -> None:
+        """Take a line of the hub: `+ PID START` or `+ /FOLDER` (new), with `-` the same (gone)."""
+        is_new, rest = line[:1] == b"+", line[2:].rstrip(b"\n")
+        if rest.startswith(b"/"):
+            (self.folders.add if is_new else self.folders.discard)(rest)
+            return
+        pid, start = map(int, rest.split())
+        if is_new:
+            self.leaders[pid] = start
+        else:
+            self.leaders.pop(pid, None)
+
+    def end(self, hub: int, since: int) -> bool:
+        """End what a lost hub has left; return whether all its processes have ended."""
+        have_ended = end(hub, since, self.leaders, GRACE)
+        if self.folders:
+            import shutil  # noqa: PLC0415 - most hubs leave no folder
+
+            for folder in self.folders:
+                shutil.rmtree(folder, ignore_errors=True)
+        return have_ended
 
 
 def main(arguments: list[str]) -> int:
@@ -300,12 +326,12 @@ def main(arguments: list[str]) -> int:
     for name in _UNENDING:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     hub, since = map(int, arguments)
-    leaders: dict[int, int] = {}
+    kept = Kept()
     with open(0, "rb", closefd=False) as hub_says:
         for line in hub_says:
             if line.endswith(b"\n"):
-                update_leaders(leaders, line)
-    return 0 if end(hub, since, leaders, GRACE) else 1
+                kept.update(line)
+    return 0 if kept.end(hub, since) else 1
 
 
 if __name__ == "__main__":

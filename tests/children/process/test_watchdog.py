@@ -14,6 +14,7 @@ import pytest
 from hub.children.process import watchdog
 from hub.children.process.watchdog import (
     VARIABLE,
+    Kept,
     Mark,
     Table,
     Termination,
@@ -24,7 +25,6 @@ from hub.children.process.watchdog import (
     row,
     send,
     start_of,
-    update_leaders,
 )
 from tests.kit.fakes import no_descriptor_free
 
@@ -240,13 +240,28 @@ def test_without_a_table_of_processes_a_group_is_ended(
     assert end(MARK.hub, 0, {process.pid: 0}, 0.05)
 
 
-def test_the_hub_reports_started_and_ended_children() -> None:
-    leaders: dict[int, int] = {}
-    update_leaders(leaders, b"+ 5 100\n")
-    update_leaders(leaders, b"+ 6 101\n")
-    update_leaders(leaders, b"- 5 100\n")
-    update_leaders(leaders, b"- 9 9\n")
-    assert leaders == {6: 101}
+def test_the_hub_reports_started_and_ended_children_and_their_folders() -> None:
+    kept = Kept()
+    for line in (b"+ 5 100", b"+ 6 101", b"+ /tmp/a b", b"+ /tmp/c", b"- 5 100", b"- 9 9"):
+        kept.update(line + b"\n")
+    kept.update(b"- /tmp/c\n")
+    assert (kept.leaders, kept.folders) == ({6: 101}, {b"/tmp/a b"})
+
+
+def test_the_program_removes_the_folders_of_a_lost_hub_and_nothing_that_links_lead_to(
+    tmp_path: Path,
+) -> None:
+    made, other, given_up = tmp_path / "made", tmp_path / "other", tmp_path / "given up"
+    for folder in (made, other, given_up):
+        (folder / "in").mkdir(parents=True)
+    (made / "link").symlink_to(other)
+    (tmp_path / "swapped").symlink_to(other)
+    told = [f"+ {made}", f"+ {tmp_path}/swapped", f"+ {given_up}", f"- {given_up}"]
+    command = [sys.executable, "-I", "-S", "-B", watchdog.__file__, str(MARK.hub), str(now())]
+    lines = "".join(f"{line}\n" for line in told)
+    subprocess.run(command, input=lines.encode(), env={}, check=True, timeout=10)  # noqa: S603 - ours
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given up", "other", "swapped"]
+    assert (other / "in").is_dir()
 
 
 def test_the_program_ends_only_the_children_of_a_lost_hub(start: Start) -> None:
