@@ -109,16 +109,16 @@ class SharedFiles:
         path: str,
         pattern: str,
         exclude: Sequence[str],
-        go_on: Callable[[], None] = lambda: None,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> list[str]:
         """Return the absolute paths below a directory that match, at most `max_found` + 1.
 
-        `go_on` is called at each directory, and raises to end the search.
+        `is_wanted` is asked at each directory whether to go on.
         """
         top = self._inside(path)
         if not Path(top).is_dir():
             raise SharedFilesError(f"'{path}' is not a directory")
-        found = _search(top, [_pattern(pattern), *map(_pattern, exclude)], go_on)
+        found = _search(top, [_pattern(pattern), *map(_pattern, exclude)], is_wanted)
         return list(islice(found, self.max_found + 1))
 
     def facts(self, path: str) -> Facts:
@@ -260,11 +260,12 @@ def _kind(entry: "os.DirEntry[str]") -> str:
     return "DIR" if entry.is_dir() else "FILE"
 
 
-def _search(top: str, patterns: Sequence[list[str]], go_on: Callable[[], None]) -> Iterator[str]:
+def _search(
+    top: str, patterns: Sequence[list[str]], is_wanted: Callable[[], bool]
+) -> Iterator[str]:
     """Yield what is below `top` and matches the first of the patterns, and none of the others."""
     waiting = [(top, [_skipping({0}, pattern) for pattern in patterns])]
-    while waiting:
-        go_on()
+    while waiting and is_wanted():
         folder, states = waiting.pop()
         below: list[tuple[str, list[set[int]]]] = []
         for name, path, is_directory in _entries(folder):

@@ -237,7 +237,12 @@ def test_a_search_looks_only_where_something_can_match(files: SharedFiles, top: 
     (top / "docs" / "a.md").touch()
     (top / "others" / "docs").mkdir(parents=True)
     seen = list[None]()
-    found = files.search(".", "docs/*.md", [], lambda: seen.append(None))
+
+    def counted() -> bool:
+        seen.append(None)
+        return True
+
+    found = files.search(".", "docs/*.md", [], counted)
     assert (found, len(seen)) == ([str(top / "docs" / "a.md")], 2)
 
 

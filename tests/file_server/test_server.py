@@ -5,6 +5,7 @@ from pathlib import Path
 from time import sleep
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio import to_thread
 from mcp import Client
@@ -176,19 +177,20 @@ async def test_a_search_ends_when_it_is_cancelled(tmp_path: Path) -> None:
             path: str,
             pattern: str,
             exclude: Sequence[str],
-            go_on: Callable[[], None] = lambda: None,
+            is_wanted: Callable[[], bool] = lambda: True,
         ) -> list[str]:
-            def slowly() -> None:
+            def slowly() -> bool:
                 nonlocal looked
                 looked += 1
                 sleep(0.1)
-                go_on()
+                return is_wanted()
 
             return super().search(path, pattern, exclude, slowly)
 
     tools = FileTools(Slow([shared_directory(str(tmp_path))]))
     with anyio.move_on_after(0.25) as scope:
         await to_thread.run_sync(tools.search_files, ".", "none")
+        await anyio.lowlevel.checkpoint()
     assert scope.cancelled_caught
     assert 0 < looked < 10
 
