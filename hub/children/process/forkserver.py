@@ -38,7 +38,7 @@ from hub.children.process.subreaper import (
     unending,
     wake_pipe,
 )
-from hub.children.process.watchdog import GRACE, LONGEST_LINE, LOOK_EVERY, PATIENCE, Kept
+from hub.children.process.watchdog import GRACE, LONGEST_LINE, LOOK_EVERY, PATIENCE, Belongings
 
 FORK = b"fork"
 _STREAMS = 3
@@ -52,11 +52,11 @@ LOOK_AGAIN = 0.1
 class ForkServer:
     """Forks subreapers for the hub at the other end of the socket `hub`, and tracks them.
 
-    `kept` is what the hub has told of its children.
+    `belongings` is what the hub has told of its children.
     """
 
     def __init__(self, hub: _socket.socket) -> None:
-        self.kept = Kept()
+        self.belongings = Belongings()
         self._hub = hub
         self._reset = unending()
         self._wake = wake_pipe()
@@ -99,7 +99,7 @@ class ForkServer:
             if packet == FORK and len(descriptors) == _DESCRIPTORS:
                 self._fork(descriptors)
             elif packet and packet != FORK:
-                self.kept.update(packet)
+                self.belongings.update(packet)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> int:
     gc.freeze()  # memory that the collector never touches stays shared with subreapers
     gc.disable()
     server.serve()
-    return 0 if server.kept.end(hub, since) else 1
+    return 0 if server.belongings.end(hub, since) else 1
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ class ProcessSupervisor:
         _set_limit((self._hub, self._hub))
 
     def tell(self, line: str) -> None:
-        """Tell the fork server or watchdog what came or went: see `watchdog.Kept`."""
+        """Tell the fork server or watchdog what came or went: see `watchdog.Belongings`."""
         if self.server is not None:
             self.server.tell(line)
 

@@ -289,7 +289,7 @@ def _signalled(termination: Termination, hub: int, since: int, sign: int | None 
     return False
 
 
-class Kept:
+class Belongings:
     """What a hub has told of its children: their `leaders`, and the `folders` made for them."""
 
     __slots__ = ("folders", "leaders")
@@ -326,12 +326,12 @@ def main(arguments: list[str]) -> int:
     for name in _UNENDING:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     hub, since = map(int, arguments)
-    kept = Kept()
+    belongings = Belongings()
     with open(0, "rb", closefd=False) as hub_says:
         for line in hub_says:
             if line.endswith(b"\n"):
-                kept.update(line)
-    return 0 if kept.end(hub, since) else 1
+                belongings.update(line)
+    return 0 if belongings.end(hub, since) else 1
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from hub.guard.text.expansion import (
     with_assigned,
     without_quotes,
 )
-from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, Before
+from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import Flavour
 
@@ -193,7 +193,7 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
 
     `starts`: the first word names the program.
     """
-    program, before = starts, Before(computes=_COMPUTES.search(command) is not None)
+    program, before = starts, WordContext(computes=_COMPUTES.search(command) is not None)
     shown = _DOCUMENT.sub(_without_wildcards, command) if "<<" in command else command
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command

@@ -52,7 +52,7 @@ _END_OF_CASE = re.compile(r"[ \t]*\)")
 _SEPARATORS = re.compile(r"[;&|\n]")
 
 
-class Before(NamedTuple):
+class WordContext(NamedTuple):
     """What stands before a word of a command.
 
     `computes`: the text of a word may come to a shell once more. `mark`: the last sign of the shell
@@ -92,7 +92,7 @@ class Before(NamedTuple):
     def _is_behind_pattern_option(self, word: str) -> bool:
         return _PATTERN_OPTION.match(word if "=" in word else self.option) is not None
 
-    def then(self, word: str, *, program: bool) -> Before:
+    def then(self, word: str, *, program: bool) -> WordContext:
         """Return what stands before the next word."""
         mark = "" if self.mark[:1] in {"<", ">"} else self.mark
         creates = self.creates or _CREATES.fullmatch(word) is not None
@@ -100,12 +100,12 @@ class Before(NamedTuple):
             searches, option = word in _SEARCHES, ""
         else:
             searches, option = self.searches and _RUNS_OR_PRINTS.match(word) is None, word
-        return Before(self.computes, mark, searches, creates, option)
+        return WordContext(self.computes, mark, searches, creates, option)
 
-    def behind(self, mark: str) -> Before:
+    def behind(self, mark: str) -> WordContext:
         """Return what stands before the next word if a sign of the shell comes first."""
         creates = self.creates and _SEPARATORS.match(mark) is None
-        return Before(self.computes, mark, creates=creates)
+        return WordContext(self.computes, mark, creates=creates)
 
 
 def created_paths(word: str, env: Mapping[str, str]) -> list[str]:

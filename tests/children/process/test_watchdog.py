@@ -14,7 +14,7 @@ import pytest
 from hub.children.process import watchdog
 from hub.children.process.watchdog import (
     VARIABLE,
-    Kept,
+    Belongings,
     Mark,
     Table,
     Termination,
@@ -241,11 +241,11 @@ def test_without_a_table_of_processes_a_group_is_ended(
 
 
 def test_the_hub_reports_started_and_ended_children_and_their_folders() -> None:
-    kept = Kept()
+    belongings = Belongings()
     for line in (b"+ 5 100", b"+ 6 101", b"+ /tmp/a b", b"+ /tmp/c", b"- 5 100", b"- 9 9"):
-        kept.update(line + b"\n")
-    kept.update(b"- /tmp/c\n")
-    assert (kept.leaders, kept.folders) == ({6: 101}, {b"/tmp/a b"})
+        belongings.update(line + b"\n")
+    belongings.update(b"- /tmp/c\n")
+    assert (belongings.leaders, belongings.folders) == ({6: 101}, {b"/tmp/a b"})
 
 
 def test_the_program_removes_the_folders_of_a_lost_hub_and_nothing_that_links_lead_to(
