@@ -87,7 +87,7 @@ async def test_a_call_that_is_cancelled_is_cancelled() -> None:
 async def test_each_call_is_recorded_once_however_it_ends(tmp_path: Path) -> None:
     top = plant(tmp_path, "a/")
     fake = FakeChild(READ)
-    async with rig({"files": remote(timeout=0.01)}, {"files": fake}) as at:
+    async with rig({"files": remote(timeout=0.3)}, {"files": fake}) as at:
         client = at.client(top / "a")
         await client.call("read", {"path": f"{top}/a/x", "secret": "s3cret"})
         await client.call("read", {"path": "/etc/passwd", "secret": "s3cret"})
