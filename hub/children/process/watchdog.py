@@ -299,9 +299,9 @@ class Belongings:
         self.folders: set[bytes] = set()
 
     def update(self, line: bytes) -> None:
-        """Take a line of the hub: `+ PID START` or `+ /FOLDER` (new), with `-` the same (gone)."""
+        """Take a line of the hub: `+ PID START` or `+ FOLDER` (new), with `-` the same (gone)."""
         is_new, rest = line[:1] == b"+", line[2:].rstrip(b"\n")
-        if rest.startswith(b"/"):
+        if not rest[:1].isdigit():  # no absolute path begins with a digit, on any system
             (self.folders.add if is_new else self.folders.discard)(rest)
             return
         pid, start = map(int, rest.split())

@@ -245,7 +245,9 @@ def test_the_hub_reports_started_and_ended_children_and_their_folders() -> None:
     for line in (b"+ 5 100", b"+ 6 101", b"+ /tmp/a b", b"+ /tmp/c", b"- 5 100", b"- 9 9"):
         belongings.update(line + b"\n")
     belongings.update(b"- /tmp/c\n")
-    assert (belongings.leaders, belongings.folders) == ({6: 101}, {b"/tmp/a b"})
+    belongings.update(b"+ C:\\Users\\a b\n")
+    folders = {b"/tmp/a b", b"C:\\Users\\a b"}
+    assert (belongings.leaders, belongings.folders) == ({6: 101}, folders)
 
 
 def test_the_program_removes_the_folders_of_a_lost_hub_and_nothing_that_links_lead_to(
