@@ -372,11 +372,13 @@ async def log_from(
         with anyio.move_on_after(None if session is not None else patience) as waiting:
             await child.forward("logging/setLevel", {"level": wanted})
     except (ChildError, RpcError) as exc:
-        levels.forget()
+        levels.forget(wanted)
         log.warning("log level not set", server=child.spec.name, error=str(exc))
     except BaseException:  # cancelled: the child may not have got it
-        levels.forget()
+        levels.forget(wanted)
         raise
     else:
         if waiting.cancelled_caught:
-            levels.forget()
+            levels.forget(wanted)
+        else:
+            levels.confirm(wanted)

@@ -20,17 +20,23 @@ def reaches(level: Json, least: str) -> bool:
 class LogLevels:
     """The levels that a child's sessions want, and the level the child was set to.
 
-    `told` is None if no level was set: the child logs as it likes.
+    `told` is None if no level was set: the child logs as it likes. Each level to set is followed by
+    `confirm` or `forget`.
     """
 
     def __init__(self) -> None:
         self.told: str | None = None
+        self._is_sure = False
         self._wanted: dict[SessionKey, str] = {}
 
     def of_session(self, session: SessionKey, level: str) -> str | None:
-        """Store a session's level; return the level to set at the child, or None if that is set."""
+        """Store a session's level; return the level to set at the child, or None if that is set.
+
+        A level is set again while somebody else's request for it is under way, and may fail.
+        """
         self._wanted[session] = level
-        return self._tell(min(self._wanted.values(), key=LOG_LEVELS.index))
+        lowest = min(self._wanted.values(), key=LOG_LEVELS.index)
+        return None if lowest == self.told and self._is_sure else self._tell(lowest)
 
     def of_call(self, level: str) -> str | None:
         """Return the level to set at the child for one call; None if it already logs that much.
@@ -39,15 +45,19 @@ class LogLevels:
         """
         return None if self.told and reaches(level, self.told) else self._tell(level)
 
-    def _tell(self, level: str) -> str | None:
-        if level == self.told:
-            return None
-        self.told = level
+    def _tell(self, level: str) -> str:
+        self.told, self._is_sure = level, False
         return level
 
-    def forget(self) -> None:
+    def confirm(self, level: str) -> None:
+        """Record that the child was set to a level."""
+        if self.told in {None, level}:
+            self.told, self._is_sure = level, True
+
+    def forget(self, level: str) -> None:
         """Record that the child could not be set to a level."""
-        self.told = None
+        if self.told == level and not self._is_sure:
+            self.told = None
 
     def leave(self, session: SessionKey) -> None:
         """Forget the level of a session."""

@@ -16,7 +16,7 @@ import msgspec
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from hub.values import Json, JsonObject
 
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SURROGATE = re.compile(rb"\\u[dD](?=[89a-fA-F][0-9a-fA-F]{2})")
 
 
 def has_surrogates(text: bytes) -> bool:
@@ -24,13 +24,13 @@ def has_surrogates(text: bytes) -> bool:
     return _SURROGATE.search(text) is not None
 
 
-def masked(text: bytes, letter: Literal["A", "B"] = "A") -> bytes:
-    """Return `text` with each surrogate escape replaced by the escape of `letter`.
+def masked(text: bytes, digit: Literal["e", "f"] = "e") -> bytes:
+    """Return `text` with `digit` in place of the `d` that each surrogate escape begins with.
 
     The length and all positions stay the same, so a decoder that refuses lone surrogates can
-    locate values in the text.
+    locate values in the text. Different surrogates stay different: two keys do not become one.
     """
-    return _SURROGATE.sub(rb"\\u00%02x" % ord(letter), text)
+    return _SURROGATE.sub(rb"\\u" + digit.encode(), text)
 
 
 def mended(value: Json) -> Json:

@@ -154,7 +154,7 @@ def _id_of(line: bytes) -> RequestId | None:
         return id_first(line)
     try:
         # The two ids differ if the id has a surrogate; then it cannot be sent back.
-        ids = [_envelope.decode(masked(line, letter)).id for letter in ("A", "B")]
+        ids = [_envelope.decode(masked(line, digit)).id for digit in ("e", "f")]
         return ids[0] if ids[0] == ids[1] else None
     except _UNDECODABLE:
         return id_first(line)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Event, Thread
+from queue import Empty, SimpleQueue
+from threading import Event
 from typing import Final, TypeVar
+
+from hub.system.threads import in_daemon_thread
 
 _LOOK: Final = 0.05
 """Seconds between two looks whether the work is still needed."""
@@ -34,23 +37,13 @@ def within(seconds: float, work: Callable[[], T], scope: ReadingScope) -> T:
 
     Raises: TimeoutError if it takes longer than `seconds`, or is cancelled.
     """
-    ended = Event()
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
-            errors.append(exc)
-        finally:
-            ended.set()
-
-    Thread(target=run, daemon=True, name="secret").start()
+    outcomes: SimpleQueue[Callable[[], T]] = SimpleQueue()
+    in_daemon_thread(work, "secret", outcomes.put)
     until = time.monotonic() + seconds
-    while not ended.wait(_LOOK):
-        if scope.is_cancelled or time.monotonic() > until:
-            raise TimeoutError
-    if errors:
-        raise errors[0]
-    return results[0]
+    while not scope.is_cancelled and time.monotonic() < until:
+        try:
+            outcome = outcomes.get(timeout=_LOOK)
+        except Empty:
+            continue
+        return outcome()
+    raise TimeoutError

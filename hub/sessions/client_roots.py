@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import GoneError, RpcError, SilentError
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import LosableOutlet, Outlet
@@ -256,7 +256,7 @@ class ClientRoots:
     async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
         try:
             raw = await self._read_pages(outlet)
-        except GoneError as exc:
+        except (GoneError, LostError) as exc:
             self._feed(Failed(number, str(exc), self._clock(), unreachable=True))
         except SilentError as exc:
             lost = outlet is None and not self._is_certain

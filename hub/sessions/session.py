@@ -47,7 +47,7 @@ class Session:
     `identity` is the key of what belongs to the client's principal. `party` is the key of the
     client's connection, the same for all requests of a modern client. `unasked`: the request is
     served without its client's roots; the client is asked if a call needs them. `headers` are the
-    headers of an HTTP request, with lower-case names.
+    headers of an HTTP request, with lower-case names. `log` is for lines about the client.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Session:
         self.client: Client | None = None
         self.peer = peer
         self.notifier = ClientNotifier(self, tasks)
-        self._log = services.client_logs.of(principal)
-        self.refusals = Refusals(self._log)
+        self.log = services.client_logs.of(principal)
+        self.refusals = Refusals(self.log)
         self.grants = ConsentGrants()
         self.unlisted: set[ServerName] = set()
         self.renew: Callable[[ServerName], Coroutine[None, None, None]] | None = None
@@ -82,7 +82,7 @@ class Session:
             tasks=tasks,
             clock=services.machine.clock,
             debounce=services.settings.debounce,
-            warn=self._log.warning,
+            warn=self.log.warning,
         )
         self._unfollow = services.operator.follow(self._operator_changed)
 
@@ -104,7 +104,7 @@ class Session:
         """Set the client and its capabilities, after `initialize` or from a modern request."""
         self.client = client
         # A modern client has a session for each request.
-        tell = self._log.debug if client.is_modern else self._log.info
+        tell = self.log.debug if client.is_modern else self.log.info
         version = client.info.get("version")
         shares = client.declares("roots")
         tell("client", **self.named(), version=version, protocol=client.version, roots=shares)
@@ -125,7 +125,7 @@ class Session:
     def close(self) -> None:
         """End the session: stop asking for roots, and release its children."""
         self._is_closed = True
-        self._log.look()
+        self.log.look()
         self._unfollow()
         self.roots.ended()
         self._session_children.release()

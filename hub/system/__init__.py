@@ -16,5 +16,6 @@ Read in this order:
 - `shutdown`, `threads`, `tasks`: signals, work beside the event loop, and tasks for many clients;
 - `log`: the hub's own log on stderr;
 - `this_process`: its limits and its memory, in the kernel and in glibc's heap;
-  `passed_socket`: the socket that systemd listens on for the hub; `certificates`: who is trusted.
+  `passed_socket`: the socket that systemd listens on for the hub;
+- `connecting`: how HTTP clients look names up and connect, and whose certificates are trusted.
 """

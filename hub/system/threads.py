@@ -6,8 +6,9 @@ import asyncio  # noqa: TID251 - a thread wakes the loop
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Thread
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter, Event, Lock, to_thread
@@ -55,6 +56,32 @@ def _giving_way(work: Callable[[], Result]) -> Result:
         sys.setswitchinterval(usual)
 
 
+def in_daemon_thread(
+    work: Callable[[], Result], name: str, ended: Callable[[Callable[[], Result]], object]
+) -> None:
+    """Do work in a new thread, which keeps no process alive.
+
+    `ended` is called there with a function that returns what the work has returned, or raises what
+    it has raised.
+
+    Raises: RuntimeError if no thread can be started.
+    """
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
+            ended(partial(_raise, exc))
+        else:
+            ended(lambda: result)
+
+    Thread(target=run, name=name, daemon=True).start()
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
 class OwnThread(Generic[Result]):
     """Work under way in a thread that takes no place of a shared pool and keeps no process alive.
 
@@ -69,28 +96,22 @@ class OwnThread(Generic[Result]):
     ) -> None:
         self._when_done = when_done
         self._ended = Event()
-        self._results: list[Result] = []
-        self._errors: list[BaseException] = []
+        self._outcomes: list[Callable[[], Result]] = []
         loop = asyncio.get_running_loop()
 
-        def run() -> None:
-            try:
-                self._results.append(work())
-            except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
-                self._errors.append(exc)
+        def ended(outcome: Callable[[], Result]) -> None:
             with suppress(RuntimeError):  # the loop is closed already
-                loop.call_soon_threadsafe(self._end)
+                loop.call_soon_threadsafe(self._end, outcome)
 
-        Thread(target=run, name=name, daemon=True).start()
+        in_daemon_thread(work, name, ended)
 
     async def result(self) -> Result:
         """Return what the work returns, or raise what it raises."""
         await self._ended.wait()
-        if self._errors:
-            raise self._errors[0]
-        return self._results[0]
+        return self._outcomes[0]()
 
-    def _end(self) -> None:
+    def _end(self, outcome: Callable[[], Result]) -> None:
+        self._outcomes.append(outcome)
         self._when_done()
         self._ended.set()
 

@@ -27,11 +27,28 @@ def test_a_child_gets_the_lowest_level_that_a_session_wants() -> None:
     levels = LogLevels()
     assert levels.told is None
     assert levels.of_session(A, "warning") == "warning"
+    levels.confirm("warning")
     assert levels.of_session(B, "error") is None
     assert levels.of_session(B, "debug") == "debug"
     levels.leave(B)
     assert levels.of_session(A, "warning") == "warning"
     assert levels.told == "warning"
+
+
+def test_a_failure_says_nothing_of_a_level_that_was_set_otherwise() -> None:
+    levels = LogLevels()
+    levels.of_session(A, "debug")
+    levels.of_session(B, "debug")
+    levels.confirm("debug")
+    levels.forget("debug")
+    assert levels.of_session(C, "debug") is None
+    levels.leave(A)
+    levels.leave(B)
+    assert levels.of_session(C, "info") == "info"
+    levels.confirm("debug")
+    levels.forget("debug")
+    assert levels.told == "info"
+    assert levels.of_session(C, "info") == "info"
 
 
 def test_a_call_lowers_the_level_and_never_raises_it() -> None:
@@ -45,7 +62,7 @@ def test_a_call_lowers_the_level_and_never_raises_it() -> None:
 def test_a_level_that_could_not_be_set_is_set_again() -> None:
     levels = LogLevels()
     levels.of_call("info")
-    levels.forget()
+    levels.forget("info")
     assert levels.of_call("info") == "info"
 
 

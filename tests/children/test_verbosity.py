@@ -11,6 +11,7 @@ from hub.children.child import Child, log_from
 from hub.children.slot import ChildSlot
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import ECHO, SILENT, FakeChild
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, remote, rig
 
 LOGS: JsonObject = {"tools": {}, "logging": {}}
@@ -76,4 +77,22 @@ async def test_a_level_that_was_not_set_as_its_request_was_cancelled_is_set_by_t
             await log_from(child, "debug", SessionKey("a"))
         fake.answers["logging/setLevel"] = {}
         await log_from(child, "debug", SessionKey("b"))
+        assert len(fake.link.requests("logging/setLevel")) == 2
+
+
+@pytest.mark.parametrize("first", [SessionKey("a"), None])
+async def test_a_level_that_a_second_client_wants_is_set_though_the_first_gives_up(
+    first: SessionKey | None,
+) -> None:
+    fake = FakeChild(ECHO, answers={"logging/setLevel": SILENT}, capabilities=LOGS)
+    async with ready(fake) as child:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(log_from, child, "debug", first)
+                await fake.link.request("logging/setLevel")
+                fake.answers["logging/setLevel"] = {}
+                await log_from(child, "debug", SessionKey("b"))
+                await all_tasks_blocked()
+                scope.cancel()
+        assert child.answers.levels.told == "debug"
         assert len(fake.link.requests("logging/setLevel")) == 2

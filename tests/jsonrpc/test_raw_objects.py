@@ -44,6 +44,15 @@ def test_fields_are_parted_from_the_bytes_of_the_others(
     assert bytes(others) == (rest or b'{"\\ud83d":"\\ud83d","d":5}')
 
 
+def test_keys_with_different_half_characters_are_different_keys() -> None:
+    text = rb'{"\ud83d":1,"a":2,"\ud83e":3,"\udead":4,"A":5,"\uD83C":6}'
+    taken, rest = parted(Raw(text), {"a", "A"})
+    assert {key: bytes(value) for key, value in taken.items()} == {"a": b"2", "A": b"5"}
+    assert bytes(rest) == rb'{"\ud83d":1,"\ud83e":3,"\udead":4,"\uD83C":6}'
+    with pytest.raises(WireError):
+        parted(Raw(rb'{"\ud83d":1,"a":2,"\uD83D":3}'), {"a"})
+
+
 @pytest.mark.parametrize(
     "text", [b'{"a":1,"a":2}', b'{"a":1,"b":2,"a":12345}', b'{"b":[1,"a"],"b":1,"a":1}', b"[]"]
 )

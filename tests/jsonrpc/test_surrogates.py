@@ -15,7 +15,9 @@ def test_a_half_character_is_noticed_in_json_text() -> None:
 
 def test_masked_text_can_be_decoded_and_has_everything_in_its_place() -> None:
     assert len(masked(CUT)) == len(CUT)
-    assert msgspec.json.decode(masked(CUT)) == {"a": "A", "b": 1}
+    assert msgspec.json.decode(masked(CUT)) == {"a": "\ue83d", "b": 1}
+    assert msgspec.json.decode(masked(CUT, "f")) == {"a": "\uf83d", "b": 1}
+    assert msgspec.json.decode(masked(rb'["\uD800","\udFFF"]')) == ["\ue800", "\uefff"]
 
 
 def test_text_without_half_characters_stays_as_it_is_when_masked() -> None:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.logins.issuer_requests import LoginEndedError, RenewalFailedError, renewed
-from hub.system.certificates import trusted
+from hub.system.connecting import trusted
 from tests.kit.loops import virtual_time
 from tests.logins.test_login_files import LOGIN
 

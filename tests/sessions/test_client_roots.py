@@ -12,7 +12,7 @@ import anyio.abc
 import pytest
 from structlog.testing import capture_logs
 
-from hub.jsonrpc.errors import GoneError, RpcError, SilentError
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.rated_log import RatedLog
@@ -236,14 +236,17 @@ async def test_a_call_after_a_change_waits_for_what_was_asked_after_it(top: Path
         assert asked.known == [str(top / "b")]
 
 
-async def test_a_question_that_did_not_arrive_is_asked_again_through_the_call(top: Path) -> None:
+@pytest.mark.parametrize("error", [GoneError("no stream"), LostError(-32603, "came too late")])
+async def test_a_question_that_did_not_arrive_is_asked_again_through_the_call(
+    top: Path, error: Exception
+) -> None:
     async with client() as asked:
         async with anyio.create_task_group() as calls:
             asked.roots.reachable()
             await asked.until_asked()
             calls.start_soon(asked.current)
             await all_tasks_blocked()
-            asked.reply(GoneError("no stream"), shared(top / "a"))
+            asked.reply(error, shared(top / "a"))
         assert asked.questions == [(None, None), (None, CALL)]
         assert asked.known == [str(top / "a")]
 

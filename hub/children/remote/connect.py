@@ -25,7 +25,7 @@ from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget
-from hub.system.certificates import trusted
+from hub.system.connecting import trusted
 
 CLOSE_GRACE = 2.0
 """Seconds that ending a session may take."""

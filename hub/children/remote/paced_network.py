@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - tells when the loop turns, which anyio does not
 import ssl
-from collections.abc import Awaitable, Iterable
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any
 
 import anyio
 import httpcore2
 import httpx2
 
-from hub.children.remote.host_lookups import HostLookups, first_connected
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import LoopShare
+from hub.system.connecting import HostLookups, LookingUpBackend
 
 USUAL_LINES = 32
 """Lines in one read up to which it is not counted: the head of a response has fewer."""
@@ -50,16 +50,12 @@ class PacedTransport(httpx2.AsyncHTTPTransport):
         )
 
 
-_FAILURES = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
-
-
-class _PacedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens paced connections."""
+class _PacedBackend(LookingUpBackend):
+    """Opens paced connections of one child."""
 
     def __init__(self, pace: LoopShare) -> None:
+        super().__init__(HostLookups())
         self._pace = pace
-        self._lookups = HostLookups()
-        self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(
         self,
@@ -69,18 +65,7 @@ class _PacedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        try:
-            with anyio.fail_after(timeout):
-                addresses = await self._lookups.addresses(host)
-        except TimeoutError:
-            raise httpcore2.ConnectTimeout("its name server does not answer") from None
-        except (OSError, UnicodeError, RuntimeError) as exc:
-            raise httpcore2.ConnectError(str(exc)) from exc
-
-        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
-            return self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
-
-        opened = await first_connected(addresses, connect, _FAILURES)
+        opened = await super().connect_tcp(host, port, timeout, local_address, socket_options)
         return PacedStream(opened, self._pace)
 
 

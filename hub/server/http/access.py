@@ -150,8 +150,8 @@ class AccessCheck:
     The hub answers to loopback names, to its bound address and to `names`; without `names`, to any
     name if other machines can reach the bound address. Pages of `origins` may use the hub, beside
     pages of its own origin: of the Host header, or of the public URL where issuers make tokens for
-    it. `changes` counts how often something else was to be checked; `ended` is called when a token
-    ends, `profiles_changed` when clients may have other `profiles`, or issuers are trusted in
+    it. `changes` differs once something else is to be checked; `ended` is called when a token ends,
+    `profiles_changed` when clients may have other `profiles`, or issuers are trusted in
     another way. `logins` serves the logins that go through the hub, if any do.
 
     Raises: ConfigError for an address that other machines can reach, without a token.
@@ -168,7 +168,7 @@ class AccessCheck:
         self.logins: LoginEndpoints | None = None
         self._host = host
         self._credentials = credentials
-        self.changes = 0
+        self._changes = 0
         self.profiles = ProfileRules()
         self.ended: AccessEnded = lambda _principals: None
         self.profiles_changed: Callable[[], None] = lambda: None
@@ -196,7 +196,7 @@ class AccessCheck:
         ended = self._credentials.follow(tokens)
         self._origins = frozenset(origins)
         before, self.profiles = self.profiles, profiles or ProfileRules()
-        self.changes += 1
+        self._changes += 1
         if ended:
             self.ended(ended)
         if before != self.profiles:
@@ -224,7 +224,7 @@ class AccessCheck:
         """
         untrusted = self._credentials.trust(issuers.verifier)
         self.logins = issuers.logins
-        self.changes += 1
+        self._changes += 1
         self.ended(untrusted)
         self.profiles_changed()
         self._trusted.set()
@@ -251,6 +251,11 @@ class AccessCheck:
             with anyio.move_on_after(None if wait is None else min(wait, LOOK_EVERY)):
                 await followed.wait()
             self.end_lapsed()
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """How often something else was to be checked, and how often issuers' keys changed."""
+        return self._changes, self._credentials.changes
 
     @property
     def needs_token(self) -> bool:

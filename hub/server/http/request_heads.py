@@ -65,7 +65,7 @@ class RequestHead(Struct, eq=False):
     checked: CheckedHeaders
     session: str | None
     fields: list[Field]
-    since: int
+    since: tuple[int, int]
 
     def __repr__(self) -> str:
         return f"RequestHead({self.checked!r})"  # the other fields are secrets
@@ -110,7 +110,7 @@ class HeaderChecks:
         return admitted if isinstance(admitted, Refusal) else self._served(scope, admitted)
 
     async def admitted_still(
-        self, scope: Scope, headers: RequestHeaders, admission: Admission, since: int
+        self, scope: Scope, headers: RequestHeaders, admission: Admission, since: tuple[int, int]
     ) -> Admission | Refusal:
         """Return who sent a request of which the body has come only now, or why it is refused.
 

@@ -339,6 +339,22 @@ async def test_a_child_that_crashes_again_and_again_is_tried_by_one_call_at_a_ti
         assert slot.health.breaker == "closed"
 
 
+async def test_a_launch_that_fails_for_one_clients_roots_keeps_no_others_child_from_starting(
+    tmp_path: object,
+) -> None:
+    async with home() as at:
+        slot = at.lease(ALICE, launched(), roots_at(tmp_path), planned=plan_at(tmp_path))
+        at.fake.refuses_to_open = ChildError("it cannot start: Argument list too long")
+        for pause in (1, 2, 4):
+            assert "too long" in await at.failure_of(slot)
+            at.clock.advance(pause)
+        assert slot.health.breaker == "open"
+        at.fake.refuses_to_open = None
+        other = at.lease(BOB, launched(), roots_at("/srv"), planned=plan_at("/srv"))
+        assert other.health.breaker == "closed"
+        await at.children.obtain(other)
+
+
 async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path: object) -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with home(fake, max_per_session=1) as at:

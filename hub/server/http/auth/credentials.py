@@ -130,6 +130,11 @@ class Credentials:
         return NO_TOKEN_SENT
 
     @property
+    def changes(self) -> int:
+        """How often the keys of issuers have changed."""
+        return 0 if self._verifier is None else self._verifier.changes
+
+    @property
     def upkeep(self) -> list[Upkeep]:
         """What keeps all that is known of issuers fresh."""
         return [] if self._verifier is None else self._verifier.upkeep

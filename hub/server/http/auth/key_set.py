@@ -133,32 +133,30 @@ class KeySet:
         self._issuer = issuer
         self._source = source
         self._clock = clock
-        self._keys: dict[str | None, JsonWebKey] = {}
+        self._keys: list[JsonWebKey] = []
         self._tried: float | None = None
         self._failed: str | None = None
         self._turn = anyio.Lock()
         self.changes = 0
         """How often other keys were found than before."""
 
-    async def find(self, name: str | None) -> JsonWebKey | None:
-        """Return the key with this id (`kid`); None if the issuer has none.
+    async def find(self, name: str | None) -> list[JsonWebKey]:
+        """Return the keys with this id (`kid`), of which there may be several (RFC 7517, 4.5).
 
-        A token without an id has the only key that there is.
+        A token without an id may be of any key (RFC 7515, 4.1.4): all are returned.
 
-        Raises: IssuerUnavailableError if it is not known, and the source cannot be reached.
+        Raises: IssuerUnavailableError if there are none, and the source cannot be reached.
         """
         found = self._known(name)
-        if found is None:
+        if not found:
             await self.refresh()
             found = self._known(name)
-        if found is None and self._failed is not None:
+        if not found and self._failed is not None:
             raise IssuerUnavailableError(self._failed)
         return found
 
-    def _known(self, name: str | None) -> JsonWebKey | None:
-        if name is None and len(self._keys) == 1:
-            return next(iter(self._keys.values()))
-        return self._keys.get(name) if name is not None else None
+    def _known(self, name: str | None) -> list[JsonWebKey]:
+        return [key for key in self._keys if name is None or key.get("kid") == name]
 
     async def refresh(self) -> None:
         """Fetch the keys, unless that was tried in the last `APART` seconds."""
@@ -177,9 +175,8 @@ class KeySet:
             if self._failed is not None:
                 log.info("the keys of an issuer can be had again", issuer=self._issuer)
             self._failed = None
-            found = {_name(key): key for key in keys}
-            if found != self._keys:
-                self._keys = found
+            if keys != self._keys:
+                self._keys = keys
                 self.changes += 1
 
     def _note_failure(self, why: str) -> None:
@@ -197,8 +194,3 @@ class KeySet:
         while True:
             await self.refresh()
             await anyio.sleep(APART if self._failed is not None else FRESH)
-
-
-def _name(key: JsonWebKey) -> str | None:
-    name = key.get("kid")
-    return name if isinstance(name, str) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import jwt
@@ -22,6 +23,8 @@ _COMPACT: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """Header, claims and signature in base64url without padding (RFC 7515, 7.1)."""
 _KINDS: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 """Values of `typ`. An ID token for a client has `JWT` too; the audience tells it from ours."""
+MOST_TRIED: Final = 8
+"""How many keys are tried for a token that may be of several: each takes time."""
 _CLAIMS: Final = ("iss", "aud", "exp", "sub")
 
 
@@ -80,40 +83,70 @@ class SignedTokens:
         issuer = self._issuers.get(_issuer_in(token))
         if issuer is None:
             raise InvalidTokenError("its issuer is none of the hub's")
-        algorithm = header.get("alg")
-        if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
-            raise InvalidTokenError("its issuer signs in another way")
-        key = await issuer.keys.find(_key_name(header))
-        changes = issuer.keys.changes
-        if key is None:
-            raise InvalidTokenError("its issuer has no such key")
-        claims = self._claims(token, issuer, _public_key(key, algorithm), algorithm)
-        return SignedClaims(claims, issuer.keys, changes)
+        algorithm = _algorithm_in(header, issuer)
+        name = _key_name(header)
+        while True:
+            keys = await issuer.keys.find(name)
+            changes = issuer.keys.changes
+            try:
+                claims = self._claims(token, issuer, _fitting(keys, algorithm), algorithm)
+            except _OtherKeyError:
+                if name is None:  # it may be of a key that is new
+                    await issuer.keys.refresh()
+                if issuer.keys.changes == changes:
+                    raise
+            else:
+                return SignedClaims(claims, issuer.keys, changes)
 
-    def _claims(self, text: str, issuer: Issuer, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
-        try:
-            claims = jwt.decode(
-                text,
-                key=key,
-                algorithms=[algorithm],
-                audience=issuer.audience,
-                issuer=issuer.name,
-                options={
-                    "require": [*_CLAIMS],
-                    # With the clock that is asked for everything else; see `check_times`.
-                    "verify_exp": False,
-                    "verify_nbf": False,
-                    "verify_iat": False,
-                    "enforce_minimum_key_length": True,
-                },
-            )
-        except Exception as exc:  # noqa: BLE001 - strange keys and tokens raise what they like
-            raise InvalidTokenError(_why(exc)) from None
+    def _claims(
+        self, text: str, issuer: Issuer, keys: Sequence[jwt.PyJWK], algorithm: str
+    ) -> dict[str, Any]:
+        claims = _signed_by_one(text, issuer, keys, algorithm)
         check_times(claims, self._clock())
         check_subject(claims)
         check_is_bearer(claims)
         check_wanted(claims, issuer.claims)
         return claims
+
+
+class _OtherKeyError(InvalidTokenError):
+    """A token that none of the keys has signed."""
+
+
+def _signed_by_one(
+    text: str, issuer: Issuer, keys: Sequence[jwt.PyJWK], algorithm: str
+) -> dict[str, Any]:
+    """Return the claims of a token that one of the keys has signed.
+
+    Raises: InvalidTokenError.
+    """
+    why = "its issuer has no such key"
+    for key in keys:
+        try:
+            return _decoded(text, issuer, key, algorithm)
+        except (jwt.InvalidSignatureError, jwt.InvalidKeyError) as exc:
+            why = _why(exc)
+        except Exception as exc:  # noqa: BLE001 - strange keys and tokens raise what they like
+            raise InvalidTokenError(_why(exc)) from None
+    raise _OtherKeyError(why)
+
+
+def _decoded(text: str, issuer: Issuer, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
+    return jwt.decode(
+        text,
+        key=key,
+        algorithms=[algorithm],
+        audience=issuer.audience,
+        issuer=issuer.name,
+        options={
+            "require": [*_CLAIMS],
+            # With the clock that is asked for everything else; see `check_times`.
+            "verify_exp": False,
+            "verify_nbf": False,
+            "verify_iat": False,
+            "enforce_minimum_key_length": True,
+        },
+    )
 
 
 def _header(text: str) -> dict[str, Any]:
@@ -127,6 +160,13 @@ def _header(text: str) -> dict[str, Any]:
     if {"crit", "b64", "cty", "zip", "enc"} & header.keys():
         raise InvalidTokenError("its header asks for what the hub does not do")
     return header
+
+
+def _algorithm_in(header: Mapping[str, Any], issuer: Issuer) -> str:
+    algorithm = header.get("alg")
+    if not isinstance(algorithm, str) or algorithm not in issuer.algorithms:
+        raise InvalidTokenError("its issuer signs in another way")
+    return algorithm
 
 
 def _key_name(header: Mapping[str, Any]) -> str | None:
@@ -146,13 +186,14 @@ def _issuer_in(text: str) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _public_key(key: JsonWebKey, algorithm: str) -> jwt.PyJWK:
-    if key.get("alg", algorithm) != algorithm:
-        raise InvalidTokenError("its key is for another algorithm")
-    try:
-        return jwt.PyJWK(key, algorithm)
-    except Exception:  # noqa: BLE001 - as above
-        raise InvalidTokenError("its key cannot be used") from None
+def _fitting(keys: Sequence[JsonWebKey], algorithm: str) -> list[jwt.PyJWK]:
+    """Return the first `MOST_TRIED` of the keys that can be for an algorithm."""
+    fitting: list[jwt.PyJWK] = []
+    for key in keys:
+        if len(fitting) < MOST_TRIED and key.get("alg", algorithm) == algorithm:
+            with suppress(Exception):  # a key of another kind, or a strange one
+                fitting.append(jwt.PyJWK(key, algorithm))
+    return fitting
 
 
 _WHY: Final[tuple[tuple[type[Exception], str], ...]] = (

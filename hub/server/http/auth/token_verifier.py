@@ -147,6 +147,11 @@ class TokenVerifier:
         return bool(blank) and issuer in self._signed.issuers
 
     @property
+    def changes(self) -> int:
+        """How often the keys of its issuers have changed."""
+        return sum([keys.changes for keys in self._signed.key_sets])
+
+    @property
     def upkeep(self) -> list[Upkeep]:
         """What keeps the keys of all issuers fresh, and the connections to them."""
         asking = [] if self._opaque is None else [self._opaque.serve]

@@ -13,8 +13,10 @@ from itertools import count
 from math import inf
 from typing import Final
 
-import structlog
 from msgspec import Struct
+
+from hub.jsonrpc.rated_log import RatedLog
+from hub.jsonrpc.requests import PendingRequests
 
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes stored for all sessions together; at this and the limits below, the oldest event goes."""
@@ -27,8 +29,6 @@ MAX_AGE = 300.0
 STANDING: Final = 0
 """The number of a session's notification stream; the streams of its requests begin with 1."""
 _ID = re.compile(r"(\d{1,15})-(\d{1,15})", re.ASCII)
-
-log = structlog.stdlib.get_logger(__name__)
 
 
 class EventId(Struct, frozen=True):
@@ -54,14 +54,6 @@ class StoredEvent(Struct, frozen=True):
     at: float
     id: EventId
     chunk: bytes
-
-
-def log_lost(after: EventId, left: Sequence[StoredEvent], last: int) -> int:
-    """Return how many events from behind `after` to `last` are not `left`; log it if any."""
-    lost = last - after.number - len(left)
-    if lost:
-        log.info("a client came back too late for some events", after=str(after), lost=lost)
-    return lost
 
 
 class EventStore:
@@ -112,9 +104,15 @@ class EventStore:
 
 
 class Journal:
-    """The latest events of one session, in the order in which they were made."""
+    """The latest events of one session, in the order in which they were made.
+
+    `pending`: what the session's client was asked and has not answered. `log` is for lines about
+    the client.
+    """
 
     def __init__(self, store: EventStore) -> None:
+        self.log = RatedLog({})
+        self.pending = PendingRequests()
         self._store = store
         self._kept: deque[StoredEvent] = deque()
         self._bytes = 0
@@ -141,6 +139,14 @@ class Journal:
             for event in self._fresh()
             if event.id.stream == id_.stream and event.id.number > id_.number
         ]
+
+    def count_lost(self, after: EventId, left: Sequence[StoredEvent], last: int) -> int:
+        """Return how many events from behind `after` to `last` are not `left`; log it if any."""
+        lost = last - after.number - len(left)
+        if lost:
+            text = "a client came back too late for some events"
+            self.log.info(text, after=str(after), lost=lost)
+        return lost
 
     def close(self) -> None:
         """Drop all events: the session is over."""

@@ -8,24 +8,25 @@ with the id of the last event that it got, and gets the later ones.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import anyio
-import structlog
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Message, Notification, Request
+from hub.jsonrpc.exact_json import RequestId
+from hub.jsonrpc.messages import Message, Notification, Request, lost
 from hub.protocol.constants import LIST_CHANGED
-from hub.server.http.legacy.event_store import STANDING, EventId, Journal, log_lost
+from hub.server.http.legacy.event_store import STANDING, EventId, Journal, StoredEvent
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
-
-log = structlog.stdlib.get_logger(__name__)
 
 RETRY = 1000
 """Milliseconds that a client is asked to wait before it comes back."""
 HANG_UP = 1.0
 """Seconds that the end of a response may take if its client does not read."""
+TOO_LATE: Final = "The client came back too late for this question: the hub stores it no more"
+"""The error of a question that its client never sees."""
 
 
 class StreamConnection:
@@ -99,6 +100,7 @@ class EventStream:
         self._last = 0
         self._turn = anyio.Lock()
         self._over = False
+        self._questions: dict[int, RequestId] = {}
         self._carrier: StreamConnection | None = None
         self._carry(carrier)
 
@@ -136,9 +138,23 @@ class EventStream:
             self._last += 1
             id_ = EventId(self.number, self._last)
             chunk = b"id: %b\r\n" % str(id_).encode() + event(message)
+            if isinstance(message, Request):
+                self._note_question(message.id)
             self._journal.add(id_, chunk)
             self.is_resumable = True
             await self._write(chunk)
+
+    def _note_question(self, id_: RequestId) -> None:
+        waiting = self._journal.pending.waiting
+        self._questions = {at: one for at, one in self._questions.items() if waiting(one)}
+        self._questions[self._last] = id_
+
+    def _end_lost_questions(self, after: EventId, left: Sequence[StoredEvent]) -> None:
+        """Wait no more for answers to what the client was asked behind `after` and cannot get."""
+        stored = {event.id.number for event in left}
+        for number, id_ in self._questions.items():
+            if number > after.number and number not in stored:
+                self._journal.pending.settle(lost(id_, TOO_LATE))
 
     async def comment(self) -> None:
         """Send a comment, which means nothing."""
@@ -180,7 +196,8 @@ class EventStream:
             self._carry(carrier)
             if after is not None:
                 left = self._journal.after(after)
-                carrier.lost = log_lost(after, left, self._last)
+                carrier.lost = self._journal.count_lost(after, left, self._last)
+                self._end_lost_questions(after, left)
                 for stored in left:
                     await carrier.write(stored.chunk)
             if primed:
@@ -235,6 +252,7 @@ class NotificationStream:
 
     def __init__(self, journal: Journal, asking: Callable[[], None] = lambda: None) -> None:
         self._stream = EventStream(journal, STANDING)
+        self._journal = journal
         self._asking = asking
         self._holder: object = None
         self._is_listening = False
@@ -296,7 +314,9 @@ class NotificationStream:
             await (self._stream.prime() if primed else self._stream.comment())
             dropped, self._dropped = self._dropped, 0
             if dropped:
-                log.info("too many notifications waited for a client's stream", lost=dropped)
+                self._journal.log.info(
+                    "too many notifications waited for a client's stream", lost=dropped
+                )
             for method in LIST_CHANGED if carrier.lost or dropped else ():
                 await self._stream.put(Notification(method, {}))
             while self._waiting:

@@ -45,8 +45,10 @@ class HttpSession(Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.idle_since = self.clock()
+        journal, session = self.streams.journal, self.connection.session
+        journal.pending, journal.log = self.connection.peer.pending, session.log
         self.streams.is_asking = self.connection.peer.pending.is_waiting
-        self.streams.lost = self.connection.session.roots.connection_lost
+        self.streams.lost = session.roots.connection_lost
 
     @property
     def principal(self) -> str:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.server.http.legacy.event_store import EventId, Journal, log_lost
+from hub.server.http.legacy.event_store import EventId, Journal
 from hub.server.http.legacy.event_streams import EventStream, StreamConnection
 from hub.server.http.responses import PostResponse, begin_stream, respond
 
@@ -95,7 +95,7 @@ class ResumableStreams(Struct, eq=False):
             return False
         left = self.journal.after(id_)
         if left:
-            log_lost(id_, left, left[-1].id.number)
+            self.journal.count_lost(id_, left, left[-1].id.number)
             await begin_stream(send)
             body = b"".join(event.chunk for event in left)
             await send({"type": "http.response.body", "body": body, "more_body": False})

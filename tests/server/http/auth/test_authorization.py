@@ -11,20 +11,28 @@ import anyio
 
 from hub.protocol.bearer import token_hash
 from hub.protocol.listen_filter import LISTEN
+from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, TokenRejection, Unverified
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
-from hub.server.http.auth.key_set import KeySet
+from hub.server.http.auth.key_set import APART, KeySet
 from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.bounds.failed_logins import MOST
-from tests.kit.asgi import request
-from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.server.http.auth.issuer import NAME, RESOURCE, signed
+from hub.server.http.request_heads import HeaderChecks
+from tests.kit.asgi import request, scope_of
+from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock
+from tests.server.http.auth.issuer import NAME, RESOURCE, public, signed
 from tests.server.http.auth.test_signed_tokens import ALGORITHMS, Keys
 from tests.server.http.test_app import MODERN, Web, asked, echo, enveloped, initialize, listen, web
 
+READABLE = {
+    "host": "localhost:8765",
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "content-length": "2",
+}
 AT = "https://hub.example.com/.well-known/oauth-protected-resource/mcp"
 
 
@@ -105,6 +113,28 @@ async def test_after_too_many_wrong_tokens_an_address_has_no_unknown_one_verifie
         assert (await site.post(initialize(), None, **known)).status == 200
         named = {"authorization": "Bearer of ci"}
         assert (await site.post(initialize(), None, **named)).status == 200
+
+
+async def test_a_key_that_is_gone_ends_its_tokens_for_heads_that_were_checked_before() -> None:
+    source, clock = Keys("rsa-1", "p256-1"), FakeClock(time.time())
+    keys = KeySet(NAME, source, clock)
+    signed_ones = SignedTokens([Issuer(NAME, RESOURCE, ALGORITHMS, keys)], clock)
+    verifier = TokenVerifier(ProtectedResource(RESOURCE, (NAME,)), signed_ones, clock)
+    access = AccessCheck("127.0.0.1", Credentials(BearerTokens(None), verifier, clock=clock))
+    heads = HeaderChecks(access, "/mcp", clock=clock)
+    post = scope_of("POST", {**READABLE, **by()}, "/mcp")
+    assert isinstance(await heads.admission(post, RequestHeaders(post["headers"])), Admission)
+    head = heads.of(post)
+    assert head is not None
+    assert heads.still_counts(head)
+    source.keys = [public("p256-1")]
+    clock.now += APART
+    await keys.refresh()
+    assert not heads.still_counts(head)
+    assert heads.of(post) is None
+    refused = await heads.admission(post, RequestHeaders(post["headers"]))
+    assert isinstance(refused, Refusal)
+    assert refused.status == 401
 
 
 async def test_while_keys_cannot_be_had_a_client_is_told_to_come_back() -> None:

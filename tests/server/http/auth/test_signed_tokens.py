@@ -16,7 +16,7 @@ from hub.server.http.auth.claims import SKEW
 from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
 from hub.server.http.auth.key_set import APART, JsonWebKey, KeySet
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
+from hub.server.http.auth.signed_tokens import MOST_TRIED, Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, RECHECK, TokenVerifier
 from tests.kit.fakes import FakeClock
 from tests.server.http.auth.issuer import (
@@ -87,6 +87,8 @@ TAKEN: dict[str, str] = {
     "ends within a second": token(exp=NOW + 60.5),
     "two blanks between scopes": token(scope="a  mcp:tools"),
     "scp": token(scope=None, scp=["mcp:tools"]),
+    "no key id among many keys": token("rsa-2", header={"kid": None}),
+    "no key id and another kind of key": token("ed25519-1", header={"kid": None}),
 }
 
 
@@ -151,7 +153,6 @@ BAD: dict[str, str | bytes] = {
     "a short RSA key": token("short-1"),
     # Keys
     "unknown key": token("rsa-9"),
-    "no key id among many keys": token(header={"kid": None}),
     "key id is empty": unsigned({"alg": "RS256", "kid": ""}),
     "key id is a number": unsigned({"alg": "RS256", "kid": 1}),
     "key id is a path": token(header={"kid": "../../../dev/null"}),
@@ -263,6 +264,52 @@ async def test_the_only_key_needs_no_id() -> None:
     bench = SignedTokenBench("rsa-1")
     assert await bench.status(token(header={"kid": None})) == 200
     assert await bench.status(token("rsa-9", header={"kid": None})) == 401
+
+
+def without_id(name: str, **more: Any) -> JsonWebKey:
+    return {field: value for field, value in public(name, **more).items() if field != "kid"}
+
+
+async def test_of_several_keys_without_an_id_each_that_fits_is_tried() -> None:
+    bench = SignedTokenBench()
+    names = ("rsa-1", "rsa-2", "p256-1", "p384-1")
+    bench.source.keys = [without_id(name) for name in names]
+    for name in names[:3]:
+        assert await bench.status(token(name, header={"kid": None})) == 200
+    assert await bench.status(token("rsa-9", header={"kid": None})) == 401
+    assert await bench.status(token("rsa-1")) == 401, "none has the id that it names"
+
+
+async def test_of_several_keys_with_one_id_each_that_fits_is_tried() -> None:
+    bench = SignedTokenBench()
+    names = ("rsa-1", "p256-1", "rsa-2")
+    bench.source.keys = [public(name, kid="now") for name in names]
+    for name in names:
+        assert await bench.status(token(name, header={"kid": "now"})) == 200
+    assert await bench.status(token("rsa-9", header={"kid": "now"})) == 401
+
+
+async def test_a_key_for_another_algorithm_is_no_key_for_a_token() -> None:
+    bench = SignedTokenBench()
+    bench.source.keys = [without_id("rsa-1", alg="PS256"), without_id("rsa-2", alg="RS256")]
+    assert await bench.status(token("rsa-2", header={"kid": None})) == 200
+    assert await bench.status(token("rsa-1", header={"kid": None})) == 401
+
+
+async def test_only_so_many_keys_are_tried_for_one_token() -> None:
+    bench = SignedTokenBench()
+    bench.source.keys = [*(without_id(f"p256-{one}") for one in range(MOST_TRIED + 1))]
+    first, last = (token(f"p256-{one}", header={"kid": None}) for one in (0, MOST_TRIED))
+    assert await bench.status(first) == 200
+    assert await bench.status(last) == 401
+
+
+async def test_a_token_without_a_key_id_is_looked_for_in_a_new_set_of_keys() -> None:
+    bench = SignedTokenBench("rsa-1")
+    assert await bench.status(token(header={"kid": None})) == 200
+    bench.source.keys = [public("rsa-2")]
+    bench.clock.now += APART
+    assert await bench.status(token("rsa-2", header={"kid": None}, exp=NOW + 1000)) == 200
 
 
 async def test_an_issuer_that_breaks_ends_nothing() -> None:

@@ -3,8 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from hub.jsonrpc.rated_log import LINES
 from hub.protocol.constants import INVALID_REQUEST
+from hub.server.http.legacy import event_store
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
@@ -95,6 +98,24 @@ async def test_one_sessions_events_are_not_anothers() -> None:
         first, second = await site.session(), await site.session()
         await streaming(site, first)
         assert (await site.use("GET", second, last_event_id="1-0")).status == 400
+
+
+async def test_a_client_that_comes_back_too_late_again_and_again_does_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_store, "MAX_AGE", -1.0)
+    async with web(silent()) as site:
+        key = await site.session()
+        call, _, _ = await streaming(site, key)
+        call.disconnect()
+        await all_tasks_blocked()
+        with capture_logs() as logs:
+            for _ in range(LINES + 50):
+                again = site.start("GET", key, last_event_id="1-0")
+                await again.began()
+                again.disconnect()
+                await again.served()
+        assert 0 < len([one for one in logs if "too late" in one["event"]]) < LINES + 50
 
 
 async def test_what_belongs_to_no_request_can_be_fetched_later_too() -> None:

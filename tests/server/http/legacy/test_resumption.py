@@ -9,8 +9,10 @@ from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Failure, Notification, Response
+from hub.jsonrpc.messages import Failure, Lost, Notification, Request, Response, as_object
+from hub.jsonrpc.requests import AwaitedRequest
 from hub.server.http.legacy.event_store import EventId, EventStore
+from hub.server.http.legacy.event_streams import TOO_LATE
 from hub.server.http.legacy.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
@@ -256,6 +258,33 @@ async def test_of_what_is_stored_no_more_the_rest_and_the_answer_come_and_the_lo
         async with come_back(streams, EventId(1, 3)) as coming:
             assert (await coming.served()).ids == ["1-4", "1-5", "1-6"]
     assert [(one["after"], one["lost"]) for one in logs] == [("1-1", 1), ("1-1", 2)]
+
+
+async def asked_of(streams: ResumableStreams, post: PostedRequest, id_: int) -> AwaitedRequest:
+    """Ask the client something, and return what waits for its answer."""
+    waiting = AwaitedRequest(None)
+    streams.journal.pending.add(id_, waiting)
+    await post.response.send(Request(id_, "elicitation/create", {}))
+    return waiting
+
+
+async def test_a_question_that_is_stored_no_more_is_not_waited_for() -> None:
+    streams = ResumableStreams(EventStore(FakeClock(), max_session_events=3).journal(), 0, True)
+    async with posting(streams) as post:
+        seen = await asked_of(streams, post, 1)
+        await post.disconnect()
+        lost = await asked_of(streams, post, 2)
+        stored = await asked_of(streams, post, 3)
+        for number in range(2):
+            await post.response.send(told(number))
+        assert not lost.done.is_set()
+        async with come_back(streams, EventId(1, 1)) as coming:
+            assert coming.connection.ids == ["1-3", "1-4", "1-5", "1-5"]
+            assert lost.done.is_set()
+            assert isinstance(lost.answer, Lost)
+            assert as_object(lost.answer.error)["message"] == TOO_LATE
+            assert not seen.done.is_set()
+            assert not stored.done.is_set()
 
 
 async def test_who_has_everything_is_told_so() -> None:

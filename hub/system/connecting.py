@@ -1,23 +1,30 @@
-"""The addresses of a remote child's host, looked up in a thread of this child's own.
+"""How HTTP clients of the hub connect: each name is looked up in a thread of its own.
 
 The event loop has few threads for all lookups, and a name server that does not answer holds each of
-them for many seconds. So one child's dead name would keep all other children from connecting.
+them for many seconds. So one dead name would keep all others from being connected to.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from ipaddress import ip_address
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import anyio
+import httpcore2
+import httpx2
+from anyio.lowlevel import RunVar
 
 from hub.system.threads import OwnThread
 
 STAGGER: Final = 0.25
 """Seconds until the next address is tried as well (RFC 8305, section 5)."""
+
+MOST_CONNECTIONS, MOST_IDLE, KEPT_IDLE = 100, 20, 5.0
+"""Connections of one `own_client`; how many of them may be idle, and for how many seconds."""
 
 LookUp = Callable[[str], Sequence[str]]
 
@@ -32,8 +39,17 @@ def addresses_of(host: str) -> Sequence[str]:
     return list(dict.fromkeys((found[0], other, *found)))
 
 
+@cache
+def trusted() -> ssl.SSLContext:
+    """Return the TLS context of all clients, made once: to read the certificates holds the loop.
+
+    The certificate authorities are those that this machine trusts.
+    """
+    return httpx2.create_ssl_context()
+
+
 class HostLookups:
-    """Looks up the hosts of one child. Who asks while a lookup is under way gets its result."""
+    """Looks up hosts. Who asks while a lookup is under way gets its result."""
 
     def __init__(self, look_up: LookUp = addresses_of) -> None:
         self._look_up = look_up
@@ -115,3 +131,70 @@ async def _close(connections: Iterable[Closable]) -> None:
     with anyio.CancelScope(shield=True):
         for connection in connections:
             await connection.aclose()
+
+
+_FAILURES = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
+
+
+class LookingUpBackend(httpcore2.AsyncNetworkBackend):
+    """Opens connections to what `lookups` finds."""
+
+    def __init__(self, lookups: HostLookups) -> None:
+        self._lookups = lookups
+        self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            with anyio.fail_after(timeout):
+                addresses = await self._lookups.addresses(host)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout("its name server does not answer") from None
+        except (OSError, UnicodeError, RuntimeError) as exc:
+            raise httpcore2.ConnectError(str(exc)) from exc
+
+        def connect(address: str) -> Awaitable[httpcore2.AsyncNetworkStream]:
+            return self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+
+        return await first_connected(addresses, connect, _FAILURES)
+
+
+class _Transport(httpx2.AsyncHTTPTransport):
+    def __init__(self, backend: LookingUpBackend) -> None:
+        super().__init__(verify=trusted())
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=trusted(),
+            max_connections=MOST_CONNECTIONS,
+            max_keepalive_connections=MOST_IDLE,
+            keepalive_expiry=KEPT_IDLE,
+            network_backend=backend,
+        )
+
+
+class _Client(httpx2.AsyncClient):
+    """Connects by its own lookups where the environment names no proxy for an address."""
+
+    def _init_transport(self, *_: Any, **__: Any) -> httpx2.AsyncBaseTransport:
+        return _Transport(LookingUpBackend(_lookups_of_this_loop()))
+
+
+_lookups: RunVar[HostLookups] = RunVar("lookups")
+
+
+def _lookups_of_this_loop() -> HostLookups:
+    found = _lookups.get(None)
+    if found is None:
+        found = HostLookups()
+        _lookups.set(found)
+    return found
+
+
+def own_client(timeout: float) -> httpx2.AsyncClient:
+    """Return an HTTP client of the hub's own, which follows no redirects."""
+    return _Client(timeout=timeout, verify=trusted())

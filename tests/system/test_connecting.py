@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import anyio
 import anyio.lowlevel
@@ -10,10 +10,11 @@ import httpx2
 import pytest
 
 from hub.children.remote.connect import IDLE_CONNECTIONS, KEEP_ALIVE
-from hub.children.remote.host_lookups import HostLookups, addresses_of, first_connected
 from hub.children.remote.paced_network import PacedTransport
 from hub.jsonrpc.loop_share import LoopShare
+from hub.system.connecting import HostLookups, addresses_of, first_connected, own_client
 from tests.kit.loops import all_tasks_blocked
+from tests.server.http.auth.issuer import IssuerSite, site
 
 TWO_FAMILIES = ["2001:db8::1", "2001:db8::2", "192.0.2.1", "192.0.2.2"]
 
@@ -90,6 +91,48 @@ async def test_names_that_nobody_answers_for_leave_the_loops_own_lookups_alone()
             tasks.cancel_scope.cancel()
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "lookup")
     names.may_answer.set()
+
+
+@pytest.fixture
+def served() -> Generator[IssuerSite]:
+    with site() as found:
+        found.pages["/x"] = {"y": 1}
+        yield found
+
+
+async def test_an_own_client_connects_though_nobody_answers_for_other_names(
+    monkeypatch: pytest.MonkeyPatch, served: IssuerSite
+) -> None:
+    dead = NameServer(socket.gaierror(-2, "Name or service not known"))
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        found = ["127.0.0.1"] if host == "alive.example" else dead.look_up(host)
+        return [(0, 0, 0, "", (address, 0)) for address in found]
+
+    async def ask(number: int) -> None:
+        async with own_client(5) as http:
+            with pytest.raises(httpx2.ConnectError):
+                await http.get(f"http://dead{number}.example/x")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks, own_client(5) as http:
+            for number in (*range(40), 0):
+                tasks.start_soon(ask, number)
+            await all_tasks_blocked()
+            url = served.url.replace("127.0.0.1", "alive.example")
+            assert (await http.get(f"{url}/x")).json() == {"y": 1}
+            dead.may_answer.set()
+    assert sorted(dead.asked) == sorted(f"dead{number}.example" for number in range(40))
+
+
+async def test_an_own_client_goes_through_the_proxy_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, served: IssuerSite
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", served.url)
+    async with own_client(5) as http:
+        await http.get("http://far.example/x")
+    assert served.asked == ["http://far.example/x"]
 
 
 def answering(found: Sequence[str]) -> object:
