@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from hub.cli.doctor.findings import (
+from hub.cli.doctor.files import (
     OTHERS_READ,
     OTHERS_WRITE,
-    Finding,
     barred_by,
     is_directory,
     is_others,
@@ -21,6 +20,7 @@ from hub.cli.doctor.findings import (
     take_over,
 )
 from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.findings import Finding
 from hub.config.clients.entries import read_entry
 from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
 from hub.config.source.documents import read

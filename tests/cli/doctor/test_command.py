@@ -49,6 +49,16 @@ def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:
     assert found["fix"].startswith(f"In {patient.config}, at servers.git.env.T: Write the secret")
 
 
+@pytest.mark.parametrize("name", ["a. b", "a: b. c"])
+def test_a_name_with_a_stop_in_it_is_told_whole(patient: Patient, name: str) -> None:
+    file, program = f"/none/{name}", f"/none/{name}/x"
+    server = f"""{{env: {{T: "${{file:{file}}}"}}, command: "{program}"}}"""
+    patient.change('{command: uvx, args: ["mcp-server-git"]}', server)
+    told = {one["about"]: one["what"] for one in patient.found() if one["level"] == "problem"}
+    assert told["secrets"] == f"there is no file {file}"
+    assert told["programs"].startswith(f"there is no program '{program}'")
+
+
 def test_tokens_that_have_ended_or_end_soon_are_named(patient: Patient) -> None:
     today = datetime.now(UTC).date()
     ends = {"old": today - timedelta(9), "soon": today + timedelta(3), "new": today + timedelta(30)}
