@@ -212,14 +212,19 @@ def _known_placeholder(body: str) -> str:
     theirs = _THEIRS.match(body)
     if theirs:
         return f"Write ${{{theirs[1]}}}."
-    kind, colon, _ = body.partition(":")
+    kind, colon, rest = body.partition(":")
     if kind in _MEANT:
         return "Write ${roots}, ${root} or ${roots:,}."
+    if kind == "input":
+        return "Write ${input:NAME}."
     if colon and (meant := likely_kind(kind)) is not None:
         return f"Write {meant}."
+    if colon and rest:
+        secret = "a secret as ${file:PATH}, ${cmd:COMMAND} or ${keyring:SERVICE/USER}"
+        return f"Write a variable as ${{NAME}}, or {secret}; $${{ is a literal ${{."
     if re.fullmatch(r"\s*[A-Za-z_]\w*\s*", body):
         return f"Write ${{{body.strip()}}}, without spaces."
-    return "Write a variable of the environment as ${NAME}; $${ is a literal ${."
+    return "Write ${NAME}; $${ is a literal ${."
 
 
 def _filled(
