@@ -130,10 +130,10 @@ def _for_unknown(path: Path) -> str:
         return _FOREIGN[key]
     elsewhere = likely_key(key, keys_at((), deep=True), cutoff=0.85)
     homes = "" if elsewhere is None else " or ".join(_homes(elsewhere, around))
+    if homes and is_elsewhere:
+        return f"It belongs in {homes}."
     if homes:
-        return (
-            f"It belongs in {homes}." if is_elsewhere else f"Did you mean `{elsewhere}` of {homes}?"
-        )
+        return f"Did you mean `{elsewhere}` of {homes}?"
     return f"Take it out. Keys here are: {', '.join(here)}." if here else "Take it out."
 
 
