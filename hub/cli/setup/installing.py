@@ -26,6 +26,7 @@ from hub.config.importing.discovery import Discovery
 from hub.config.installing.own_entry import NAME, hub_command, own_entry
 from hub.config.installing.record import InstallRecord, install_record
 from hub.config.load import config_source, is_own_config, load_config
+from hub.config.source.documents import is_inline
 from hub.config.trust import FOUND, found_in
 from hub.errors import ConfigError, HubError, StartError, UsageError
 from hub.legible import on_one_line
@@ -162,7 +163,7 @@ def _config(options: Namespace) -> Path:
     if source is None:
         fix = "Make one by roots-hub import or roots-hub init, or name one by --config."
         raise ConfigError("there is no hub.yaml here for the hub to start with", fix)
-    if source.lstrip().startswith("{"):
+    if is_inline(source):
         raise ConfigError("the config is no file", "Save it in a file, and name that by --config.")
     path = Path(os.path.abspath(Path.cwd() / source))  # noqa: PTH100 - links stay
     if path.exists() or not options.replace:

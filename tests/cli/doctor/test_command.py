@@ -172,6 +172,15 @@ def test_garbage_in_the_place_of_files_stops_nothing(patient: Patient) -> None:
     assert {one["about"] for one in found} == {"clients"}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_pipe_in_place_of_the_config_is_not_waited_for(patient: Patient) -> None:
+    patient.config.unlink()
+    os.mkfifo(patient.config)
+    (found,) = [one for one in patient.found("--config", "hub.yaml") if one["about"] == "config"]
+    assert found["where"] == str(patient.config)
+    assert "no plain file" in found["what"]
+
+
 def test_a_directory_that_was_removed_is_no_crash(patient: Patient) -> None:
     gone = patient.home / "gone"
     gone.mkdir()
