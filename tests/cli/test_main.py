@@ -390,7 +390,8 @@ def test_an_empty_home_is_none_and_the_system_tells_it(
     (tmp_path / ".cursor").mkdir()
     (tmp_path / "hub.yaml").write_text("version: 1\nservers: {a: {command: x}}\n")
     user = pwd.struct_passwd(("u", "x", 1, 1, "", str(tmp_path), "/bin/sh"))
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    users = {os.getuid(): user}
+    monkeypatch.setattr(pwd, "getpwuid", users.__getitem__)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "")
     assert main(["install", "cursor", "--dry-run"]) == 0
