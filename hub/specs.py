@@ -40,7 +40,8 @@ _SHARING: dict[Share, str] = {
     "those with one token and the same roots share a process",
 }
 
-_URL = re.compile(r"https?://[^\s'\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
+_URL = re.compile(r"https?://[^\s\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)
+"""A URL in a text. A quote may be in its password, so that only one at its end is not the URL's."""
 
 
 def shown_url(url: str) -> str:
@@ -198,6 +199,8 @@ class ServerSpec(Struct, frozen=True):
 
     def without_secrets(self, text: str) -> str:
         """Return an error text with every URL as in `shown_url`: clients read such texts."""
+        if isinstance(self.target, RemoteTarget):
+            text = text.replace(self.target.url, self.target.shown)
         return _URL.sub(lambda found: shown_url(found[0]), text)
 
     def policy_of(self, tool: str) -> ToolPolicy:

@@ -61,3 +61,16 @@ def test_a_login_is_of_the_clients_principal_and_of_no_other(identity: str) -> N
     assert RemoteLogin(is_shared=True).owner_for(identity) == ""
     for this_user in ("stdio", "local", "staff\nlocal"):
         assert RemoteLogin().owner_for(this_user) == ""
+
+
+@pytest.mark.parametrize("url", ["https://u:p'w@h/x?k=a'b", 'https://u:p"w@h/x?k=a"b'])
+@pytest.mark.parametrize("around", ["{}", "no answer from '{}': closed", "POST <{}>.", '"{}", it'])
+def test_a_quote_in_a_url_ends_no_secret(url: str, around: str) -> None:
+    target = RemoteTarget(url)
+    spec = ServerSpec(ServerName("far"), target)
+    assert spec.without_secrets(around.format(url)) == around.format("https://h/x")
+
+
+def test_a_quote_in_another_url_ends_no_secret() -> None:
+    said = "led to 'https://u:p'w@other/x?k=a'b', not to 'https://h/x'"
+    assert SPEC.without_secrets(said) == "led to 'https://other/x', not to 'https://h/x'"

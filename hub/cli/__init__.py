@@ -11,7 +11,8 @@ Read in this order:
 - `options`: what the subcommands share (`--config`, `--root`, the event loop);
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
 - `run` (`run`, `attach`, `wrap`) with `served`; `explain`;
-- `output`: colours and moving lines, on a terminal alone; `questions`: what people are asked;
+- `findings`: what is wrong, as a value; `output`: colours and moving lines, on a terminal alone;
+  `questions`: what people are asked;
 - `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`;
 - `roots`: `detect`, `list`, `contains`, `add`, `remove`, `rename`;

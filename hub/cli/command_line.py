@@ -215,7 +215,7 @@ def _perform(options: Namespace) -> int:
 def _ensure_home(home: str | None) -> None:
     """Raise StartError for a HOME such as `~`: what is below it would be elsewhere for each server.
 
-    Without HOME, or with an empty one, the system tells the user's home.
+    Without HOME the system tells the user's home.
     """
     if sys.platform != "win32" and home and not home.startswith("/"):
         raise StartError(

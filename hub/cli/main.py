@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
     open_closed_streams()
+    if not os.environ.get("HOME"):
+        os.environ.pop("HOME", None)  # an empty one would be `/`; without, the system tells it
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # loading takes long enough for it

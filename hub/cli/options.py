@@ -20,6 +20,7 @@ from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in
+from hub.config.source.documents import is_inline
 from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
@@ -90,7 +91,7 @@ def config_path(options: Namespace) -> Path | None:
 def watched_config(options: Namespace) -> Watched | None:
     """Return the config file with its state now, before loading; None as for `config_path`."""
     source = config_source(options.config, os.environ)
-    if source is None or source.lstrip().startswith("{"):
+    if source is None or is_inline(source):
         return None
     return Watched.now(source, load_context())
 

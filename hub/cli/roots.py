@@ -26,6 +26,7 @@ from hub.config.edit import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.models import FallbackRoot, Roots
 from hub.config.operator_roots import PathContext, operator_roots, projects_below
+from hub.config.source.documents import is_inline
 from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
 from hub.legible import on_one_line
@@ -196,7 +197,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
         raise ConfigError("no config to edit", "Name one by --config or HUB_CONFIG.")
     load_config(source, context)  # first: its errors name the place
     if not is_own_config(source, context):
-        shown = "the config" if source.lstrip().startswith("{") else source
+        shown = "the config" if is_inline(source) else source
         raise ConfigError(
             f"{shown}: is not a hub.yaml; configs of other programs are not edited",
             "Make a hub.yaml with `version: 1` and these servers, and name it by --config.",

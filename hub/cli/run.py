@@ -40,6 +40,7 @@ from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
 from hub.config.own_files import record_key
+from hub.config.source.documents import is_inline
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
 from hub.errors import StartError
@@ -181,13 +182,12 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting, str | None]:
     if source is None:
         return file_server_config(), file_server_setting(options), None
     context = load_context(digest, reads_secrets=options.http is not None)
-    is_inline = source.lstrip().startswith("{")
     # Looked at before it is loaded: what changes later is then noticed.
-    watched = None if is_inline else Watched.now(source, context)
+    watched = None if is_inline(source) else Watched.now(source, context)
     loaded = load_config(source, context)
     for warning in loaded.warnings:
         log.warning(warning)
-    name = None if is_inline else source
+    name = None if is_inline(source) else source
     return loaded.config, Setting(given=options.root, watched=watched), name
 
 

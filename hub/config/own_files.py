@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -13,10 +13,8 @@ from hub.attach.runtime_directory import runtime_paths
 from hub.audit.log_file import put_aside
 from hub.guard.own_files import Inode, Inodes, OwnFiles, OwnPlace
 from hub.paths.resolve import Flavour, PathError, parts_of, resolve
-from hub.system.machine import Machine
+from hub.system.machine import CACHE, NAME, STATE, Machine, own_directory
 
-NAME = "roots-hub"
-"""The name of the hub's directories."""
 CATALOGS = "catalogs"
 """The directory of servers' last known lists, inside the hub's cache directory."""
 EVERY: Final = 0.25
@@ -59,8 +57,8 @@ def own_directories(machine: Machine) -> tuple[str, ...]:
     if machine.flavour is Flavour.WINDOWS:
         base = environment.get("LOCALAPPDATA")
         return (f"{base}\\{NAME}",) if base else ()
-    state = _below(environment, "XDG_STATE_HOME", ".local/state")
-    return (*state, *runtime_paths(environment))
+    state = own_directory(environment, *STATE)
+    return (state, *runtime_paths(environment))
 
 
 def state_directory(machine: Machine) -> Path | None:
@@ -86,18 +84,10 @@ def catalog_directory(machine: Machine) -> Path | None:
 
 
 def _cache_directories(machine: Machine) -> tuple[str, ...]:
-    found = _below(machine.environment, "XDG_CACHE_HOME", ".cache")
+    found = own_directory(machine.environment, *CACHE)
     if machine.flavour is Flavour.MACOS and not machine.environment.get("XDG_CACHE_HOME"):
-        return (*found, *_below(machine.environment, "", "Library/Caches"))
-    return found
-
-
-def _below(environment: Mapping[str, str], variable: str, default: str) -> tuple[str, ...]:
-    """Return the hub's directory below the one in `variable`, or below `default` in the home."""
-    base = environment.get(variable, "")
-    if not base.startswith("/"):  # XDG base directory specification: a relative path is ignored
-        base = f"{environment.get('HOME') or Path.home()}/{default}"
-    return (f"{base}/{NAME}",)
+        return found, own_directory(machine.environment, "", "Library/Caches")
+    return (found,)
 
 
 def _places(

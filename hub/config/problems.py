@@ -5,7 +5,7 @@ Here its errors become sentences of our own, with a remedy that can be written i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from hub.config.models import RemoteServer
 from hub.config.source.excerpts import may_be_shown
 from hub.config.source.places import Path
-from hub.config.suggestions import default_at, keys_at, likely_key, likely_value, seconds_in
+from hub.config.suggestions import TOP, default_at, keys_at, likely_key, likely_value, seconds_in
 from hub.launch.templates import TemplateError
 
 Words: TypeAlias = tuple[str, str]
@@ -128,15 +128,25 @@ def _for_unknown(path: Path) -> str:
         return f"Write `{meant}`."
     if key in _FOREIGN and not is_elsewhere:
         return _FOREIGN[key]
-    homes = sorted({where for name, where in keys_at((), deep=True).items() if name == key})
-    places = [place for home in homes for place in home.split("|")]
-    if places:
-        return f"It belongs in {' or '.join(sorted(places))}."
     elsewhere = likely_key(key, keys_at((), deep=True), cutoff=0.85)
-    if elsewhere is not None:
-        home = keys_at((), deep=True)[elsewhere].replace("|", " or ")
-        return f"Did you mean `{elsewhere}` of {home}?"
+    homes = "" if elsewhere is None else " or ".join(_homes(elsewhere, around))
+    if homes and is_elsewhere:
+        return f"It belongs in {homes}."
+    if homes:
+        return f"Did you mean `{elsewhere}` of {homes}?"
     return f"Take it out. Keys here are: {', '.join(here)}." if here else "Take it out."
+
+
+def _homes(key: str, around: Path) -> Sequence[str]:
+    """Return where a key of other places belongs that was found in a wrong one.
+
+    Of several places these are the likely ones: those in the same section, and the top level.
+    """
+    places = keys_at((), deep=True)[key].split("|")
+    if len(places) == 1 or not around:
+        return places
+    section = str(around[0])
+    return [one for one in places if one == TOP or one.partition(".")[0] == section]
 
 
 def _for_known(key: str) -> str:

@@ -37,6 +37,8 @@ _SYNONYMS: Final[Mapping[str, str]] = {
 }
 """Words that other programs have for keys of the hub, without `_` and in lower case."""
 
+TOP: Final = "the top level"
+
 _UNITS: Final = (
     (re.compile(r"ms|millis\w*"), 0.001),
     (re.compile(r"s|secs?|seconds?"), 1),
@@ -119,7 +121,7 @@ def _deep_keys() -> Mapping[str, str]:
     for name, where in _keys(schema, schema["$defs"], ""):
         if where.startswith("profiles.NAME."):
             continue  # they are also elsewhere, for all clients
-        places.setdefault(name, set()).add(where or "the top level")
+        places.setdefault(name, set()).add(where or TOP)
     return {name: "|".join(sorted(where)) for name, where in places.items()}
 
 

@@ -36,12 +36,13 @@ def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
 def warn_of_missed(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> None:
     """Log a warning for each variable that a server misses."""
     for spec in servers:
-        for sentence in missed(spec, environment):
+        for what, fix in missed(spec, environment):
+            sentence = f"servers.{spec.name}: {what}: {fix}"
             log.warning(sentence)
 
 
-def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence with a remedy for each variable of `environment` that a server misses.
+def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return for each variable of `environment` that a server misses what is wrong, and a remedy.
 
     A variable that its process inherits, or that the config sets or fills in, is not missed.
     For a remote server: each `$NAME` in its URL or headers that is sent literally.
@@ -51,7 +52,7 @@ def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[str]:
         # URL and headers may hold secrets: show only names that are set in the environment.
         names = [name for name in mentioned(texts, environment, {}) if _is_sent(name, texts)]
         return [
-            f"servers.{spec.name}: ${name} is sent literally, not replaced: write ${{{name}}}"
+            (f"${name} is sent literally, not replaced", f"write ${{{name}}}")
             for name in names
             if name in environment
         ]
@@ -59,8 +60,10 @@ def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[str]:
         mentioned(_texts(spec.target), environment, {*spec.inherits, *dict(spec.target.env)})
     )
     return [
-        f"servers.{spec.name}: uses {name}, which its process does not inherit (environment: "
-        f'{_shown(spec)}): write env: {{{name}: "${{{name}}}"}}'
+        (
+            f"uses {name}, which its process does not inherit (environment: {_shown(spec)})",
+            f'write env: {{{name}: "${{{name}}}"}}',
+        )
         for name in names
     ]
 

@@ -24,7 +24,7 @@ from hub.errors import ChildError
 from hub.launch.known_servers import short_name
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.specs import ConfineSetting, ServerSpec
-from hub.system.machine import Kernel
+from hub.system.machine import CACHE, Kernel, home_directory, own_directory
 
 RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx"}
@@ -60,8 +60,8 @@ def this_kernel() -> Kernel:
 
 def cache_of(server: str, environment: Mapping[str, str]) -> str:
     """Return the cache directory of a server's runner. Nothing else runs programs from there."""
-    base = environment.get("XDG_CACHE_HOME") or f"{_home(environment)}/.cache"
-    return f"{base}/roots-hub/servers/{quote(server, safe='')}.d"
+    base = own_directory(environment, *CACHE)
+    return f"{base}/servers/{quote(server, safe='')}.d"
 
 
 def planned_grants(spec: ServerSpec, plan: LaunchPlan) -> FileGrants:
@@ -134,7 +134,7 @@ def _program(spec: ServerSpec, plan: LaunchPlan) -> Program:
     found = program(
         plan.argv,
         env,
-        home=_home(spec.inherits),
+        home=home_directory(spec.inherits),
         directory=directory,
         writable=(*plan.roots.paths, *spec.confine.write),
     )
@@ -216,7 +216,3 @@ def _git_identity(environment: Mapping[str, str]) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         lines.append(f'\t{key.removeprefix("user.")} = "{escaped}"')
     return "\n".join(lines) + "\n"
-
-
-def _home(environment: Mapping[str, str]) -> str:
-    return environment.get("HOME") or str(Path.home())

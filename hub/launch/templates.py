@@ -38,6 +38,10 @@ _INPUT: Final = re.compile(r"input:(?P<id>[^:{}]+)(?::-(?P<default>.*))?", re.DO
 _THEIRS: Final = re.compile(r"env[:.](\w+)")
 _ENV: Final = "env:"
 _MEANT: Final = ("roots", "root")
+_ALL_KINDS: Final = (
+    "Write a variable as ${NAME}, or a secret as ${file:PATH}, ${cmd:COMMAND} or "
+    "${keyring:SERVICE/USER}; $${ is a literal ${."
+)
 _EDITORS: Final = frozenset({"workspaceFolder", "workspaceRoot"})
 """What editors call the first root."""
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -215,11 +219,14 @@ def _known_placeholder(body: str) -> str:
     kind, colon, _ = body.partition(":")
     if kind in _MEANT:
         return "Write ${roots}, ${root} or ${roots:,}."
-    if colon and (meant := likely_kind(kind)) is not None:
-        return f"Write {meant}."
+    if kind == "input":
+        return "Write ${input:NAME}."
+    if colon and not body.startswith(_ENV):
+        meant = likely_kind(kind)
+        return f"Write {meant}." if meant else _ALL_KINDS
     if re.fullmatch(r"\s*[A-Za-z_]\w*\s*", body):
         return f"Write ${{{body.strip()}}}, without spaces."
-    return "Write a variable of the environment as ${NAME}; $${ is a literal ${."
+    return "Write ${NAME}; $${ is a literal ${."
 
 
 def _filled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from msgspec import Struct
@@ -30,9 +31,9 @@ class RootPresence(Struct, frozen=True):
     roots: tuple[tuple[Root, RootCondition], ...]
 
     @staticmethod
-    def of(roots: RootSet) -> RootPresence:
+    def of(roots: Iterable[Root]) -> RootPresence:
         """Return the presence of roots that were just parsed: all of them `PRESENT`."""
-        return RootPresence(tuple((root, RootCondition.PRESENT) for root in roots.roots))
+        return RootPresence(tuple((root, RootCondition.PRESENT) for root in roots))
 
     @property
     def present(self) -> RootSet:

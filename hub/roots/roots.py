@@ -89,10 +89,15 @@ EMPTY = RootSet(())
 
 
 class Announcement(Struct, frozen=True):
-    """A client's `roots/list` result, parsed: the usable roots and the rejected ones."""
+    """A client's `roots/list` result, parsed: the usable roots and the rejected ones.
+
+    `announced` are the usable roots and the unsafe ones, as they were found when they were
+    announced: the config may come to allow other ones.
+    """
 
     roots: RootSet
     rejected: tuple[Rejected, ...]
+    announced: tuple[Root, ...] = ()
 
 
 class UnsafePaths:
@@ -150,7 +155,7 @@ def parse_announcement(
     announced = result.get("roots") if isinstance(result, dict) else None
     if not isinstance(announced, list):
         return None
-    world = _World(links, flavour, unsafe)
+    world = _World(links, flavour, None)
     roots: list[Root] = []
     rejected: list[Rejected] = []
     for entry in announced[:MAX_ROOTS]:
@@ -163,25 +168,26 @@ def parse_announcement(
     if len(announced) > MAX_ROOTS:
         uri, _ = _uri_and_name(announced[MAX_ROOTS])
         rejected.append(Rejected(uri, f"Only the first {MAX_ROOTS} roots are used"))
-    return Announcement(root_set(roots), tuple(rejected))
+    found = Announcement(root_set(roots), tuple(rejected), tuple(roots))
+    return sifted(found, flavour=flavour, unsafe=unsafe)
 
 
-def without_unsafe(
+def sifted(
     announcement: Announcement, *, flavour: Flavour, unsafe: UnsafePaths | None
 ) -> Announcement:
-    """Return an announcement without the roots that are unsafe by another list than it was read."""
-    if unsafe is None:
-        return announcement
-    refused = [
-        root
-        for root in announcement.roots.roots
-        if any(map(unsafe.refuses, _spellings(_path_of(root, flavour), root.parts, flavour)))
-    ]
-    if not refused:
-        return announcement
-    safe = tuple(root for root in announcement.roots.roots if root not in refused)
-    rejected = tuple(Rejected(root.uri, UNSAFE) for root in refused)
-    return Announcement(RootSet(safe), (*announcement.rejected, *rejected))
+    """Return an announcement with its safe roots, by this list in place of the one before."""
+
+    def is_unsafe(root: Root) -> bool:
+        spellings = _spellings(_path_of(root, flavour), root.parts, flavour)
+        return unsafe is not None and any(map(unsafe.refuses, spellings))
+
+    refused = [root for root in announcement.announced if is_unsafe(root)]
+    safe = root_set(root for root in announcement.announced if root not in refused)
+    others = (one for one in announcement.rejected if one.reason != UNSAFE)
+    rejected = (*others, *(Rejected(root.uri, UNSAFE) for root in refused))
+    if (safe, rejected) == (announcement.roots, announcement.rejected):
+        return announcement  # the same object: what was judged by it still holds
+    return replace(announcement, roots=safe, rejected=rejected)
 
 
 def _path_of(root: Root, flavour: Flavour) -> str:

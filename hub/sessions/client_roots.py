@@ -20,7 +20,7 @@ from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import LosableOutlet, Outlet
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.presence import RootPresence
-from hub.roots.roots import Announcement, Rejected, RootSet
+from hub.roots.roots import Announcement, Rejected
 from hub.roots.state import (
     Ask,
     Changed,
@@ -54,7 +54,7 @@ AskClient: TypeAlias = Callable[[Json, Outlet | None], Awaitable[Payload]]
 """Sends one `roots/list` for the page at the given cursor and returns its result."""
 Read: TypeAlias = Callable[[Json], Announcement | None]
 Sift: TypeAlias = Callable[[Announcement], Announcement]
-"""Rejects the roots of an announcement that the config forbids now."""
+"""Judges the roots of an announcement by the config as it is now."""
 
 
 class ClientRoots:
@@ -111,19 +111,12 @@ class ClientRoots:
     def kept(self, announcement: Announcement, at: float) -> None:
         """Use the roots that the client sent with an earlier request, at the time `at`."""
         announcement = self._sift(announcement)
-        self._standing = RootPresence.of(announcement.roots)
-        self._rejected = announcement.rejected
+        self._keep(announcement)
         self._feed(Given(announcement, at))
 
     def follow(self, debounce: float) -> None:
         """Apply a changed config to what the client has announced, and to its next changes."""
         self.state = replace(self.state, debounce=debounce)
-        announced = RootSet(tuple(root for root, _ in self._standing.roots))
-        sifted = self._sift(Announcement(announced, self._rejected))
-        if self.state.last is None or sifted.roots == announced:
-            return
-        left = tuple(one for one in self._standing.roots if one[0] in sifted.roots.roots)
-        self._standing, self._rejected = RootPresence(left), sifted.rejected
         self._revise()
 
     def reachable(self, *, certain: bool = True) -> None:
@@ -205,15 +198,18 @@ class ClientRoots:
 
     def _look_again(self) -> None:
         """Check on disk for roots that are gone, replaced or back, and update the state."""
-        last, presence = self.state.last, self._standing.refresh(self._links, self._flavour)
-        if last is None or presence is self._standing:
-            return
-        self._standing = presence
-        self._revise()
+        presence = self._standing.refresh(self._links, self._flavour)
+        if presence is not self._standing:
+            self._standing = presence
+            self._revise()
 
     def _revise(self) -> None:
-        refused = (*self._rejected, *self._standing.absent)
-        self._feed(Revised(Announcement(self._standing.present, refused)))
+        """Judge the roots anew, by where they are now and by the config as it is now."""
+        last, present = self.state.last, self._standing.present
+        rejected = (*self._rejected, *self._standing.absent)
+        revised = self._sift(Announcement(present, rejected, present.roots))
+        if last is not None and revised != last.announcement:
+            self._feed(Revised(revised))
 
     def _feed(self, event: RootsEvent, outlet: Outlet | None = None) -> None:
         self.state, effects = step(self.state, event)
@@ -269,9 +265,12 @@ class ClientRoots:
     def _taken(self, raw: Json) -> Announcement | None:
         announcement = self._read(raw)
         if announcement is not None:
-            self._standing = RootPresence.of(announcement.roots)
-            self._rejected = announcement.rejected
+            self._keep(announcement)
         return announcement
+
+    def _keep(self, announcement: Announcement) -> None:
+        self._standing = RootPresence.of(announcement.announced)
+        self._rejected = announcement.rejected
 
     async def _read_pages(self, outlet: Outlet | None) -> Json:
         first = messages.as_object(await self._ask(None, outlet))

@@ -124,7 +124,7 @@ class Operator:
 
 
 def _presence_of(roots: RootSet | None) -> RootPresence | None:
-    return None if roots is None else RootPresence.of(roots)
+    return None if roots is None else RootPresence.of(roots.roots)
 
 
 def _present(presence: RootPresence | None) -> RootSet | None:

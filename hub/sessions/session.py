@@ -25,7 +25,7 @@ from hub.roots.effective import (
     for_server,
 )
 from hub.roots.no_roots import why_no_roots
-from hub.roots.roots import Announcement, parse_announcement, without_unsafe
+from hub.roots.roots import Announcement, parse_announcement, sifted
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
@@ -75,7 +75,7 @@ class Session:
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
-            sift=self._without_unsafe,
+            sift=self._sifted,
             links=services.machine.links,
             flavour=services.machine.flavour,
             changed=self._roots_changed,
@@ -146,10 +146,10 @@ class Session:
         machine, unsafe = self.services.machine, self.services.settings.unsafe
         return parse_announcement(raw, links=machine.links, flavour=machine.flavour, unsafe=unsafe)
 
-    def _without_unsafe(self, announcement: Announcement) -> Announcement:
+    def _sifted(self, announcement: Announcement) -> Announcement:
         services = self.services
         flavour, unsafe = services.machine.flavour, services.settings.unsafe
-        return without_unsafe(announcement, flavour=flavour, unsafe=unsafe)
+        return sifted(announcement, flavour=flavour, unsafe=unsafe)
 
     def _roots_changed(self) -> None:
         known = self.known_effective()

@@ -381,6 +381,23 @@ def test_a_home_that_is_no_absolute_path_is_one(
     )
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="HOME is not asked there")
+def test_an_empty_home_is_none_and_the_system_tells_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pwd  # noqa: PLC0415 - not on Windows
+
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / "hub.yaml").write_text("version: 1\nservers: {a: {command: x}}\n")
+    user = pwd.struct_passwd(("u", "x", 1, 1, "", str(tmp_path), "/bin/sh"))
+    users = {os.getuid(): user}
+    monkeypatch.setattr(pwd, "getpwuid", users.__getitem__)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "")
+    assert main(["install", "cursor", "--dry-run"]) == 0
+    assert "+++ ~/.cursor/mcp.json" in capsys.readouterr().out
+
+
 def test_doctor_runs_with_any_home(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,13 +19,13 @@ def told(server: dict[str, Any]) -> list[str]:
     raw = {"version": 1, "servers": {"s": server}}
     context = LoadContext(Path("/"), None, ENVIRONMENT)
     (spec,) = usable_servers(HubConfig.model_validate(raw, context=context), PLACE).specs.values()
-    return missed(spec, ENVIRONMENT)
+    return [f"{what}: {fix}" for what, fix in missed(spec, ENVIRONMENT)]
 
 
 def test_a_variable_that_a_shell_would_expand_and_is_withheld_is_named_with_a_fix() -> None:
     script = {"command": "sh", "args": ["-c", "curl -H $GITHUB_TOKEN | $EDITOR"]}
     assert told(script) == [
-        "servers.s: uses GITHUB_TOKEN, which its process does not inherit (environment: default): "
+        "uses GITHUB_TOKEN, which its process does not inherit (environment: default): "
         'write env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}'
     ]
     (token, editor) = told({**script, "environment": ["LC_*"]})
@@ -49,8 +49,6 @@ def test_a_variable_passed_to_a_container_by_name_is_reported() -> None:
 
 def test_an_unexpanded_header_is_named_without_its_value() -> None:
     remote = {"url": "https://example.com/", "headers": {"Authorization": "Bearer $GITHUB_TOKEN"}}
-    assert told(remote) == [
-        "servers.s: $GITHUB_TOKEN is sent literally, not replaced: write ${GITHUB_TOKEN}"
-    ]
+    assert told(remote) == ["$GITHUB_TOKEN is sent literally, not replaced: write ${GITHUB_TOKEN}"]
     filled = {"url": "https://example.com/", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}}
     assert told(filled) == []

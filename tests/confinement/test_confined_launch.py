@@ -245,6 +245,8 @@ def test_the_places_of_two_servers_are_never_one() -> None:
         "/h/.cache/roots-hub/servers"
     }
     assert cache_of("a", {"HOME": "/h", "XDG_CACHE_HOME": "/c"}) == "/c/roots-hub/servers/a.d"
+    relative = {"HOME": "/h", "XDG_CACHE_HOME": "c"}
+    assert cache_of("a", relative) == "/h/.cache/roots-hub/servers/a.d"
 
 
 async def test_with_require_a_server_that_cannot_be_confined_is_not_started(

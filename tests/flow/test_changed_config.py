@@ -296,3 +296,23 @@ async def test_roots_that_became_unsafe_are_in_force_for_no_open_session(
         assert told_of["filePaths"] == [str(shared / "project")]
         assert "not safe" in json.dumps(told_of)
         assert not await client.is_refused(str(shared / "project/f"))
+
+
+async def test_roots_that_are_no_longer_unsafe_are_in_force_for_open_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = plant(tmp_path, "home/.ssh/id", "home/project/f", "home/link => .ssh") / "home"
+    roots: list[Json] = [{"uri": (shared / name).as_uri()} for name in ("link", "project")]
+    monkeypatch.setenv("HOME", str(shared))
+    async with flow_hub() as hub:
+        client = await hub.connected(roots)
+        assert await client.is_refused(str(shared / ".ssh/id"))
+        # The link was announced when it led to `.ssh`: it means no other place later.
+        (shared / "link").unlink()
+        (shared / "link").symlink_to("/usr")
+        await take(hub, roots={"allow_unsafe": True})
+        told_of = await client.get_roots()
+        assert told_of["filePaths"] == [str(shared / ".ssh"), str(shared / "project")]
+        assert "not safe" not in json.dumps(told_of)
+        assert not await client.is_refused(str(shared / ".ssh/id"))
+        assert await client.is_refused("/usr/bin")

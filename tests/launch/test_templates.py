@@ -103,7 +103,7 @@ def test_an_editors_input_is_a_variable() -> None:
         ("${File:x}", "Write ${file:~/.config/token}."),
         ("${ HOME }", "Write ${HOME}, without spaces."),
         ("${root:,}", "Write ${roots}, ${root} or ${roots:,}."),
-        ("${1}", "Write a variable of the environment as ${NAME}; $${ is a literal ${."),
+        ("${1}", "Write ${NAME}; $${ is a literal ${."),
     ],
 )
 def test_a_wrong_placeholder_is_told_how_to_write_it(text: str, fix: str) -> None:

@@ -114,6 +114,6 @@ def test_a_check_that_fails_says_so_as_json_too(folder: Path) -> None:
     found = json.loads(piped(folder, "check", "--json", "--connect", "--confine"))
     assert isinstance(found["confinement"]["fine"], bool)
     (problem,) = found["problems"]
-    assert "no-such-program" in problem
+    assert "no-such-program" in problem["what"]
     assert [answer["server"] for answer in found["answers"]] == ["gone", "ends"]
     assert all(answer["error"] for answer in found["answers"])

@@ -2,7 +2,7 @@ import pytest
 
 from hub.paths.resolve import Entry, Flavour
 from hub.roots.presence import RootCondition, RootPresence
-from hub.roots.roots import Rejected, RootSet, root_from_path
+from hub.roots.roots import Rejected, root_from_path
 from tests.kit.fakes import FakeLinks
 
 POSIX = Flavour.POSIX
@@ -17,7 +17,7 @@ class RootsOnDisk:
             root_from_path(path, name=None, links=self.disk, flavour=POSIX, unsafe=None)
             for path in roots
         ]
-        self.presence = RootPresence.of(RootSet(tuple(parsed)))
+        self.presence = RootPresence.of(parsed)
 
     def look(self) -> list[str]:
         self.presence = self.presence.refresh(self.disk, POSIX)

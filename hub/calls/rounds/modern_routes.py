@@ -306,7 +306,7 @@ def _found(case: JudgingContext, resolved: ResolvedRoute, roots: bytes) -> Moder
         return None
     else:
         kept = session.roots.state.last.announcement
-        presence = RootPresence.of(kept.roots)
+        presence = RootPresence.of(kept.roots.roots)
     repeated: tuple[ParamHeader, ...] = ()
     if resolved.method == "tools/call" and session.services.expose == "tools":
         repeated = _repeated(resolved.ready.listing, resolved.name)
@@ -327,4 +327,4 @@ def _presence_of(session: Session, retry: bytes, responses: Json) -> RootPresenc
     plain = [root.uri for root in roots.roots if root.uri == uri_from_path(root.path, flavour)]
     if not isinstance(announced, list) or len(plain) != len(announced):
         return None
-    return RootPresence.of(roots)
+    return RootPresence.of(roots.roots)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
@@ -26,9 +26,11 @@ from hub.cli.check.problems import (
     audit_problem,
     cwd_problem,
     folder_problems,
-    program_problem,
-    secret_findings,
+    missing_program,
+    secret_problems,
+    secret_warnings,
 )
+from hub.cli.findings import Finding
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -71,7 +73,7 @@ class Found(Struct, frozen=True, rename="camel"):
     left_out: tuple[LeftOut, ...]
     warnings: tuple[str, ...]
     hints: tuple[str, ...]
-    problems: tuple[str, ...]
+    problems: tuple[Finding, ...]
     servers: tuple[str, ...]
     sharing: tuple[Sharing, ...]
     known: tuple[str, ...]
@@ -103,9 +105,9 @@ class Found(Struct, frozen=True, rename="camel"):
         return f"The config loads, but has {count}." if self.problems else "The config is fine."
 
 
-def problem_lines(problems: Sequence[str]) -> Iterator[str]:
+def problem_lines(problems: Iterable[Finding]) -> Iterator[str]:
     """Yield problems as lines for people."""
-    yield from (f"{painted('problem:', BAD)} {text}" for text in problems)
+    yield from (f"{painted('problem:', BAD)} {one.sentence}" for one in problems)
 
 
 def register(subparsers: Subparsers) -> None:
@@ -174,7 +176,7 @@ def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
     print(
         painted(f"{fine} of {len(answers)} servers answer.", GOOD if fine == len(answers) else BAD)
     )
-    for line in problem_lines([text for answer in answers for text in answer.problems]):
+    for line in problem_lines(one for answer in answers for one in answer.problems):
         print(line)
     return answers
 
@@ -199,19 +201,18 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
     path = config_path(options)
     moved_names = _moved_names(config, named, path)
     settle_confinement(specs, this_kernel())
-    secrets = secret_findings(specs)
     return Found(
         left_out=left_out,
         warnings=(
             *warnings,
             *_missed(specs),
-            *secrets.warnings,
+            *secret_warnings(specs),
             *moved_names,
             *_ending_tokens(config),
             *address_warnings(config, os.environ),
         ),
         hints=tuple(_hints(config)),
-        problems=(*_problems(config, path, servers), *secrets.problems),
+        problems=(*_problems(config, path, servers), *secret_problems(specs)),
         servers=tuple(spec.name for spec in specs),
         sharing=tuple(_sharing(config, specs)),
         known=tuple(_known(specs)),
@@ -220,10 +221,12 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
 
 def _problems(
     config: HubConfig, path: Path | None, servers: list[tuple[ServerSpec, EffectiveRoots]]
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """Yield what will go wrong with a config that loads, as far as it shows offline."""
     for spec, effective in servers:
-        yield from filter(None, (program_problem(spec, effective), cwd_problem(spec, effective)))
+        missing = missing_program(spec, effective)
+        found = (None if missing is None else missing.finding, cwd_problem(spec, effective))
+        yield from filter(None, found)
     yield from folder_problems(config, place_of(this_machine(os.environ), config, path))
     yield from filter(None, [audit_problem(config)])
 
@@ -231,7 +234,8 @@ def _problems(
 def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:
     """Yield a warning for each variable that a server's config names and its process lacks."""
     for spec in specs:
-        yield from missed(spec, os.environ)
+        for what, fix in missed(spec, os.environ):
+            yield f"servers.{spec.name}: {what}: {fix}"
 
 
 def _ending_tokens(config: HubConfig) -> Iterator[str]:

@@ -13,6 +13,7 @@ from hub.app.setting import Setting
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
+from hub.cli.findings import Finding
 from hub.cli.output import BAD, GOOD, Steps, painted
 from hub.config.models import HubConfig
 from hub.errors import ChildError, HubError
@@ -42,7 +43,7 @@ class ServerAnswer(Struct, frozen=True, rename="camel"):
     templates: int = 0
     prompts: int = 0
     seconds: float = 0.0
-    problems: tuple[str, ...] = ()
+    problems: tuple[Finding, ...] = ()
 
     def text(self) -> str:
         """Return it as a line for people; an error may have several."""
@@ -100,7 +101,7 @@ async def _ask(  # noqa: PLR0913, PLR0917 - the first four are the same for all 
 
 
 def _answer(
-    server: ServerName, ready: Ready, offer: Offer, problems: Sequence[str], seconds: float
+    server: ServerName, ready: Ready, offer: Offer, problems: Sequence[Finding], seconds: float
 ) -> ServerAnswer:
     listing, handshake = ready.listing, ready.handshake
     named = f"{handshake.info.get('name', '?')} {handshake.info.get('version', '')}".strip()

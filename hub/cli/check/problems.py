@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hub.audit.open_file import unfit
+from hub.cli.findings import Finding
 from hub.config.models import HubConfig, Roots
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
@@ -33,25 +34,42 @@ from hub.specs import RemoteTarget, ServerSpec
 _WILD = "*?["
 
 
-def program_problem(spec: ServerSpec, effective: EffectiveRoots) -> str | None:
-    """Return what is wrong with a server's program: it is not there; None if it is."""
+class MissingProgram(Struct, frozen=True):
+    """A program that is not there; `likely` is one whose name is nearly the same.
+
+    `is_whole_line`: the arguments are in the command, too.
+    """
+
+    finding: Finding
+    likely: str | None = None
+    is_whole_line: bool = False
+
+
+def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgram | None:
+    """Return that a server's program is not there; None if it is."""
     if not isinstance(spec.target, LaunchTemplate):
         return None
     made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
     path = made.environment(spec.inherits).get("PATH")
     if _is_there(made, path):
         return None
-    where = f"servers.{spec.name}.command: there is no program {made.shown[0]!r}"
+    where, what = f"servers.{spec.name}.command", f"there is no program {made.shown[0]!r}"
     program, *rest = _words(made.shown[0])
     if rest:
         # A slash in its arguments has made the whole line a path in the config's directory.
         name = Path(program).name
         first = program if shutil.which(name, path=path) is None else name
         args = ", ".join(f'"{word}"' for word in rest)
-        return f"{where}. Write `command: {first}` and `args: [{args}]`."
-    at = "" if os.sep in made.shown[0] else " on the PATH"
-    near = _likely(made.shown[0], _programs(path))
-    return f"{where}{at}. {near or 'Install it, or write its whole path.'}"
+        fix = f"Write `command: {first}` and `args: [{args}]`."
+        return MissingProgram(_problem("programs", where, what, fix), is_whole_line=True)
+    what += "" if os.sep in made.shown[0] else " on the PATH"
+    likely = _likely(made.shown[0], _programs(path))
+    fix = _did_you_mean(likely) or "Install it, or write its whole path."
+    return MissingProgram(_problem("programs", where, what, fix), likely)
+
+
+def _problem(about: str, where: str, what: str, fix: str) -> Finding:
+    return Finding("problem", about, where, what, fix)
 
 
 def _is_there(made: LaunchPlan, path: str | None) -> bool:
@@ -78,12 +96,15 @@ def _programs(path: str | None) -> Iterator[str]:
             continue
 
 
-def audit_problem(config: HubConfig) -> str | None:
+def audit_problem(config: HubConfig) -> Finding | None:
     """Return why the audit file cannot be written to; None if it can, or there is to be none."""
     if config.audit is None:
         return None
     found = unfit(Path(config.audit.file))
-    return None if found is None else f"audit.file: {config.audit.file}: {found[0]}. {found[1]}"
+    if found is None:
+        return None
+    why, fix = found
+    return _problem("audit", "audit.file", f"{config.audit.file}: {why}", fix)
 
 
 def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Iterator[str]:
@@ -102,13 +123,14 @@ def named_folders(roots: Roots) -> Iterator[tuple[str, str]]:
     yield from (("roots.ceiling", path) for path in roots.ceiling)
 
 
-def folder_problems(config: HubConfig, place: PathContext) -> Iterator[str]:
+def folder_problems(config: HubConfig, place: PathContext) -> Iterator[Finding]:
     """Yield the folders of the config's roots that are not there, or that the hub leaves out."""
     for where, path in named_folders(config.roots):
         if not Path(path).exists():
             yield _no_folder(where, path)
         elif (why := why_no_root(path, place)) is not None:
-            yield f"{where}: {path}: {why}: it is left out. {ANOTHER_ROOT}"
+            what = f"{path}: {why}: it is left out"
+            yield _problem("folders", where, what, ANOTHER_ROOT)
 
 
 ANOTHER_ROOT = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
@@ -123,14 +145,14 @@ def why_no_root(path: str, place: PathContext) -> str | None:
     return None
 
 
-def _no_folder(where: str, path: str) -> str:
+def _no_folder(where: str, path: str) -> Finding:
     beside = Path(path).parent
     names = [one.name for one in beside.iterdir()] if beside.is_dir() else []
-    near = _likely(Path(path).name, names) or "Make it, or take it out."
-    return f"{where}: {path}: there is no such folder. {near}"
+    fix = _did_you_mean(_likely(Path(path).name, names)) or "Make it, or take it out."
+    return _problem("folders", where, f"{path}: there is no such folder", fix)
 
 
-def cwd_problem(spec: ServerSpec, effective: EffectiveRoots) -> str | None:
+def cwd_problem(spec: ServerSpec, effective: EffectiveRoots) -> Finding | None:
     """Return that a server's working directory is not there; None if it is, or has none."""
     if not isinstance(spec.target, LaunchTemplate):
         return None
@@ -139,7 +161,7 @@ def cwd_problem(spec: ServerSpec, effective: EffectiveRoots) -> str | None:
     return None if is_there else _no_folder(f"servers.{spec.name}.cwd", str(cwd))
 
 
-def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[str]:
+def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[Finding]:
     """Yield the names in a server's `tools` that match none of its tools; and if none is left."""
     keys = config.servers[spec.name].tools
     where = f"servers.{spec.name}.tools"
@@ -150,21 +172,27 @@ def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> 
     ):
         for name in names:
             if name != "*" and not _matches(name, tools, wild=key != "overrides"):
-                near = _likely(name, tools) or f"It has: {_listed(tools)}."
-                yield f"{where}.{key}: {name!r} is no tool of {spec.name}. {near}"
+                fix = _did_you_mean(_likely(name, tools)) or f"It has: {_listed(tools)}."
+                what = f"{name!r} is no tool of {spec.name}"
+                yield _problem("tools", f"{where}.{key}", what, fix)
     if tools and not any(map(spec.offer.includes, tools)):
-        yield f"{where}: leaves none of its {len(tools)} tools: clients see nothing of {spec.name}."
+        what = f"leaves none of its {len(tools)} tools: clients see nothing of {spec.name}"
+        yield _problem("tools", where, what, "Allow some, or take the server out.")
 
 
 def _matches(name: str, tools: Iterable[str], *, wild: bool) -> bool:
     return any(tool == name or (wild and fnmatchcase(tool, name)) for tool in tools)
 
 
-def _likely(name: str, known: Iterable[str]) -> str:
-    """Return a question for the likeliest of the `known` names; empty if none is like `name`."""
+def _likely(name: str, known: Iterable[str]) -> str | None:
+    """Return the likeliest of the `known` names; None if none is like `name`."""
     plain = name.strip(_WILD)
     near = difflib.get_close_matches(plain, sorted({*known} - {plain}), n=1, cutoff=0.75)
-    return f"Did you mean {on_one_line(near[0])}?" if near else ""
+    return near[0] if near else None
+
+
+def _did_you_mean(likely: str | None) -> str:
+    return "" if likely is None else f"Did you mean {on_one_line(likely)}?"
 
 
 def _listed(tools: Sequence[str], most: int = 20) -> str:
@@ -172,32 +200,31 @@ def _listed(tools: Sequence[str], most: int = 20) -> str:
     return shown if len(tools) <= most else f"{shown} and {len(tools) - most} more"
 
 
-class SecretFindings(Struct, frozen=True):
-    """What of secrets stops servers from starting, and what the operator should know."""
-
-    problems: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-def secret_findings(specs: Sequence[ServerSpec]) -> SecretFindings:
-    """Return what is wrong with the secrets of servers, as far as it shows offline."""
-    named = [found for spec in specs for found in _references(spec)]
-    problems = [
-        f"{where}: {error.what}. {error.fix}"
-        for where, reference in named
-        if (error := _secret_problem(reference)) is not None
-    ]
-    problems += [_unkept(spec) for spec in specs if _wants_keyring(spec) and not is_installed()]
-    open_files = {
-        sentence: where
-        for where, reference in reversed(named)
-        if isinstance(reference, FileSecret)
-        and (sentence := open_to_others(reference.path)) is not None
-    }
-    warnings = [f"{where}: {sentence}" for sentence, where in reversed(open_files.items())]
+def secret_problems(specs: Sequence[ServerSpec]) -> Iterator[Finding]:
+    """Yield why secrets of servers cannot be read, as far as it shows offline."""
     for spec in specs:
-        warnings += _missing_programs(spec)
-    return SecretFindings(tuple(problems), tuple(warnings))
+        for where, reference in _references(spec):
+            if (error := _secret_problem(reference)) is not None:
+                yield _problem("secrets", where, error.what, error.fix)
+    for spec in specs:
+        if _wants_keyring(spec) and not is_installed():
+            error = not_installed()
+            where = f"servers.{spec.name}.auth.keep"
+            yield _problem("secrets", where, error.what, error.fix)
+
+
+def secret_warnings(specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield what the operator should know of secrets: who else can read them, what is missing."""
+    told: set[str] = set()
+    for spec in specs:
+        for where, reference in _references(spec):
+            if isinstance(reference, FileSecret):
+                sentence = open_to_others(reference.path)
+                if sentence is not None and sentence not in told:
+                    told.add(sentence)
+                    yield f"{where}: {sentence}"
+    for spec in specs:
+        yield from _missing_programs(spec)
 
 
 def _references(spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
@@ -227,14 +254,9 @@ def _wants_keyring(spec: ServerSpec) -> bool:
     return login is not None and login.in_keyring
 
 
-def _unkept(spec: ServerSpec) -> str:
-    error = not_installed()
-    return f"servers.{spec.name}.auth.keep: {error.what}. {error.fix}"
-
-
 def _missing_programs(spec: ServerSpec) -> Iterator[str]:
     for where, reference in _references(spec):
         if isinstance(reference, CommandSecret):
             program = program_path(reference.argv[0], reference.directory)
             if shutil.which(program, path=spec.for_commands.get("PATH")) is None:
-                yield f"{where}: there is no program {program!r}: install it, or write its path"
+                yield f"{where}: there is no program {program!r}. Install it, or write its path."

@@ -4,10 +4,11 @@ Nothing is changed and nothing is asked over the network. No server is started, 
 `--connect` and names the config. Other programs (`node --version`) get one second. No value of a
 variable and no token is shown. A check that fails itself is a finding as well: the others go on.
 
-Main types: `Finding` (one thing that is wrong or worth knowing), `Scene` (what the checks look at).
+Main types: `Scene` (what the checks look at), and `Finding`, which is in `hub.cli`.
 
 Read in this order:
-- `findings`, `scene`: the two types; `command`: the subcommand, its checks in their order;
+- `scene`: what the checks look at; `files`: what they ask of files; `command`: the subcommand, its
+  checks in their order;
 - `surroundings` (versions, limits, locale, proxies, confinement), `places` (directories, caches,
   disk), `running_hubs`;
 - `programs`: what is not on the PATH or too old, and how to get it;

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from hub.cli.doctor.findings import (
+from hub.cli.doctor.files import (
     OTHERS_READ,
     OTHERS_WRITE,
-    Finding,
     barred_by,
     is_directory,
     is_others,
@@ -21,10 +20,10 @@ from hub.cli.doctor.findings import (
     take_over,
 )
 from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.findings import Finding
 from hub.config.clients.entries import read_entry
 from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
-from hub.config.source.documents import read
-from hub.errors import ConfigError, Fault
+from hub.errors import Fault
 
 _UNSET = re.compile(r"the (?:variable|input) (\w+) (?:is not set|has no value)")
 _SECTIONS = ("servers", "mcpServers", "mcp_servers", "context_servers", "extensions")
@@ -92,19 +91,15 @@ def modes(scene: Scene) -> Iterator[Finding]:
         elif open_to(found, OTHERS_WRITE):
             what = "other users may write it, and it names commands that run as you"
             yield Finding("problem", "config", where, what, f"chmod go-w {quoted(one.path)}")
-        if open_to(found, OTHERS_READ) and _has_secrets(one, scene):
+        if open_to(found, OTHERS_READ) and _has_secrets(one):
             what = "has a secret in it, and other users may read it"
             yield Finding("warning", "config", where, what, f"chmod 600 {quoted(one.path)}")
 
 
-def raw_servers(config: LookedAtConfig, scene: Scene) -> dict[str, dict[str, Any]]:
+def raw_servers(config: LookedAtConfig) -> dict[str, dict[str, Any]]:
     """Return the servers of a config as they are written; empty if it cannot be parsed."""
-    try:
-        raw: dict[str, Any] = read(config.source, scene.directory).raw
-    except ConfigError:
-        return {}
     for section in _SECTIONS:
-        found = raw.get(section)
+        found = config.raw.get(section)
         if isinstance(found, dict):
             entries = cast("dict[str, object]", found).items()
             return {
@@ -113,22 +108,19 @@ def raw_servers(config: LookedAtConfig, scene: Scene) -> dict[str, dict[str, Any
     return {}
 
 
-def _has_secrets(config: LookedAtConfig, scene: Scene) -> bool:
-    for name, raw in raw_servers(config, scene).items():
+def _has_secrets(config: LookedAtConfig) -> bool:
+    for name, raw in raw_servers(config).items():
         server = read_entry(raw).server
         if any(one.value is not None for one in hidden(name, server, SecretVariables({}))[1]):
             return True
     if config.config is None:
         return False
-    return any(looks_secret(written, "token") for written in _written_tokens(config, scene))
+    return any(looks_secret(written, "token") for written in _written_tokens(config))
 
 
-def _written_tokens(config: LookedAtConfig, scene: Scene) -> Iterator[str]:
+def _written_tokens(config: LookedAtConfig) -> Iterator[str]:
     """Yield the hub's tokens as the file spells them."""
-    try:
-        listen: object = read(config.source, scene.directory).raw.get("listen")
-    except ConfigError:
-        return
+    listen: object = config.raw.get("listen")
     if isinstance(listen, dict):
         keys = cast("dict[str, Any]", listen)
         for one in (keys, *keys.get("tokens", ())):

@@ -13,10 +13,9 @@ from typing import Final
 
 from hub.app.machine import this_machine
 from hub.attach.runtime_directory import runtime_paths
-from hub.cli.doctor.findings import (
+from hub.cli.doctor.files import (
     OTHERS,
     OTHERS_WRITE,
-    Finding,
     barred_by,
     is_directory,
     is_others,
@@ -27,6 +26,7 @@ from hub.cli.doctor.findings import (
     take_over,
 )
 from hub.cli.doctor.scene import Scene, users_home
+from hub.cli.findings import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
 from hub.system.cache_files import UnfitEntryError

@@ -13,16 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from hub.cli.check.problems import program_problem
-from hub.cli.doctor.findings import (
-    Finding,
-    is_others,
-    is_plain_file,
-    quoted,
-    status,
-    without_secrets,
-)
+from msgspec.structs import replace
+
+from hub.cli.check.problems import missing_program
+from hub.cli.doctor.files import is_others, is_plain_file, quoted, status, without_secrets
 from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.findings import Finding
 from hub.config.clients.locations import is_installed
 from hub.errors import HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
@@ -52,7 +48,6 @@ _GUI_PATHS: Final = {
 _GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", "goose")
 _ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
 _INTERPRETER: Final = re.compile(rb"#!\s*(/\S+)")
-_SUGGESTED: Final = re.compile(r"Did you mean (.+)\?$")
 _HEAD: Final = 256
 _RUNNABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
@@ -112,24 +107,23 @@ def _not_there(
         yield Finding("problem", "programs", f"{config.name}: {key}", *there)
         return
     assert config.roots is not None  # noqa: S101 - or there would be no plan
-    problem = program_problem(spec, for_server(config.roots, spec.ceiling))
-    if problem is None:
+    missing = missing_program(spec, for_server(config.roots, spec.ceiling))
+    if missing is None:
         return
-    problem = without_secrets(problem, shown.split())
-    what, _, fix = problem.partition(": ")[2].partition(". ")
-    if os.sep not in shown and " " not in shown:
-        suggested = _SUGGESTED.match(fix)
-        if suggested is None:
-            what = f"is not on the PATH, and {spec.name} is started with it"
-            fix = _how_to_install(shown, scene, config, key)
-            yield Finding("problem", "programs", shown, what, fix)
-            return
-        fix = config.set_fix(key, suggested[1])
-    elif fix.startswith("Write "):
-        fix = f"In {config.name}, below {spec.name}: {fix}"
+    is_name = os.sep not in shown and " " not in shown
+    if is_name and missing.likely is None:
+        what = f"is not on the PATH, and {spec.name} is started with it"
+        fix = _how_to_install(shown, scene, config, key)
+        yield Finding("problem", "programs", shown, what, fix)
+        return
+    if is_name:
+        fix = config.set_fix(key, str(missing.likely))
+    elif missing.is_whole_line:
+        fix = f"In {config.name}, below {spec.name}: {missing.finding.fix}"
     else:
         fix = _found_again(Path(shown), scene, config, key)
-    yield Finding("problem", "programs", f"{config.name}: {key}", what, fix)
+    what, fix = (without_secrets(text, shown.split()) for text in (missing.finding.what, fix))
+    yield replace(missing.finding, where=f"{config.name}: {key}", what=what, fix=fix)
 
 
 def _found_again(lost: Path, scene: Scene, config: LookedAtConfig, key: str) -> str:

@@ -18,8 +18,9 @@ from hub.attach.runtime_directory import (
     UnsafeDirectoryError,
     runtime_paths,
 )
-from hub.cli.doctor.findings import OTHERS, Finding, quoted, status
+from hub.cli.doctor.files import OTHERS, quoted, status
 from hub.cli.doctor.scene import Scene
+from hub.cli.findings import Finding
 from hub.values import JsonObject, object_or_empty
 
 _PATIENCE: Final = 1.0

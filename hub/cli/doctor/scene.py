@@ -9,19 +9,21 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
-from hub.cli.doctor.findings import Finding, is_directory, is_plain_file, quoted, status
+from hub.cli.doctor.files import is_directory, is_plain_file, quoted, status
+from hub.cli.findings import Finding
 from hub.config.clients.locations import UserPlace
 from hub.config.fields import LoadContext
 from hub.config.installing.own_entry import hub_command
 from hub.config.load import load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import operator_roots
+from hub.config.source.documents import ParsedConfig, is_inline, read
 from hub.config.to_specs import usable_servers
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import ConfigError, Fault
@@ -34,7 +36,10 @@ _PATIENCE: Final = 1.0
 
 
 class LookedAtConfig(Struct, frozen=True):
-    """A config: its file, or None if it is the text itself. `faults` are why it does not load."""
+    """A config: its file, or None if it is the text itself. `faults` are why it does not load.
+
+    `raw` is what is written in it; empty if it cannot be parsed.
+    """
 
     source: str
     path: Path | None
@@ -43,6 +48,7 @@ class LookedAtConfig(Struct, frozen=True):
     left_out: Sequence[LeftOut] = ()
     roots: EffectiveRoots | None = None
     faults: Sequence[Fault] = ()
+    raw: ParsedConfig = field(default_factory=dict[str, Any])
 
     @property
     def name(self) -> str:
@@ -165,15 +171,22 @@ def users_home() -> str | None:
         return None
 
 
+def _raw(source: str, scene: Scene) -> ParsedConfig:
+    try:
+        return read(source, scene.directory).raw
+    except (ConfigError, OSError, ValueError, RuntimeError):
+        return {}
+
+
 def looked_at(source: str, scene: Scene) -> LookedAtConfig:
     """Return a config with its servers, or with the mistakes for which it does not load."""
-    is_text = source.lstrip().startswith("{")
-    path = None if is_text else Path(os.path.abspath(scene.directory / source))  # noqa: PTH100 - links stay
+    path = None if is_inline(source) else Path(os.path.abspath(scene.directory / source))  # noqa: PTH100 - links stay
     made = LookedAtConfig(source, path)
     if path is not None and status(path) is not None and not is_plain_file(path):
         what = f"{path}: is a directory, or no plain file"
         return replace(made, faults=(Fault(what, "Name a file: --config FILE."),))
     context = LoadContext(scene.directory, str(scene.place.home), scene.environment)
+    made = replace(made, raw=_raw(source, scene))
     try:
         config = load_config(source if path is None else str(path), context).config
         place = place_of(this_machine(os.environ), config, path)

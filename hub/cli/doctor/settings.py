@@ -12,11 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import ANOTHER_ROOT, named_folders, secret_findings, why_no_root
-from hub.cli.doctor.findings import Finding, is_others, quoted, status, take_over
+from hub.cli.check.problems import ANOTHER_ROOT, named_folders, secret_problems, why_no_root
+from hub.cli.doctor.files import is_others, quoted, status, take_over
 from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.findings import Finding
 from hub.config.withholding import missed
 from hub.launch.plan import LaunchTemplate
 from hub.legible import on_one_line
@@ -27,9 +30,8 @@ _TRIES: Final = 50
 def variables(scene: Scene) -> Iterator[Finding]:
     """Yield the variables that servers mention and do not get."""
     for config, spec in scene.specs():
-        for sentence in missed(spec, scene.environment):
-            where, _, what = sentence.partition(": ")
-            what, _, fix = what.rpartition(": ")
+        for what, fix in missed(spec, scene.environment):
+            where = f"servers.{spec.name}"
             place = f"In {config.name}, below {where}: {fix}"
             yield Finding("warning", "servers", where, what, place)
 
@@ -90,10 +92,8 @@ def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
 def secrets(scene: Scene) -> Iterator[Finding]:
     """Yield the secrets that servers' values refer to, and that cannot be read."""
     for config in scene.configs:
-        for problem in secret_findings(config.specs).problems:
-            where, _, what = problem.partition(": ")
-            what, _, fix = what.partition(". ")
-            yield Finding("problem", "secrets", where, what, f"In {config.name}, at {where}: {fix}")
+        for one in secret_problems(config.specs):
+            yield replace(one, fix=f"In {config.name}, at {one.where}: {one.fix}")
 
 
 def audit_file(scene: Scene) -> Iterator[Finding]:

@@ -16,7 +16,8 @@ from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.running import running_hub
 from hub.app.setting import Setting
-from hub.cli.doctor.findings import Finding, without_secrets
+from hub.cli.doctor.files import without_secrets
+from hub.cli.findings import Finding
 from hub.cli.output import Steps
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError

@@ -11,8 +11,8 @@ from importlib import metadata
 from typing import Final
 
 from hub import __version__
-from hub.cli.doctor.findings import Finding
 from hub.cli.doctor.scene import Scene
+from hub.cli.findings import Finding
 from hub.confinement.grants import missing
 from hub.system.this_process import most_files
 

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from hub.cli.doctor.config_files import raw_servers
-from hub.cli.doctor.findings import Finding
 from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.findings import Finding
 from hub.config.fields import is_unread
 
 _LEAST: Final = 16
@@ -70,7 +70,7 @@ def expired(scene: Scene) -> Iterator[Finding]:
     """Yield the JSON web tokens of servers whose time is over."""
     now = time.time()
     for config in scene.configs:
-        for name, raw in raw_servers(config, scene).items():
+        for name, raw in raw_servers(config).items():
             for key, text in _texts(raw, f"servers.{name}"):
                 yield from _in_text(key, text, config, scene, now)
 

@@ -14,14 +14,6 @@ LARGEST: Final = 4 * 1024 * 1024
 """Bytes after which the log is moved aside; one such older file is kept."""
 
 
-def log_path(environment: dict[str, str], name: str) -> Path:
-    """Return the path of the log of the hub with this name."""
-    base = environment.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):
-        base = f"{environment.get('HOME') or Path.home()}/.local/state"
-    return Path(base, "roots-hub", f"hub-{name}.log")
-
-
 class HubLog:
     """Writes to the log file. What the process itself writes to stderr goes there as well."""
 

@@ -46,7 +46,7 @@ with lean():
     from hub.attach.lifeline import NotAttachedError
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
-    from hub.cli.hubs.hub_log import HubLog, log_path
+    from hub.cli.hubs.hub_log import HubLog
     from hub.cli.options import run_loop
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
@@ -58,7 +58,7 @@ with lean():
     from hub.server.attached.server import AttachServer, HubFacts
     from hub.server.connection import ConnectionFactory
     from hub.system.log import ThreadedLog, configure_logs
-    from hub.system.machine import Machine
+    from hub.system.machine import STATE, Machine, own_directory
     from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
     from hub.system.this_process import resident
     from hub.values import JsonObject
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str]) -> int:
         _say(HELD)
         return 0
     try:
-        written = HubLog(log_path(dict(os.environ), place.name))
+        written = HubLog(Path(own_directory(os.environ, *STATE), f"hub-{place.name}.log"))
         written.take_stderr()
         configure_logs("text", "info", ThreadedLog(written.write), file=RelayedLog())
         run_loop(_serve, Setting(log_file=str(written.path)), options, place, lock)

@@ -26,6 +26,7 @@ from hub.config.importing.discovery import Discovery
 from hub.config.installing.own_entry import NAME, hub_command, own_entry
 from hub.config.installing.record import InstallRecord, install_record
 from hub.config.load import config_source, is_own_config, load_config
+from hub.config.source.documents import is_inline
 from hub.config.trust import FOUND, found_in
 from hub.errors import ConfigError, HubError, StartError, UsageError
 from hub.legible import on_one_line
@@ -128,12 +129,27 @@ def _install(options: Namespace) -> int:
 
     outcomes = [_tried(one, planned) for one in files]
     _check_any(outcomes, "install into")
-    if hub is not None and hub.is_empty:
-        fix = "Add one: `servers: {files: {command: ...}}`."
-        raise ConfigError(f"{config}: no servers, and none to move into it", fix)
+    if hub is not None:
+        _check_servers(hub, outcomes)
     if hub is not None and hub.is_changed and not options.json:
         print(*in_colours(difference(hub.path, hub.before or "", hub.text)), sep="\n")
     return _carry_out(outcomes, options, record, hub)
+
+
+def _check_servers(hub: HubConfigFile, outcomes: Sequence[_Outcome]) -> None:
+    """Check that the hub which the clients get has a server.
+
+    Raises: ConfigError.
+    """
+    if hub.has_servers or all(one.error is not None for one in outcomes):
+        return
+    if hub.before is None:
+        what, fix = "is not there, and no server can be moved into it", "Make one: roots-hub init."
+    else:
+        what = "no servers, and none to move into it"
+        fix = "Add one: `servers: {files: {command: ...}}`."
+    stay = [why for one in outcomes if one.moved is not None for why in one.moved.kept]
+    raise ConfigError(f"{hub.path}: {what}", on_one_line("; ".join(stay)) or fix)
 
 
 def _config(options: Namespace) -> Path:
@@ -147,7 +163,7 @@ def _config(options: Namespace) -> Path:
     if source is None:
         fix = "Make one by roots-hub import or roots-hub init, or name one by --config."
         raise ConfigError("there is no hub.yaml here for the hub to start with", fix)
-    if source.lstrip().startswith("{"):
+    if is_inline(source):
         raise ConfigError("the config is no file", "Save it in a file, and name that by --config.")
     path = Path(os.path.abspath(Path.cwd() / source))  # noqa: PTH100 - links stay
     if path.exists() or not options.replace:

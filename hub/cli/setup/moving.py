@@ -44,9 +44,9 @@ class HubConfigFile:
         return self.text != (self.before or "")
 
     @property
-    def is_empty(self) -> bool:
-        """Whether it is a file without servers, with which no hub starts."""
-        return bool(self.text.strip()) and not servers_in(parsed(self.text, "yaml"))
+    def has_servers(self) -> bool:
+        """Whether there will be servers in it: without any, no hub starts."""
+        return bool(self.text.strip()) and bool(servers_in(parsed(self.text, "yaml")))
 
     @contextmanager
     def taking(self, file: ClientFile) -> Generator[MovedServers]:

@@ -104,6 +104,14 @@ def _public_name(text: str) -> str:
     return name
 
 
+def _host(text: str) -> str:
+    name = host_name(text)
+    if name is None:
+        fix = "Write one such as 127.0.0.1, without scheme and port."
+        raise FieldError("is no host name and no address", fix)
+    return name
+
+
 def _network(text: str) -> str:
     try:
         return str(ip_network(text, strict=False))
@@ -120,6 +128,7 @@ PrincipalName: TypeAlias = Annotated[str, AfterValidator(_principal)]
 Sha256: TypeAlias = Annotated[str, AfterValidator(_sha256)]
 Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
 HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
+Host: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(_host)]
 Network: TypeAlias = Annotated[str, AfterValidator(_network)]
 
 
@@ -251,7 +260,7 @@ class PrincipalLimits(Part):
 class Listen(Part):
     """Where `--http` serves."""
 
-    host: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: Port = 8765
     path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
     token: Token | None = None

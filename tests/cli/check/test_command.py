@@ -589,7 +589,8 @@ TYPOS: list[tuple[dict[str, Any], list[str]]] = [
         {"allow": ["rread"]},
         [
             "allow: 'rread' is no tool of one. Did you mean read?",
-            "leaves none of its 2 tools: clients see nothing of one.",
+            "leaves none of its 2 tools: clients see nothing of one. "
+            "Allow some, or take the server out.",
         ],
     ),
 ]
@@ -705,15 +706,22 @@ def test_check_tells_which_secrets_cannot_be_read(
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert run("check", "--json") == 1
     shown = json.loads(capsys.readouterr().out)
+    keyring = {
+        "what": "the package `keyring` is not installed",
+        "fix": "Install it: pip install 'roots-hub[keyring]'",
+    }
     assert shown["problems"] == [
-        f"servers.a.env.A: there is no file {top}/none. "
-        "Write the secret into it, or correct the path.",
-        "servers.a.env.C: the package `keyring` is not installed. "
-        "Install it: pip install 'roots-hub[keyring]'",
-        "servers.far.auth.keep: the package `keyring` is not installed. "
-        "Install it: pip install 'roots-hub[keyring]'",
+        {
+            "level": "problem",
+            "about": "secrets",
+            "where": "servers.a.env.A",
+            "what": f"there is no file {top}/none",
+            "fix": "Write the secret into it, or correct the path.",
+        },
+        {"level": "problem", "about": "secrets", "where": "servers.a.env.C", **keyring},
+        {"level": "problem", "about": "secrets", "where": "servers.far.auth.keep", **keyring},
     ]
     assert (
-        "servers.a.env.B: there is no program 'no-such-command': install it, or write its path"
+        "servers.a.env.B: there is no program 'no-such-command'. Install it, or write its path."
         in shown["warnings"]
     )

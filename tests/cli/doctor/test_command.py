@@ -49,6 +49,16 @@ def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:
     assert found["fix"].startswith(f"In {patient.config}, at servers.git.env.T: Write the secret")
 
 
+@pytest.mark.parametrize("name", ["a. b", "a: b. c"])
+def test_a_name_with_a_stop_in_it_is_told_whole(patient: Patient, name: str) -> None:
+    file, program = f"/none/{name}", f"/none/{name}/x"
+    server = f"""{{env: {{T: "${{file:{file}}}"}}, command: "{program}"}}"""
+    patient.change('{command: uvx, args: ["mcp-server-git"]}', server)
+    told = {one["about"]: one["what"] for one in patient.found() if one["level"] == "problem"}
+    assert told["secrets"] == f"there is no file {file}"
+    assert told["programs"].startswith(f"there is no program '{program}'")
+
+
 def test_tokens_that_have_ended_or_end_soon_are_named(patient: Patient) -> None:
     today = datetime.now(UTC).date()
     ends = {"old": today - timedelta(9), "soon": today + timedelta(3), "new": today + timedelta(30)}
@@ -160,6 +170,15 @@ def test_garbage_in_the_place_of_files_stops_nothing(patient: Patient) -> None:
     wanted = {".claude.json", ".gemini/settings.json", ".codex/config.toml"}
     assert files >= {*wanted, ".config/goose/config.yaml", ".config/zed/settings.json"}
     assert {one["about"] for one in found} == {"clients"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_pipe_in_place_of_the_config_is_not_waited_for(patient: Patient) -> None:
+    patient.config.unlink()
+    os.mkfifo(patient.config)
+    (found,) = [one for one in patient.found("--config", "hub.yaml") if one["about"] == "config"]
+    assert found["where"] == str(patient.config)
+    assert "no plain file" in found["what"]
 
 
 def test_a_directory_that_was_removed_is_no_crash(patient: Patient) -> None:

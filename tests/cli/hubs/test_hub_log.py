@@ -7,13 +7,7 @@ import pytest
 
 from hub.audit.open_file import UnfitFileError
 from hub.cli.hubs import hub_log
-from hub.cli.hubs.hub_log import HubLog, log_path
-
-
-def test_it_is_in_the_state_directory() -> None:
-    assert log_path({"XDG_STATE_HOME": "/s"}, "x") == Path("/s/roots-hub/hub-x.log")
-    home = log_path({"HOME": "/h", "XDG_STATE_HOME": "relative"}, "x")
-    assert home == Path("/h/.local/state/roots-hub/hub-x.log")
+from hub.cli.hubs.hub_log import HubLog
 
 
 def test_a_large_log_is_moved_aside_once(tmp_path: Path) -> None:

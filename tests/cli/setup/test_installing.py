@@ -433,6 +433,33 @@ def test_servers_go_into_a_hub_that_has_none_yet(
     assert list(json.loads(cursor.read_text())["mcpServers"]) == ["roots-hub"]
 
 
+def test_nothing_is_installed_where_there_is_no_config_and_no_server_for_one(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("hub.yaml").unlink()
+    secret = {"git": {"command": "x", "env": {"GIT_TOKEN": GIVEN}}}
+    for own, fix in (
+        ({}, "Make one: roots-hub init."),
+        (secret, "git: its secret is not copied; set GIT_TOKEN, or --with-secrets"),
+    ):
+        before = json.dumps({"mcpServers": own})
+        cursor.write_text(before)
+        assert main(["install", "cursor", "--replace", "--yes"]) == 3
+        error, told = capsys.readouterr().err.splitlines()
+        assert error.endswith("hub.yaml: is not there, and no server can be moved into it")
+        assert told == fix
+        assert (cursor.read_text(), Path("hub.yaml").exists()) == (before, False)
+
+
+def test_a_client_that_cannot_be_changed_is_told_of_though_there_is_no_config(
+    cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("hub.yaml").unlink()
+    cursor.write_text("{")
+    assert main(["install", "cursor", "--replace", "--yes"]) == 1
+    assert "cursor:\n  " in capsys.readouterr().out
+
+
 def test_no_servers_are_moved_into_another_programs_config(
     cursor: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a check returns: a `Finding`; what the checks ask of files; texts without secrets."""
+"""What the checks ask of files, and of texts that may have secrets."""
 
 from __future__ import annotations
 
@@ -7,32 +7,14 @@ import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
-
-from msgspec import Struct
+from typing import Final
 
 from hub.config.importing.secrets import SecretVariables, hidden
 
-Level: TypeAlias = Literal["ok", "note", "warning", "problem"]
-LEVELS: Final[tuple[Level, ...]] = ("ok", "note", "warning", "problem")
 OTHERS_WRITE: Final = 0o022
 OTHERS_READ: Final = 0o044
 OTHERS: Final = 0o077
 _GROUP: Final = 0o070
-
-
-class Finding(Struct, frozen=True):
-    """One thing found: `where` it is, `what` it is; `fix` mends it.
-
-    `about` is the name of the check. `fix` is a command, or an edit with the file that it is for;
-    it is empty if there is nothing to do.
-    """
-
-    level: Level
-    about: str
-    where: str
-    what: str
-    fix: str = ""
 
 
 def quoted(path: Path | str) -> str:
