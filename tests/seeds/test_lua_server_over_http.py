@@ -87,6 +87,8 @@ def test_l06_a_session_that_waits_for_roots_holds_up_no_other(url: str, tree: Pa
             assert answer.json()["result"]["structuredContent"]["supportsRoots"] is False
             ping = http.post("", json=message("ping", 3, {}), headers=silent)
             assert ping.json()["result"] == {}
+        # Else the hub would wait for this call at its end.
+        assert http.delete("", headers=silent).status_code == 200
 
 
 def message(method: str, id_: int, params: dict[str, Any]) -> dict[str, Any]:

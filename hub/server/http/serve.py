@@ -28,8 +28,8 @@ LAST_ANSWERS, LAST_BYTES = 0.5, 0.7
 """Seconds at the hub's end for requests to be answered, and then for responses to be read."""
 _STUCK = 5
 """Seconds after which uvicorn cancels what is left, which it calls an error."""
-
-
+_TICK = 1.0
+"""Seconds after which responses have another date."""
 _LOOK_AGAIN = 0.02
 """Seconds between two checks whether requests are in progress, while the hub ends."""
 _AT_ONCE = 32
@@ -46,6 +46,12 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._is_ending = anyio.Event()
+
+    def end(self) -> None:
+        """Accept no more connections, and return from `serve` once those that are open are closed."""
+        self.should_exit = True
+        self._is_ending.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -53,6 +59,12 @@ class _Server(uvicorn.Server):
             listener.listen(_BACKLOG)
         if self.started:
             self._ready()
+
+    async def main_loop(self) -> None:
+        """Keep the date of responses, until the end; uvicorn would look ten times a second."""
+        while not await self.on_tick(0):
+            with anyio.move_on_after(_TICK):
+                await self._is_ending.wait()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -134,7 +146,7 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
 
 
 async def _stop(
-    server: uvicorn.Server, app: HttpServer, shutdown: Shutdown, drain: float, last_answers: float
+    server: _Server, app: HttpServer, shutdown: Shutdown, drain: float, last_answers: float
 ) -> None:
     """At shutdown let requests in progress end, then end the streams, then what is left.
 
@@ -144,7 +156,7 @@ async def _stop(
     await shutdown.begun.wait()
     app.drain()
     await _drain(app, shutdown, drain)
-    server.should_exit = True
+    server.end()
     app.end_streams()
     with anyio.move_on_after(last_answers):
         await shutdown.pressed.wait()

@@ -107,6 +107,15 @@ async def test_a_client_is_served_over_a_socket() -> None:
         }
 
 
+async def test_the_date_of_responses_goes_on() -> None:
+    async with served() as site:
+        health = site.url.replace("/mcp", "/health")
+        first = (await site.client.get(health)).headers["date"]
+        with anyio.fail_after(5):
+            while (await site.client.get(health)).headers["date"] == first:
+                await anyio.sleep(0.05)
+
+
 async def test_a_head_without_an_end_is_refused() -> None:
     async with served() as site:
         answer = await site.client.get(site.url, headers={"x": "x" * 70_000})
