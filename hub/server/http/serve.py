@@ -46,6 +46,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self.servers = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -53,6 +54,14 @@ class _Server(uvicorn.Server):
             listener.listen(_BACKLOG)
         if self.started:
             self._ready()
+
+    def stop_accepting(self) -> None:
+        """Accept no connection any more; those that are open stay so.
+
+        Who connects is refused, or waits for the next process that has the same socket.
+        """
+        for listening in self.servers:
+            listening.close()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -134,16 +143,23 @@ def _parser(app: HttpServer, limits: Limits) -> type[asyncio.Protocol] | Literal
 
 
 async def _stop(
-    server: uvicorn.Server, app: HttpServer, shutdown: Shutdown, drain: float, last_answers: float
+    server: _Server, app: HttpServer, shutdown: Shutdown, drain: float, last_answers: float
 ) -> None:
     """At shutdown let requests in progress end, then end the streams, then what is left.
 
     Requests in progress have `drain` seconds, and `last_answers` more once the streams have ended;
-    none when pressed. Who does not read what is left within `LAST_BYTES` seconds does not get it.
+    none when pressed. After half of `drain` no connection is accepted, and no request is begun:
+    else some would always be in progress where many clients call, and would be given up. Who does
+    not read what is left within `LAST_BYTES` seconds does not get it.
     """
     await shutdown.begun.wait()
     app.drain()
-    await _drain(app, shutdown, drain)
+    if drain and app.is_busy:
+        log.info("ending: waits for requests in progress", at_most=drain)
+    await _drain(app, shutdown, drain / 2)
+    app.refuse_requests()
+    server.stop_accepting()
+    await _drain(app, shutdown, drain / 2)
     server.should_exit = True
     app.end_streams()
     with anyio.move_on_after(last_answers):
@@ -156,8 +172,6 @@ async def _stop(
 
 async def _drain(app: HttpServer, shutdown: Shutdown, most: float) -> None:
     """Return once no request is in progress, when pressed, or after `most` seconds."""
-    if most and app.is_busy:
-        log.info("ending: waits for requests in progress", at_most=most)
     with anyio.move_on_after(most):
         while app.is_busy and not shutdown.pressed.is_set():
             with anyio.move_on_after(_LOOK_AGAIN):
