@@ -35,11 +35,14 @@ class DrainingHub:
         while "under way" not in post(self.url, same, mcp_session_id=self.key).text:
             pass
 
-    def call(self, tool: str, id_: int = 5, **arguments: Any) -> httpx2.Response:
+    def call(
+        self, tool: str, id_: int = 5, by: httpx2.Client | None = None, **arguments: Any
+    ) -> httpx2.Response:
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
         headers = {**HEADERS, "mcp-session-id": self.key}
-        return httpx2.post(self.url, json=message, headers=headers, timeout=60)
+        post_ = httpx2.post if by is None else by.post
+        return post_(self.url, json=message, headers=headers, timeout=60)
 
     def told_to_end(self) -> None:
         """Tell the hub to end, and return once it drains."""
@@ -84,6 +87,26 @@ def test_a_call_that_is_not_answered_in_time_is_given_up(
     with program(served(tree, drain=0.1), cwd=tree) as running:
         hub = DrainingHub(running, pool)
         running.process.send_signal(signal.SIGTERM)
+        assert "ending" in hub.slow.result(SOON).text
+        assert running.process.wait(SOON) == 0
+
+
+def test_nothing_new_is_begun_while_calls_in_progress_still_have_time(
+    tree: Path, pool: ThreadPoolExecutor
+) -> None:
+    with program(served(tree, drain=2), cwd=tree) as running, httpx2.Client(timeout=60) as kept:
+        hub = DrainingHub(running, pool)
+        hub.told_to_end()
+        assert hub.call("echo", by=kept, text="as before").status_code == 200
+        while (refused := hub.call("echo", by=kept, text="one more")).status_code == 200:
+            pass
+        with pytest.raises(httpx2.ConnectError):
+            hub.call("echo", text="on a new connection")
+        assert not hub.slow.done()
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert refused.json()["id"] == 5
+        assert "ending" in refused.json()["error"]["message"]
+        assert hub.call("echo", by=kept, text="one more").status_code == 503
         assert "ending" in hub.slow.result(SOON).text
         assert running.process.wait(SOON) == 0
 

@@ -55,6 +55,7 @@ from hub.server.http.responses import (
     is_known,
     read_body,
     readable,
+    refuse_at_the_end,
     refuse_for_now,
     respond,
 )
@@ -94,11 +95,13 @@ class HttpServer:
     """The ASGI application of the endpoint; `run` must have started before it serves.
 
     `acceptor` takes plain calls from connections that can do without the application.
-    `is_draining`: no session is opened any more. `ids` makes and opens the ids of sessions; without
+    `is_draining`: no session is opened any more; `begins_requests`: new ones of open sessions and
+    of modern clients are begun. `ids` makes and opens the ids of sessions; without
     it they end with the process. `usage` has the limits of principals.
     """
 
     is_draining = False
+    begins_requests = True
     _tasks: TaskStarter | None = None
 
     def __init__(  # noqa: PLR0913 - each is one thing it cannot do without
@@ -161,6 +164,10 @@ class HttpServer:
     def drain(self) -> None:
         """Open no session any more."""
         self.is_draining, self._legacy.tasks = True, None
+
+    def refuse_requests(self) -> None:
+        """Begin no request any more: what is in progress goes on, with its clients' answers."""
+        self.begins_requests = False
 
     @property
     def is_busy(self) -> bool:
@@ -329,6 +336,9 @@ class HttpServer:
         if isinstance(message, WireError):
             await respond(send, 400, to_bytes(messages.failure_of(message)))
             return
+        if self._is_too_late(message):
+            await refuse_at_the_end(message, send)
+            return
         usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
             over = self._over_limit(usage, message, headers, sender)
@@ -341,6 +351,12 @@ class HttpServer:
             await self._legacy.post(message, headers, sender, receive, send)
         else:
             await self._modern(message, checked, headers, receive, send)
+
+    def _is_too_late(self, message: Message) -> bool:
+        """Return whether a message is a request that is not begun any more; a retry goes on."""
+        if self.begins_requests or not isinstance(message, Request):
+            return False
+        return message.params.keys().isdisjoint({"requestState", "inputResponses"})
 
     def _over_limit(
         self, usage: ClientUsage, message: Message, headers: RequestHeaders, sender: Sender
@@ -367,6 +383,8 @@ class HttpServer:
 
     def _plain_post(self, request: Request, head: RequestHead) -> PostedRequest | None:
         """Return how a call is answered; None if a task must answer with an error."""
+        if not self.begins_requests:
+            return None
         if head.checked.is_legacy(request):
             admission = head.checked.admission
             session = self._sessions.find(head.session, admission.identity)

@@ -67,9 +67,20 @@ async def respond(
 
 async def refuse_for_now(over: OverLimit, message: Message | None, send: Send) -> None:
     """Refuse a message of a principal that has used up a limit, and say when to try again."""
+    await _refuse_until(429, over.why, over.seconds, message, send)
+
+
+async def refuse_at_the_end(message: Message, send: Send) -> None:
+    """Refuse a request that a hub which ends does not begin, and say when to try again."""
+    await _refuse_until(503, f"{ENDING}; try again later", RETRY_AFTER, message, send)
+
+
+async def _refuse_until(
+    status: int, why: str, seconds: int, message: Message | None, send: Send
+) -> None:
     id_ = message.id if isinstance(message, Request) else None
-    failure = Failure(id_, {"code": INTERNAL_ERROR, "message": over.why})
-    await respond(send, 429, to_bytes(failure), {"retry-after": str(over.seconds)})
+    failure = Failure(id_, {"code": INTERNAL_ERROR, "message": why})
+    await respond(send, status, to_bytes(failure), {"retry-after": str(seconds)})
 
 
 def counted(send: Send, usage: ClientUsage) -> Send:

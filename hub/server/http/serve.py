@@ -47,6 +47,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._ready = ready
         self._is_ending = anyio.Event()
+        self.servers = []
 
     def end(self) -> None:
         """Accept no more connections, and return from `serve` once those that are open are closed."""
@@ -65,6 +66,14 @@ class _Server(uvicorn.Server):
         while not await self.on_tick(0):
             with anyio.move_on_after(_TICK):
                 await self._is_ending.wait()
+
+    def stop_accepting(self) -> None:
+        """Accept no connection any more; those that are open stay so.
+
+        Who connects is refused, or waits for the next process that has the same socket.
+        """
+        for listening in self.servers:
+            listening.close()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -151,11 +160,18 @@ async def _stop(
     """At shutdown let requests in progress end, then end the streams, then what is left.
 
     Requests in progress have `drain` seconds, and `last_answers` more once the streams have ended;
-    none when pressed. Who does not read what is left within `LAST_BYTES` seconds does not get it.
+    none when pressed. After half of `drain` no connection is accepted, and no request is begun:
+    else some would always be in progress where many clients call, and would be given up. Who does
+    not read what is left within `LAST_BYTES` seconds does not get it.
     """
     await shutdown.begun.wait()
     app.drain()
-    await _drain(app, shutdown, drain)
+    if drain and app.is_busy:
+        log.info("ending: waits for requests in progress", at_most=drain)
+    await _drain(app, shutdown, drain / 2)
+    app.refuse_requests()
+    server.stop_accepting()
+    await _drain(app, shutdown, drain / 2)
     server.end()
     app.end_streams()
     with anyio.move_on_after(last_answers):
@@ -168,8 +184,6 @@ async def _stop(
 
 async def _drain(app: HttpServer, shutdown: Shutdown, most: float) -> None:
     """Return once no request is in progress, when pressed, or after `most` seconds."""
-    if most and app.is_busy:
-        log.info("ending: waits for requests in progress", at_most=most)
     with anyio.move_on_after(most):
         while app.is_busy and not shutdown.pressed.is_set():
             with anyio.move_on_after(_LOOK_AGAIN):

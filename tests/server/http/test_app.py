@@ -1080,6 +1080,43 @@ async def test_a_call_that_is_given_up_as_the_hub_ends_is_told_so(
         assert cancelled["params"]["requestId"] == sent["id"]
 
 
+async def test_a_hub_that_takes_no_requests_lets_those_in_progress_end() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with web(child) as site:
+        key = await site.session({**ROOTS, "sampling": {}})
+        call = site.start("POST", key, echo())
+        (wanted,) = await call.heard(1)
+        site.app.refuse_requests()
+        for refused in (
+            await site.post(echo(3), key),
+            await site.post(asked("tools/list", 3), key),
+            await site.modern(echo(3), mcp_name="echo"),
+        ):
+            assert (refused.status, "retry-after" in refused.headers) == (503, True)
+            assert (refused.json["id"], refused.json["error"]["code"]) == (3, INTERNAL_ERROR)
+        told_roots: JsonObject = {"jsonrpc": "2.0", "id": wanted["id"], "result": {"roots": []}}
+        assert (await site.post(told_roots, key)).status == 202
+        link = await child.connected()
+        sent = await link.request("tools/call")
+        link.answer(sent["id"], {"content": []})
+        assert (await call.over()).events[-1]["result"]["content"] == []
+
+
+async def test_a_retry_is_no_new_request_as_the_hub_ends() -> None:
+    async with web(FakeChild(ECHO)) as site:
+        named: JsonObject = {"name": "echo", "arguments": {"path": "x"}}
+        wanted = await site.modern({**asked("tools/call"), "params": named}, ROOTS, mcp_name="echo")
+        (key,) = wanted.json["result"]["inputRequests"]
+        site.app.refuse_requests()
+        retry: JsonObject = {
+            **named,
+            "inputResponses": {key: {"roots": []}},
+        }
+        answer = await site.modern({**asked("tools/call"), "params": retry}, ROOTS, mcp_name="echo")
+        assert answer.status == 200
+        assert "outside the allowed roots" in answer.json["result"]["content"][0]["text"]
+
+
 async def test_a_large_message_that_is_not_read_as_the_hub_ends_is_told_so() -> None:
     async with web(FakeChild(ECHO)) as site:
         key = await site.session()
