@@ -293,7 +293,9 @@ class Session:
         effective, servers = self.known_effective(), self.services.servers
         self._tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in [slot for slot in self.slots if slot.spec.name in servers]:
-            following = self.slot_for(servers[slot.spec.name], effective)
+            following = self._planned(servers[slot.spec.name], effective)
+            if following is None:
+                continue
             if following is not slot:
                 if slot.listing is not None:
                     self._tasks.start_soon(self._start, following)
@@ -324,13 +326,18 @@ class Session:
         self.services.config_file.grant(self.known_effective().roots)
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
-                try:
-                    slot = self.slot_for(spec, self.known_effective())
-                except HubError as exc:
-                    log.warning("no launch plan", server=spec.name, error=str(exc))
-                    continue
-                if spec.eager or self.services.children.known.shown(slot) is None:
+                slot = self._planned(spec, self.known_effective())
+                known = self.services.children.known
+                if slot is not None and (spec.eager or known.shown(slot) is None):
                     starting.start_soon(self._start, slot)
+
+    def _planned(self, spec: ServerSpec, effective: EffectiveRoots) -> ChildSlot | None:
+        """Return what `slot_for` does; None, which is logged, if no child can be planned."""
+        try:
+            return self.slot_for(spec, effective)
+        except HubError as exc:
+            log.warning("no launch plan", server=spec.name, error=str(exc))
+            return None
 
     async def _start(self, slot: ChildSlot) -> None:
         try:
@@ -369,8 +376,9 @@ class Session:
     async def set_level(self, level: str) -> None:
         """Set the least log level of all children, of those that start later, too."""
         self.notifier.log_level = level
-        for name in list(self._session_children.held):
-            await self._set_level_at(name, level)
+        async with anyio.create_task_group() as telling:
+            for name in list(self._session_children.held):
+                telling.start_soon(self._set_level_at, name, level)
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
         slot = self._session_children.held.get(server)
