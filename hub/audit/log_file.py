@@ -30,6 +30,8 @@ BACKLOG = 20_000
 """Records that may wait for the disk; more are dropped, and their number is logged."""
 PAUSE = 0.1
 """Seconds in which records are collected before they are written."""
+IDLE = 60.0
+"""Seconds without records after which a log's thread ends; the next record starts another one."""
 BATCH = 64
 """Most records encoded without a pause of the thread: more would delay calls."""
 MAX_WRITTEN = 1024 * 1024
@@ -77,7 +79,9 @@ class _Writer:
     """Queues the ends of calls for a thread, so that neither a slow disk nor many delay calls.
 
     The thread makes the records: one after the other it does so several times as fast as one
-    between two calls. It is woken once for all within `pause`, and yields after each `BATCH`.
+    between two calls. It is woken once for all within `pause`, and yields after each `BATCH`. It
+    ends while nothing comes: each name that a config has had, or has in some client's environment,
+    has a log as long as the hub runs.
     """
 
     def __init__(
@@ -94,10 +98,16 @@ class _Writer:
         self._pause = pause
         self._ends: deque[Recordable] = deque()
         self._lost = 0  # only grows, and only `write` changes it: the thread runs at the same time
+        self._told = 0
         self._is_called = False
         self._call = threading.Event()
         self._end = threading.Event()
-        self.thread = threading.Thread(target=self._run, name="audit", daemon=True)
+        self._going = threading.Lock()
+        self._is_gone = False
+        self.thread = self._new_thread()
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name="audit", daemon=True)
 
     def write(self, end: Recordable) -> None:
         if len(self._ends) >= self._backlog:
@@ -106,17 +116,37 @@ class _Writer:
         self._ends.append(end)
         if not self._is_called:
             self._is_called = True
-            self._call.set()
+            self._wake()
 
     def finish(self) -> None:
         self._end.set()
-        self._call.set()
+        self._wake()
         self.thread.join(timeout=5)
 
+    def _wake(self) -> None:
+        self._call.set()
+        with self._going:
+            if not self._is_gone:
+                return
+            self.thread = self._new_thread()
+            try:
+                self.thread.start()
+                self._is_gone = False
+            except RuntimeError as exc:
+                self._is_called = False  # the next record tries again
+                log.error("audit lines wait: no thread can be started", error=str(exc))  # noqa: TRY400 - the text is enough
+
+    def _may_go(self) -> bool:
+        """Return whether the thread, which is not called any more, is to end."""
+        with self._going:
+            self._is_gone = not self._call.is_set()
+            return self._is_gone
+
     def _run(self) -> None:
-        is_ending, told = False, 0
+        is_ending = False
         while not is_ending:
-            self._call.wait()
+            if not self._call.wait(IDLE) and self._may_go():
+                return
             self._call.clear()
             is_ending = self._end.wait(self._pause)
             # Before the records are taken: a record that comes later wakes the thread again.
@@ -124,9 +154,9 @@ class _Writer:
             while not self._tried_to_write():
                 pass
             lost = self._lost
-            if lost > told:
-                log.error("audit lines lost: the disk is too slow", lines=lost - told)
-            told = lost
+            if lost > self._told:
+                log.error("audit lines lost: the disk is too slow", lines=lost - self._told)
+            self._told = lost
 
     def _tried_to_write(self) -> bool:
         """Write what came so far, up to what fails; return whether nothing did."""

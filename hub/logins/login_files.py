@@ -6,6 +6,7 @@ import hashlib
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from hub.secrets.waiting import ReadingScope
 from hub.system.atomic_file import replace_file
 from hub.system.private_file import append_private, private_directory, read_private
 from hub.system.sealing import Sealer, SealingSecrets
+from hub.system.threads import in_own_thread
 
 if sys.platform != "win32":
     import fcntl
@@ -60,7 +62,8 @@ class LoginFiles:
         """Return what `read` returns; meanwhile other tasks run, and a caller may give up."""
         scope = ReadingScope()
         try:
-            return await to_thread.run_sync(self.read, url, scope, abandon_on_cancel=True)
+            # A keyring may wait for its user: that may take no place of a shared pool of threads.
+            return await in_own_thread(partial(self.read, url, scope), "login")
         finally:
             scope.cancel()
 

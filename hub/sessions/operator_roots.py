@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,8 +14,9 @@ from hub.specs import ServerSpec
 from hub.system.machine import Machine
 from hub.values import ServerName
 
-MAX_WARNED: Final = 1024
-"""Number of warnings about clients without roots in force, until the roots are replaced."""
+MAX_WARNED, MAX_WARNED_OF_ONE = 1024, 16
+"""Principals whose warnings about clients without roots are remembered, until the roots are
+replaced; and how many of one principal, which gets no more of them."""
 
 
 class Operator:
@@ -31,17 +31,14 @@ class Operator:
         roots: OperatorRoots,
         servers: Mapping[ServerName, ServerSpec],
         machine: Machine,
-        *,
-        max_warned: int = MAX_WARNED,
     ) -> None:
-        self._max_warned = max_warned
         self._roots = roots
         self._machine = machine
         self._fallback = _presence_of(roots.fallback)
         self._ceiling = _presence_of(roots.ceiling)
         self._servers = {name: _presence_of(spec.ceiling) for name, spec in servers.items()}
         self._followers: dict[object, Callable[[], None]] = {}
-        self._warned: set[tuple[str, str, str]] = set()
+        self._warned: dict[str, set[tuple[str, str]]] = {}
         self.version = 0
 
     def take(
@@ -72,10 +69,14 @@ class Operator:
 
         Clients with the same principal and name count as one: many have a session per request.
         """
-        warning = (principal, client, about)
-        if warning in self._warned or len(self._warned) >= self._max_warned:
+        warned = self._warned.get(principal)
+        if warned is None:
+            if len(self._warned) >= MAX_WARNED:
+                del self._warned[next(iter(self._warned))]
+            warned = self._warned[principal] = set()
+        if (client, about) in warned or len(warned) >= MAX_WARNED_OF_ONE:
             return False
-        self._warned.add(warning)
+        warned.add((client, about))
         return True
 
     def roots(self) -> OperatorRoots:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import structlog
-
+from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchTemplate, passes_roots
 from hub.roots.no_roots import why_no_roots
 from hub.roots.state import State
 from hub.sessions.operator_roots import Operator
 from hub.specs import ServerSpec
-from hub.values import Json
 
 _WHY: Final = "it shares no roots, and there is no fallback"
 _NAME_FOLDERS: Final = "name folders with --root or roots.fallback"
 
-log = structlog.stdlib.get_logger(__name__)
 
-
-def warn_of_no_paths(state: State, operator: Operator, principal: str, client: Json) -> None:
+def warn_of_no_paths(
+    log: RatedLog, state: State, operator: Operator, principal: str, client: str | None
+) -> None:
     """Log why no path is allowed for a client, and what to do; once per client and advice."""
     told = why_no_roots(state, operator.roots())
     if operator.is_first_warning(principal, str(client), told.fix):
@@ -30,7 +28,11 @@ def warn_of_no_paths(state: State, operator: Operator, principal: str, client: J
 
 
 def warn_of_all_paths(
-    servers: Iterable[ServerSpec], operator: Operator, principal: str, client: Json
+    log: RatedLog,
+    servers: Iterable[ServerSpec],
+    operator: Operator,
+    principal: str,
+    client: str | None,
 ) -> None:
     """Log, once per client, at which servers no roots restrict it."""
     event, fix = _unrestricted([one for one in servers if one.ceiling is None])

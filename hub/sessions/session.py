@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Final
 
 import anyio
 import structlog
@@ -15,6 +16,7 @@ from hub.guard.roots_hint import told_of
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Outlet, Peer
+from hub.legible import shortened
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.effective import (
@@ -37,6 +39,9 @@ from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, ServerName, SessionKey
+
+SHOWN_OF_NAME: Final = 200
+"""Characters of a client's name and version that the log has."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -105,14 +110,18 @@ class Session:
         self.client = client
         # A modern client has a session for each request.
         tell = self.log.debug if client.is_modern else self.log.info
-        version = client.info.get("version")
+        version = _shown(client.info.get("version"))
         shares = client.declares("roots")
         tell("client", **self.named(), version=version, protocol=client.version, roots=shares)
 
     def named(self) -> JsonObject:
         """Return who the client is, as fields of a line of the log."""
-        name = None if self.client is None else self.client.info.get("name")
-        return {"client": name if isinstance(name, str) else None, "session": self.key}
+        return {"client": self._client_name, "session": self.key}
+
+    @property
+    def _client_name(self) -> str | None:
+        """The client's name as the log has it: with a long one its lines would be left out."""
+        return None if self.client is None else _shown(self.client.info.get("name"))
 
     def opened(self) -> None:
         """Process that the client is ready: from now on it may be asked for its roots."""
@@ -186,12 +195,12 @@ class Session:
         return why_no_roots(self.roots.state, self.services.operator.roots()).reason
 
     def _warn(self, effective: EffectiveRoots) -> None:
-        name = self.client.info.get("name") if self.client is not None else None
-        operator, servers = self.services.operator, self.services.servers.values()
+        name, operator = self._client_name, self.services.operator
         if not effective.enforcing:
-            warn_of_all_paths(servers, operator, self.principal, name)
+            servers = self.services.servers.values()
+            warn_of_all_paths(self.log, servers, operator, self.principal, name)
         elif not effective.roots.roots:
-            warn_of_no_paths(self.roots.state, operator, self.principal, name)
+            warn_of_no_paths(self.log, self.roots.state, operator, self.principal, name)
 
     def known_effective(self, operator: OperatorRoots | None = None) -> EffectiveRoots:
         """Return the effective roots as far as they are known now, without asking.
@@ -284,7 +293,9 @@ class Session:
         effective, servers = self.known_effective(), self.services.servers
         self._tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in [slot for slot in self.slots if slot.spec.name in servers]:
-            following = self.slot_for(servers[slot.spec.name], effective)
+            following = self._planned(servers[slot.spec.name], effective)
+            if following is None:
+                continue
             if following is not slot:
                 if slot.listing is not None:
                     self._tasks.start_soon(self._start, following)
@@ -315,13 +326,18 @@ class Session:
         self.services.config_file.grant(self.known_effective().roots)
         async with anyio.create_task_group() as starting:
             for spec in filter(self.services.starts_early, self.services.servers.values()):
-                try:
-                    slot = self.slot_for(spec, self.known_effective())
-                except HubError as exc:
-                    log.warning("no launch plan", server=spec.name, error=str(exc))
-                    continue
-                if spec.eager or self.services.children.known.shown(slot) is None:
+                slot = self._planned(spec, self.known_effective())
+                known = self.services.children.known
+                if slot is not None and (spec.eager or known.shown(slot) is None):
                     starting.start_soon(self._start, slot)
+
+    def _planned(self, spec: ServerSpec, effective: EffectiveRoots) -> ChildSlot | None:
+        """Return what `slot_for` does; None, which is logged, if no child can be planned."""
+        try:
+            return self.slot_for(spec, effective)
+        except HubError as exc:
+            log.warning("no launch plan", server=spec.name, error=str(exc))
+            return None
 
     async def _start(self, slot: ChildSlot) -> None:
         try:
@@ -360,10 +376,15 @@ class Session:
     async def set_level(self, level: str) -> None:
         """Set the least log level of all children, of those that start later, too."""
         self.notifier.log_level = level
-        for name in list(self._session_children.held):
-            await self._set_level_at(name, level)
+        async with anyio.create_task_group() as telling:
+            for name in list(self._session_children.held):
+                telling.start_soon(self._set_level_at, name, level)
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
         slot = self._session_children.held.get(server)
         if slot is not None and slot.child is not None:
             await log_from(slot.child, level, self.key)
+
+
+def _shown(name: Json) -> str | None:
+    return shortened(name, SHOWN_OF_NAME) if isinstance(name, str) else None

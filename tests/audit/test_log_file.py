@@ -181,6 +181,51 @@ def test_the_thread_is_called_once_for_all_that_it_collects(tmp_path: Path) -> N
     assert calls == [True]
 
 
+def until_ended(thread: threading.Thread) -> None:
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_log_that_gets_nothing_keeps_no_thread_and_goes_on_with_the_next_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_file_module, "IDLE", 0.01)
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path, pause=0.05, backlog=1)
+    with capture_logs() as logs:
+        writer.thread.start()
+        for number in range(3):
+            until_ended(writer.thread)
+            for record in numbered(2):
+                writer.write(record)
+            until_ended(writer.thread)
+            assert len(lines(path)) == number + 1
+        writer.write(RECORD)
+        writer.finish()
+    assert len(lines(path)) == 4
+    assert [one["lines"] for one in logs] == [1, 1, 1], "each lost line is told once"
+
+
+def test_a_thread_that_cannot_be_started_is_tried_again_at_the_next_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_file_module, "IDLE", 0.01)
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path, pause=0)
+    writer.thread.start()
+    until_ended(writer.thread)
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", no_thread)
+        writer.write(RECORD)
+    writer.write(RECORD)
+    writer.finish()
+    assert len(lines(path)) == 2
+
+
+def no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_a_name_that_is_not_unicode_is_written_with_replacements(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with audit_log(path) as audit:

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import stat
 import sys
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 from msgspec.structs import replace
 
 from hub.logins.login import Login
 from hub.logins.login_files import AGAIN, LoginFiles
+from hub.secrets.waiting import ReadingScope
+from tests.kit.loops import all_tasks_blocked
 
 URL = "https://mcp.example.com/mcp"
 MARK = "access-s3cret"
@@ -37,6 +41,26 @@ def test_a_login_is_there_again_and_for_its_server_alone(tmp_path: Path) -> None
     assert files.remove(URL)
     assert not files.remove(URL)
     assert files.read(URL) is None
+
+
+async def test_logins_that_cannot_be_read_yet_keep_no_other_work_waiting(tmp_path: Path) -> None:
+    may_go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    class Locked(LoginFiles):
+        def read(self, url: str, scope: ReadingScope | None = None) -> Login | None:
+            begun.release()
+            assert may_go_on.wait(10)
+            return super().read(url, scope)
+
+    others = int(to_thread.current_default_thread_limiter().total_tokens)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for number in range(others + 1):
+                tasks.start_soon(Locked(tmp_path, f"principal {number}").find, URL)
+            await all_tasks_blocked()
+            assert await to_thread.run_sync(lambda: "done") == "done"
+            may_go_on.set()
+    assert all(begun.acquire(timeout=5) for _ in range(others + 1))
 
 
 def test_what_is_kept_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:

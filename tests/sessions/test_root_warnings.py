@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.roots.effective import OperatorRoots
+from hub.sessions.client import Client
 from hub.specs import ServerSpec
 from tests.kit.rigs import launched, remote, rig, roots_at
 
@@ -44,6 +45,20 @@ async def test_a_server_without_a_folder_is_not_called_unrestricted(
     (told,) = await warnings(*specs)
     assert told["event"] == event
     assert "--root" in told["fix"]
+
+
+async def test_a_client_cannot_hide_a_warning_behind_a_long_name() -> None:
+    async with rig({"a": remote("a")}, {}) as at:
+        with capture_logs() as logs:
+            client = at.client()
+            client.session.greeted(
+                Client("legacy", "2025-11-25", {}, {"name": "x" * 100_000, "version": "1"})
+            )
+            await client.session.effective(client.outlet)
+    (told,) = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert told["event"] == f"this client is NOT restricted: {WHY}"
+    assert told["client"].startswith("x" * 100)
+    assert all(len(str(entry)) < 1000 for entry in logs)
 
 
 async def test_nothing_is_said_where_each_server_has_directories_of_its_own(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
-from hub.sessions.operator_roots import Operator
+from hub.sessions.operator_roots import MAX_WARNED, MAX_WARNED_OF_ONE, Operator
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
 from hub.values import ServerName
@@ -74,15 +74,23 @@ def test_a_servers_own_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
 
 
 def test_an_unrestricted_client_is_warned_about_once_and_again_after_new_roots() -> None:
-    operator = Operator(OperatorRoots(), {}, machine(), max_warned=2)
+    operator = Operator(OperatorRoots(), {}, machine())
     assert [operator.is_first_warning("local", "code", "x") for _ in range(2)] == [True, False]
     assert operator.is_first_warning("token", "code", "x")
     operator.take(OperatorRoots(strict=True))
     assert operator.is_first_warning("local", "code", "x")
-    assert [operator.is_first_warning("local", name, "x") for name in ("one", "more")] == [
-        True,
-        False,
+
+
+def test_a_client_with_ever_new_names_takes_no_warning_away_from_others() -> None:
+    operator = Operator(OperatorRoots(), {}, machine())
+    told = [
+        operator.is_first_warning("eve", f"name {n}", "x") for n in range(MAX_WARNED_OF_ONE + 1)
     ]
+    assert told == [True] * MAX_WARNED_OF_ONE + [False]
+    assert operator.is_first_warning("alice", "code", "x")
+    for number in range(MAX_WARNED):
+        assert operator.is_first_warning(f"other {number}", "code", "x")
+    assert operator.is_first_warning("alice", "code", "x"), "those warned first are forgotten"
 
 
 def test_a_follower_is_called_on_new_roots_until_it_ends(

@@ -13,6 +13,7 @@ from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.sessions.client import Client
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
+from hub.values import ServerName
 from tests.kit.fakes import ECHO, SILENT, FakeChild, RecordingOutlet, failure
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import ROOTS, Rig, RigClient, launched, remote, rig, roots_at
@@ -255,6 +256,45 @@ async def test_children_log_from_the_level_that_their_client_wants() -> None:
         await started(at, client, specs["a"])
         again = await (await logging.connected(2)).request("logging/setLevel")
         assert again["params"] == {"level": "warning"}
+
+
+async def test_a_server_that_does_not_answer_keeps_no_other_from_being_told_the_level() -> None:
+    slow = FakeChild(capabilities={"logging": {}}, answers={"logging/setLevel": SILENT})
+    other = FakeChild(capabilities={"logging": {}}, answers={"logging/setLevel": {}})
+    specs = {"a": remote("a"), "b": remote("b")}
+    async with rig(specs, {"a": slow, "b": other}) as at:
+        client = at.client()
+        for spec in specs.values():
+            await started(at, client, spec)
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.session.set_level, "info")
+                asked = await slow.link.request("logging/setLevel")
+                await other.link.request("logging/setLevel")
+                slow.link.answer(asked["id"], {})
+
+
+async def test_a_server_that_cannot_be_planned_keeps_no_others_child_from_new_roots(
+    top: Path,
+) -> None:
+    specs = {"a": launched("a", share="session"), "b": remote("b", share="session")}
+    async with rig(specs, {"a": FakeChild(ECHO), "b": FakeChild(ECHO)}) as at:
+        client = at.client(top / "a")
+        for spec in specs.values():
+            await started(at, client, spec)
+        broken = {
+            ServerName("a"): launched("a", "${NOT_SET}", share="session"),
+            ServerName("b"): specs["b"],
+        }
+        at.services.servers = broken
+        client.shares(top / "b")
+        with capture_logs() as logs:
+            client.session.roots.list_changed()
+            await client.session.effective(client.outlet)
+            await all_tasks_blocked()
+        assert [one["server"] for one in logs if one["event"] == "no launch plan"] == ["a"]
+        slot = next(slot for slot in client.session.slots if slot.spec.name == "b")
+        assert slot.key.roots.paths == (str(top / "b"),)
 
 
 async def test_other_servers_can_be_used_while_a_slow_one_is_told_the_level() -> None:

@@ -55,9 +55,9 @@ async def metadata_of(issuer: str, http: httpx2.AsyncClient) -> dict[str, Any]:
         except IssuerUnavailableError as exc:
             why = why or exc
             continue
-        if told.get("issuer") != issuer:
-            raise IssuerUnavailableError(f"{url}: is the metadata of another issuer")
-        return told
+        if told.get("issuer") == issuer:
+            return told
+        why = IssuerUnavailableError(f"{url}: is the metadata of another issuer")
     raise why or IssuerUnavailableError(f"{issuer}: has no metadata")
 
 

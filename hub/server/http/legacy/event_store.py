@@ -19,9 +19,9 @@ from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import PendingRequests
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Bytes stored for all sessions together; at this and the limits below, the oldest event goes."""
+"""Bytes stored for all sessions together; beyond, the oldest event of who stores most goes."""
 MAX_SESSION_BYTES = 64 * 1024 * 1024
-"""Bytes stored for one session: two messages of the largest size."""
+"""Bytes stored for one session: two messages of the largest size. Beyond, its oldest event goes."""
 MAX_SESSION_EVENTS = 4096
 MAX_AGE = 300.0
 """Seconds that an event is stored."""
@@ -56,8 +56,38 @@ class StoredEvent(Struct, frozen=True):
     chunk: bytes
 
 
+class _Share:
+    """What the journals of one owner store together; `by_age` has the oldest event first."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.events = 0
+        self.by_age: deque[tuple[Journal, int]] = deque()
+
+    def drop_oldest(self) -> None:
+        """Drop the oldest event, if it is still stored."""
+        journal, serial = self.by_age.popleft()
+        journal.drop(serial)
+
+    def expire(self, since: float) -> None:
+        """Drop the events from before `since`."""
+        while self.by_age:
+            journal, serial = self.by_age[0]
+            if journal.holds(serial, since):
+                return
+            self.drop_oldest()
+
+    def compact(self, spare: int) -> None:
+        """Forget the events that their journals have dropped, once there are many of these."""
+        if len(self.by_age) > 2 * self.events + spare:
+            self.by_age = deque((one, serial) for one, serial in self.by_age if one.holds(serial))
+
+
 class EventStore:
-    """Limits what the journals store: all sessions `max_bytes` together, and each one's share."""
+    """Limits what the journals store: all sessions `max_bytes` together, and each one's share.
+
+    Beyond that the owner whose sessions store most gives up its oldest events.
+    """
 
     def __init__(
         self,
@@ -71,36 +101,37 @@ class EventStore:
         self._max_bytes = max_bytes
         self.max_session_bytes, self.max_session_events = max_session_bytes, max_session_events
         self._bytes = 0
-        self._events = 0
-        self._by_age: deque[tuple[Journal, int]] = deque()
+        self._shares: dict[str, _Share] = {}
 
-    def journal(self) -> Journal:
-        """Return the journal of a new session."""
-        return Journal(self)
+    def journal(self, owner: str = "") -> Journal:
+        """Return the journal of a new session of `owner`."""
+        return Journal(self, owner)
 
     def took(self, journal: Journal, event: StoredEvent) -> None:
-        """Count a journal's new event; make room by dropping the oldest events of any journal."""
+        """Count a journal's new event, and make room for it."""
+        share = self._shares.setdefault(journal.owner, _Share())
+        share.bytes += len(event.chunk)
+        share.events += 1
+        share.by_age.append((journal, event.serial))
         self._bytes += len(event.chunk)
-        self._events += 1
-        self._by_age.append((journal, event.serial))
-        self.expire()
-        if len(self._by_age) > 2 * self._events + self.max_session_events:
-            self._by_age = deque((one, serial) for one, serial in self._by_age if one.holds(serial))
+        share.expire(self.clock() - MAX_AGE)
+        while self._bytes > self._max_bytes:
+            max(self._shares.values(), key=lambda one: one.bytes).drop_oldest()
+        share.compact(self.max_session_events)
 
     def expire(self) -> None:
-        """Drop the events that are too old, and the oldest ones beyond `max_bytes`."""
-        oldest_kept = self.clock() - MAX_AGE
-        while self._by_age:
-            owner, serial = self._by_age[0]
-            if owner.holds(serial, oldest_kept) and self._bytes <= self._max_bytes:
-                return
-            self._by_age.popleft()
-            owner.drop(serial)
+        """Drop the events that are too old."""
+        for owner, share in list(self._shares.items()):
+            share.expire(self.clock() - MAX_AGE)
+            if not share.by_age:
+                del self._shares[owner]
 
-    def dropped(self, event: StoredEvent) -> None:
+    def dropped(self, journal: Journal, event: StoredEvent) -> None:
         """Count an event no longer: its journal has dropped it."""
+        share = self._shares[journal.owner]
+        share.bytes -= len(event.chunk)
+        share.events -= 1
         self._bytes -= len(event.chunk)
-        self._events -= 1
 
 
 class Journal:
@@ -110,7 +141,8 @@ class Journal:
     the client.
     """
 
-    def __init__(self, store: EventStore) -> None:
+    def __init__(self, store: EventStore, owner: str) -> None:
+        self.owner = owner
         self.log = RatedLog({})
         self.pending = PendingRequests()
         self._store = store
@@ -170,4 +202,4 @@ class Journal:
     def _drop_oldest(self) -> None:
         event = self._kept.popleft()
         self._bytes -= len(event.chunk)
-        self._store.dropped(event)
+        self._store.dropped(self, event)

@@ -130,7 +130,7 @@ class LegacySessions:
     def _added(
         self, key: str, sender: Sender, tasks: TaskStarter, *, first_stream: int
     ) -> HttpSession:
-        journal = self._events.journal()
+        journal = self._events.journal(sender.principal)
         streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))
         stream = NotificationStream(journal, streams.note_question)
         connections = self._open_connection.within(sender.admission.profile)

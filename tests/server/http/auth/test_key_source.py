@@ -68,6 +68,19 @@ async def test_the_metadata_of_another_issuer_counts_for_nothing(served: IssuerS
         assert "another issuer" in await unavailable(WebSource(served.url, None))
 
 
+async def test_metadata_of_another_issuer_hides_none_that_is_of_this_one(
+    served: IssuerSite,
+) -> None:
+    issuer = f"{served.url}/tenant"
+    other, _, own = (url.removeprefix(served.url) for url in metadata_urls(issuer))
+    served.pages["/keys"] = KEYS
+    served.pages[other] = {"issuer": served.url, "jwks_uri": "https://evil.example/keys"}
+    served.pages[own] = {"issuer": issuer, "jwks_uri": f"{served.url}/keys"}
+    assert await names(WebSource(issuer, None)) == ["rsa-1", "p256-1"]
+    del served.pages[own]
+    assert "another issuer" in await unavailable(WebSource(issuer, None))
+
+
 @pytest.mark.parametrize("keys_at", ["http://keys.example/", "file:///etc/passwd", None, 7, ""])
 async def test_keys_come_by_no_way_that_others_can_change(served: IssuerSite, keys_at: Any) -> None:
     served.pages["/.well-known/openid-configuration"] = {"issuer": served.url, "jwks_uri": keys_at}

@@ -65,6 +65,26 @@ def test_all_sessions_together_keep_so_much_and_the_oldest_goes_first(store: Eve
     assert chunks(other, EventId(1, 0)) == []
 
 
+def test_who_stores_most_gives_up_its_own_first(store: EventStore, clock: FakeClock) -> None:
+    quiet, loud = store.journal("anna"), [store.journal("ben") for _ in range(3)]
+    quiet.add(EventId(1, 1), b"a" * 30)
+    for number, journal in enumerate(loud):
+        journal.add(EventId(1, 1), b"%d" % number * 30)
+    assert chunks(quiet, EventId(1, 0)) == [b"a" * 30]
+    assert [chunks(journal, EventId(1, 0)) for journal in loud] == [[], [b"1" * 30], [b"2" * 30]]
+    loud[0].add(EventId(1, 2), b"b" * 100)
+    assert chunks(quiet, EventId(1, 0)) == [b"a" * 30]
+    assert [chunks(journal, EventId(1, 0)) for journal in loud] == [[], [], []]
+    quiet.add(EventId(1, 2), b"c" * 80)
+    assert chunks(quiet, EventId(1, 0)) == [b"c" * 80]
+    clock.now += MAX_AGE + 1
+    store.expire()
+    clock.now -= MAX_AGE + 1
+    assert chunks(quiet, EventId(1, 0)) == []
+    loud[0].add(EventId(1, 3), b"d" * 100)
+    assert chunks(loud[0], EventId(1, 0)) == [b"d" * 100]
+
+
 def test_what_a_journal_dropped_itself_makes_no_other_give_up_anything(clock: FakeClock) -> None:
     store = EventStore(clock, max_bytes=100, max_session_events=1)
     one, other = store.journal(), store.journal()
