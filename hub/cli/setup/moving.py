@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class HubConfigFile:
         self.before = read_client(ClientFile("roots-hub", "file", path, ("servers",), "yaml"))
         self.text = self.before or ""
         self._with_secrets = with_secrets
+        self._copy: Path | None = None
 
     @property
     def is_changed(self) -> bool:
@@ -94,24 +95,35 @@ class HubConfigFile:
         for one in servers:
             self.text = with_entry(self.text, "yaml", ("servers",), one.name, _yaml(one.server))
 
-    def write(self) -> Path | None:
-        """Write the file; return the copy of the one from before, if any.
+    def write(self) -> None:
+        """Write the file; a copy of the one from before is kept.
 
         Raises: StartError if that fails, or another program has changed the file.
         """
         if not self.is_changed:
-            return None
+            return
         mode = 0o600 if self._with_secrets else None
         if self.before is None:
             created(self.path, self.text, mode)
-            return None
+            return
         with opened(self.path) as file:
             if file.text != self.before:
                 what = f"{self.path}: not written: another program changed it in the meantime"
                 raise StartError(what, "Nothing was changed. Run the command again.")
-            kept = backed_up(file.path)
+            self._copy = backed_up(file.path)
             file.replace(self.text, mode)
-        return kept
+
+    def take_back(self) -> None:
+        """Undo `write`, unless another program has changed the file since, or it fails."""
+        if not self.is_changed:
+            return
+        with suppress(HubError, OSError), opened(self.path) as file:
+            if file.text != self.text:
+                return
+            if self._copy is None:
+                file.path.unlink()
+            else:
+                self._copy.replace(file.path)
 
 
 def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> list[str]:
