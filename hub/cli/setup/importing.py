@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
-from hub.cli.setup.showing import agrees, is_terminal, shown, table
+from hub.cli.questions import agrees, is_terminal
+from hub.cli.setup.showing import shown, table
 from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_files
 from hub.config.importing.carrying import Carried, CarriedServer, carried, renamed_servers
 from hub.config.importing.discovery import Discovery, discover

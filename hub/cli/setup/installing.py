@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
+from hub.cli.questions import agrees
 from hub.cli.setup.client_changes import FileChange, perform, to_install, to_uninstall
 from hub.cli.setup.importing import add_writing_options, known_clients, user_place, variables
 from hub.cli.setup.moving import HubConfigFile, MovedServers
-from hub.cli.setup.showing import agrees, difference, in_colours, shown
+from hub.cli.setup.showing import difference, in_colours, shown
 from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed, signs_of
 from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery

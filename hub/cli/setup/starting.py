@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
+from hub.cli.questions import agrees, answer, is_terminal
 from hub.cli.setup.importing import add_writing_options, found_files, may_write, variables, written
-from hub.cli.setup.showing import agrees, answer, is_terminal
 from hub.config.clients.locations import CLIENTS
 from hub.config.importing.carrying import CarriedServer, LeftServer, carried
 from hub.config.importing.discovery import Discovery, discover
