@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -93,7 +92,7 @@ class HubConfigFile:
             self.text = hub_yaml(servers)
             return
         for one in servers:
-            self.text = with_entry(self.text, "yaml", ("servers",), one.name, _yaml(one.server))
+            self.text = with_entry(self.text, "yaml", ("servers",), one.name, dict(one.server))
 
     def write(self) -> None:
         """Write the file; a copy of the one from before is kept.
@@ -137,7 +136,3 @@ def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> l
 
 def _is_worth(source: FoundServer) -> bool:
     return not source.entry.is_off
-
-
-def _yaml(server: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(server)
