@@ -58,7 +58,8 @@ class RunningHub:
 
     @property
     def serves(self) -> str:
-        return str(self.said.get("serves"))
+        """The path of its config, or its command, for people."""
+        return on_one_line(str(self.said.get("serves")))
 
     def ask(self, kind: str, *, until_end: bool = False) -> JsonObject:
         """Return its answer; empty if it has ended meanwhile."""
@@ -150,9 +151,11 @@ def _status(options: Namespace) -> int:
 
 
 def _reload(options: Namespace) -> int:
-    said = _one(options).ask("reload")
+    hub = _one(options)
+    said = hub.ask("reload")
     lines = said.get("lines")
-    print(*(lines if isinstance(lines, list) else ()), sep="\n")
+    # The hub names its config as it was started with it, perhaps in another directory.
+    print(f"{hub.serves}:", *(lines if isinstance(lines, list) else ()), sep="\n")
     return 0 if said.get("ok", True) else 1
 
 

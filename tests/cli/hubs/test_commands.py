@@ -128,7 +128,8 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]
 
 
 def _answer(hub: socket.socket, asked: list[str]) -> None:
-    status = {"serves": "/home/u/hub.yaml", "version": "1.0", "pid": os.getpid()}
+    status: JsonObject = {"serves": "/home/u/hub.yaml", "version": "1.0", "pid": os.getpid()}
+    status["lines"] = ["hub.yaml has nothing new."]
     while True:
         try:
             connection, _ = hub.accept()
@@ -166,3 +167,11 @@ def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
     assert said.out.startswith("stopped: /home/u/hub.yaml")
     assert "the hub abc-abc" in said.err
     assert sum("stop" in one for one in two) == 2
+
+
+def test_a_reload_names_the_file_in_full_as_its_hub_may_have_been_started_elsewhere(
+    two: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reload", "--config", "/home/u/hub.yaml"]) == 0
+    assert capsys.readouterr().out == "/home/u/hub.yaml:\nhub.yaml has nothing new.\n"
+    assert any("reload" in one for one in two)
