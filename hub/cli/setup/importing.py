@@ -122,11 +122,17 @@ def _import(options: Namespace) -> int:
     elif options.dry_run:
         print(f"\nWould write {found.output}:\n\n{text}", end="")
     elif is_written:
-        config = shlex.quote(str(found.output))
-        print(f"\nWrote {found.output}: {_count(len(made.servers))}.")
-        print(f"Next: roots-hub check --config {config} --connect")
-        print(f"Then: roots-hub install CLIENT --config {config}")
+        print("", *news(found.output, _count(len(made.servers))), sep="\n")
     return 0 if is_written or options.dry_run else 1
+
+
+def news(output: Path, what: str, *more: str) -> Iterator[str]:
+    """Yield what was written, and what to do next, as lines for people."""
+    config = shlex.quote(str(output))
+    yield on_one_line(f"Wrote {output}: {what}.")
+    yield from more
+    yield on_one_line(f"Next: roots-hub check --config {config} --connect")
+    yield on_one_line(f"Then: roots-hub install CLIENT --config {config}")
 
 
 def _nothing(discovery: Discovery) -> StartError:
@@ -165,7 +171,7 @@ def written(path: Path, text: str, options: Namespace) -> bool:
         kept = backed_up(file.path)
         file.replace(text, mode)
     if not options.json:
-        print(f"The file from before is kept as {kept}.")
+        print(on_one_line(f"The file from before is kept as {kept}."))
     return True
 
 
