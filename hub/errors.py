@@ -55,13 +55,8 @@ class StartError(HubError):
         self.fix = fix
 
 
-class UsageError(HubError):
+class UsageError(StartError):
     """The command as it was called does nothing: `what` says why, `fix` how to call it."""
-
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__(f"{what}\n{fix}")
-        self.what = what
-        self.fix = fix
 
 
 class RootError(HubError):

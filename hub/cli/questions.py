@@ -1,4 +1,4 @@
-"""Questions on the terminal: is a `hub.yaml` trusted; what are the inputs of an editor's config."""
+"""Questions on the terminal: may a file be written; is a `hub.yaml` trusted; an editor's inputs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Final
 
 from hub.cli.options import load_context
 from hub.config.clients.sections import inputs_missing
@@ -20,7 +21,36 @@ from hub.launch.secret_references import CommandSecret
 from hub.legible import on_one_line
 from hub.specs import shown_url
 
-_YES = frozenset({"y", "yes"})
+_YES: Final = frozenset({"y", "yes"})
+
+
+def is_terminal() -> bool:
+    """Return whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agrees(question: str, *, is_yes: bool = False) -> bool:
+    """Return whether the user wants it; `is_yes`: said already, by `--yes`.
+
+    Raises: UsageError if there is nobody to ask.
+    """
+    if is_yes:
+        return True
+    if not is_terminal():
+        what = "nothing was written, as there is no terminal to ask at"
+        raise UsageError(what, "Run it again with --yes; --dry-run shows what would be written.")
+    return _answer(f"{question} [y/N]").casefold() in _YES
+
+
+def answer(question: str, default: str) -> str:
+    """Return what the user types, or the default for an empty line."""
+    return _answer(f"{question} [{default}]") or default
+
+
+def _answer(question: str) -> str:
+    # Stdout is that of the command, or of the protocol.
+    print(f"{question} ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
 
 
 def trusted_digest(record: TrustRecord) -> str | None:
@@ -39,7 +69,7 @@ def trusted_digest(record: TrustRecord) -> str | None:
     if record.has(path, digest):
         return digest
     news = "has changed since you trusted it" if record.knows(path) else "was not trusted yet"
-    if not (_is_terminal() and _agrees(path, digest, news)):
+    if not (is_terminal() and _trusts(path, digest, news)):
         raise UsageError(
             f"{path}: {news}, so nothing was started (it names commands to run)",
             f"Read it, then name it: --config {FOUND}. Without it: --no-config serves the files.",
@@ -48,19 +78,13 @@ def trusted_digest(record: TrustRecord) -> str | None:
     return digest
 
 
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _agrees(path: Path, digest: str, news: str) -> bool:
+def _trusts(path: Path, digest: str, news: str) -> bool:
     config = load_config(FOUND, load_context(digest)).config
     lines = [f"{path} {news}. It starts these servers, as you:", *_servers(config)]
     if commands := _commands(config):
         lines += ["It runs these commands for secrets:", *commands]
-    question = "Trust this file as it is now, and start them? [y/N] "
-    # Stdout is the protocol's.
-    print(*lines, question, sep="\n", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().casefold() in _YES
+    print(*lines, sep="\n", file=sys.stderr)
+    return agrees("Trust this file as it is now, and start them?")
 
 
 def _commands(config: HubConfig) -> list[str]:
@@ -95,7 +119,7 @@ def ask_for_inputs(source: str | None) -> None:
 
     Raises: ConfigError if the config cannot be read.
     """
-    if source is None or not _is_terminal():
+    if source is None or not is_terminal():
         return
     context = load_context()
     for asked in inputs_missing(read(source, context.directory), context.environment):

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hub.config.models import HubConfig
+from hub.legible import on_one_line
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import RootSet
 
@@ -40,7 +41,8 @@ class Served(Struct, frozen=True):
 
     def lines(self) -> list[str]:
         """Return a line for each text, with its name."""
-        return [f"  {name:<9}{getattr(self, name)}" for name in self.__struct_fields__]
+        told = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return [on_one_line(f"  {name:<9}{text}") for name, text in told]
 
 
 def served(

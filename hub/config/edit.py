@@ -13,7 +13,7 @@ import yaml
 from msgspec import Struct
 
 from hub.config.source.mistakes import awkward
-from hub.config.source.yaml_flow import PLAIN, scalar
+from hub.config.source.yaml_flow import PLAIN, composed, scalar
 
 ParsedYaml: TypeAlias = dict[str, Any]
 
@@ -104,7 +104,7 @@ class _Document:
     def __init__(self, text: str) -> None:
         self._text = text
         self._newline = "\r\n" if "\r\n" in text else "\n"
-        self._top = _composed(text)
+        self._top = composed(text)
         self._roots = _member(self._top, "roots")
         self._fallback = None if self._roots is None else _member(self._roots.value, "fallback")
 
@@ -243,10 +243,6 @@ class _Document:
     def _line_end(self, at: int) -> int:
         end = self._text.find(self._newline, at)
         return len(self._text) if end < 0 else end
-
-
-def _composed(text: str) -> yaml.Node | None:
-    return cast("yaml.Node | None", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
 
 
 def _tokens(text: str) -> list[yaml.Token]:

@@ -19,6 +19,7 @@ from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_wi
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
+from hub.config.source.strict_json import as_text
 from hub.config.suggestions import likely_key
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
@@ -213,18 +214,10 @@ def _with_texts(server: ParsedConfig) -> ParsedConfig:
     for key in _TEXTS:
         values = made.get(key)
         if isinstance(values, dict):
-            made[key] = {k: _as_text(v) for k, v in cast("ParsedConfig", values).items()}
+            made[key] = {k: as_text(v) for k, v in cast("ParsedConfig", values).items()}
         elif isinstance(values, list) and key == "args":
-            made[key] = [_as_text(value) for value in cast("list[Any]", values)]
+            made[key] = [as_text(value) for value in cast("list[Any]", values)]
     return made
-
-
-def _as_text(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return getattr(value, "written", None) or str(value)
-    return value
 
 
 class _Servers:

@@ -84,9 +84,6 @@ def _shown(spec: ServerSpec) -> str:
     return choice if isinstance(choice, str) else f"[{', '.join(choice)}]"
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-
 def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
     """Log a warning for each server that this kernel cannot confine, or only in part.
 

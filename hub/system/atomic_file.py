@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -10,7 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -21,6 +22,13 @@ if sys.platform != "win32":
 
 Look: TypeAlias = tuple[int, ...]
 """The state of a file: device, inode, size, modification time (ns) and mode."""
+
+_FREE: Final = "Free some space on its disk, then try again."
+_OWN: Final = "Make the file and its directory writable for you."
+_FIXES: Final = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FREE),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _OWN),
+}
 
 
 def look(path: Path) -> Look | None:
@@ -52,7 +60,7 @@ class FileEdit(Struct, frozen=True):
         except UnicodeEncodeError:
             raise _unwritten(self.path, "the new text is not Unicode") from None
         except OSError as exc:
-            raise _unwritten(self.path, str(exc.strerror)) from exc
+            raise _unwritten(self.path, exc) from exc
 
     def _replace(self, content: bytes, mode: int | None) -> None:
         with _new_file(self.path, content, is_synced=True) as made:
@@ -95,7 +103,7 @@ def created(path: Path, text: str, mode: int | None = None) -> None:
     except FileExistsError:
         raise _unwritten(path, "another program has made it in the meantime") from None
     except OSError as exc:
-        raise _unwritten(path, str(exc.strerror)) from exc
+        raise _unwritten(path, exc) from exc
 
 
 def replace_file(path: Path, content: bytes, prefix: str | None = None) -> None:
@@ -158,7 +166,7 @@ def backed_up(path: Path) -> Path:
         except FileExistsError:
             continue
         except OSError as exc:
-            raise _unwritten(kept, str(exc.strerror)) from exc
+            raise _unwritten(kept, exc) from exc
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(path.read_bytes())
@@ -166,7 +174,7 @@ def backed_up(path: Path) -> Path:
         except BaseException as exc:
             kept.unlink(missing_ok=True)
             if isinstance(exc, OSError):
-                raise _unwritten(kept, str(exc.strerror)) from exc
+                raise _unwritten(kept, exc) from exc
             raise
         return kept
     raise _unwritten(path, "there are too many copies of it")
@@ -215,7 +223,9 @@ def _made_alike(old: Path, new: Path, mode: int | None) -> None:
     os.utime(new)
 
 
-def _unwritten(path: Path, reason: str) -> StartError:
-    return StartError(
-        f"{path}: not written: {reason}", "Nothing was changed. Try again, or edit it."
-    )
+def _unwritten(path: Path, why: str | OSError) -> StartError:
+    fix = "Try again, or edit it."
+    if isinstance(why, OSError):
+        fix = _FIXES.get(why.errno or 0, fix)
+        why = str(why.strerror)
+    return StartError(f"{path}: not written: {why}", f"Nothing was changed. {fix}")

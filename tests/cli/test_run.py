@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.cli import run as module
+from hub.cli.served import Served as ServedTexts
 from hub.errors import ConfigError, StartError
 from hub.launch.plan import LaunchTemplate
 from hub.roots.roots import RootSet
@@ -462,3 +463,9 @@ def test_children_of_a_served_config_inherit_no_token(
     (spec,) = served.services[0].servers.values()
     assert spec.inherits
     assert not {"s3cret", "s3cret-" * 8} & set(spec.inherits.values())
+
+
+def test_what_is_served_cannot_control_the_terminal() -> None:
+    lines = ServedTexts("a\x1b[2J.yaml", "files", "/a\nb", "read and write").lines()
+    assert lines[0] == r"  config   a\x1b[2J.yaml"
+    assert lines[2] == r"  folder   /a\nb"

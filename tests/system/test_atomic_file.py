@@ -1,7 +1,9 @@
+import errno
 import os
 import resource
 import signal
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -163,3 +165,25 @@ def test_a_new_mode_is_there_before_the_new_text(
         there.replace("secret\n", 0o600)
     assert modes == [0o600]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        (errno.ENOSPC, "Nothing was changed. Free some space on its disk, then try again."),
+        (errno.EACCES, "Nothing was changed. Make the file and its directory writable for you."),
+        (errno.EROFS, "Nothing was changed. Make the file and its directory writable for you."),
+        (errno.EIO, "Nothing was changed. Try again, or edit it."),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_what_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, fix: str
+) -> None:
+    def failing(*_: object, **__: object) -> tuple[int, str]:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "mkstemp", failing)
+    with pytest.raises(StartError) as raised:
+        created(tmp_path / "x", "text")
+    assert raised.value.what == f"{tmp_path}/x: not written: {os.strerror(number)}"
+    assert raised.value.fix == fix

@@ -49,7 +49,6 @@ _GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", 
 _ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
 _INTERPRETER: Final = re.compile(rb"#!\s*(/\S+)")
 _HEAD: Final = 256
-_RUNNABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def programs(scene: Scene) -> Iterator[Finding]:

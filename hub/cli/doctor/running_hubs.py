@@ -57,7 +57,8 @@ def _hub(place: HubPlace, scene: Scene) -> Iterator[Finding]:
         said = ask(place, "status", __version__, patience=_PATIENCE)
     except (NotAttachedError, OSError) as exc:
         process = _process(place)
-        what = f"the hub{process and f' (process {process})'} does not answer: {exc}"
+        named = f" (process {process})" if process else ""
+        what = f"the hub{named} does not answer: {exc}"
         fix = f"kill -9 {process}" if process else f"rm -f {quoted(socket)}"
         yield Finding("problem", "hubs", str(socket), what, fix)
         return

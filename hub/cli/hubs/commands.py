@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
 from hub.errors import StartError
-from hub.legible import on_one_line
+from hub.legible import legible, on_one_line
 from hub.values import Json, JsonObject, object_or_empty
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class RunningHub:
 
     @property
     def serves(self) -> str:
-        return str(self.said.get("serves"))
+        """The path of its config, or its command, for people."""
+        return on_one_line(str(self.said.get("serves")))
 
     def ask(self, kind: str, *, until_end: bool = False) -> JsonObject:
         """Return its answer; empty if it has ended meanwhile."""
@@ -78,17 +79,17 @@ def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject
     except (NotAttachedError, OSError) as exc:
         raise StartError(
             f"the hub {place.name} in {place.directory.path}: {exc}",
-            "Try again. If it hangs, end its process: `ps` shows it as shared_hub.py.",
+            "Try again. If that does not help, `roots-hub doctor` says what does.",
         ) from exc
 
 
-def _running(options: Namespace) -> list[RunningHub]:
-    """Return the hubs that run; with a config, only those that serve it.
+def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
+    """Return the hubs that run, with a config only those that serve it; and who does not answer.
 
-    Raises: StartError if one does not answer.
+    Raises: StartError if none can be found.
     """
     if sys.platform == "win32":
-        return []
+        return [], []
     from hub.attach.runtime_directory import (  # noqa: PLC0415 - not on Windows
         HubPlace,
         RuntimeDirectory,
@@ -104,19 +105,30 @@ def _running(options: Namespace) -> list[RunningHub]:
     if options.config is not None:
         wanted = of_config(options.config, str(Path.cwd()))[0]
     found: list[RunningHub] = []
+    silent: list[StartError] = []
     for name in directory.names():
         place = HubPlace(directory, name)
-        said = _asked(place, "status")
+        try:
+            said = _asked(place, "status")
+        except StartError as error:
+            silent.append(error)
+            continue
         if said is None and name.startswith("run-"):
             place.remove("sock")  # its process was killed, and no other hub has this name
             place.remove("key")
         if said is not None and (wanted is None or wanted == said.get("serves")):
             found.append(RunningHub(place, said))
-    return found
+    return found, silent
 
 
 def _one(options: Namespace) -> RunningHub:
-    found = _running(options)
+    """Return the hub that is meant. It may be one that does not answer, unless its config is named.
+
+    Raises: StartError if that is not certain.
+    """
+    found, silent = _running(options)
+    if silent and not (found and options.config):
+        raise silent[0]
     if not found:
         which = "" if options.config is None else f" for {options.config}"
         raise StartError(f"no hub is running{which}", "`roots-hub attach` starts one.")
@@ -127,28 +139,33 @@ def _one(options: Namespace) -> RunningHub:
 
 
 def _status(options: Namespace) -> int:
-    found = [one.said for one in _running(options)]
+    running, silent = _running(options)
+    found = [one.said for one in running]
     if options.json:
         print(json.dumps({"hubs": found}, indent=2))
-    elif not found:
-        print("no hub is running")
-    else:
-        print("\n\n".join("\n".join(lines_of(one)) for one in found))
-    return 0
+    elif found or not silent:
+        print("\n\n".join("\n".join(lines_of(one)) for one in found) or "no hub is running")
+    for error in silent:
+        print(f"roots-hub: {legible(str(error))}", file=sys.stderr)
+    return 1 if silent else 0
 
 
 def _reload(options: Namespace) -> int:
-    said = _one(options).ask("reload")
+    hub = _one(options)
+    said = hub.ask("reload")
     lines = said.get("lines")
-    print(*(lines if isinstance(lines, list) else ()), sep="\n")
+    # The hub names its config as it was started with it, perhaps in another directory.
+    print(f"{hub.serves}:", *(lines if isinstance(lines, list) else ()), sep="\n")
     return 0 if said.get("ok", True) else 1
 
 
 def _stop(options: Namespace) -> int:
-    found = _running(options) if options.all else [_one(options)]
+    found, silent = _running(options) if options.all else ([_one(options)], [])
     for one in found:
         one.ask("stop", until_end=True)
         print(f"stopped: {one.serves} (process {one.said.get('pid')})")
+    if silent:
+        raise silent[0]
     return 0
 
 

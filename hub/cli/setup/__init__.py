@@ -8,5 +8,5 @@ Read in this order:
 - `installing` (`install`, `uninstall`): the hub's entry in clients' configs, with
   `client_changes` (what changes in a file, and writing it) and `moving` (`--replace`);
 - `starting` (`init`): a first hub.yaml;
-- `showing`: tables, differences and questions.
+- `showing`: tables and differences.
 """

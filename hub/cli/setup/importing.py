@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
-from hub.cli.setup.showing import agrees, is_terminal, shown, table
+from hub.cli.questions import agrees, is_terminal
+from hub.cli.setup.showing import shown, table
 from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_files
 from hub.config.importing.carrying import Carried, CarriedServer, carried, renamed_servers
 from hub.config.importing.discovery import Discovery, discover
@@ -121,11 +122,17 @@ def _import(options: Namespace) -> int:
     elif options.dry_run:
         print(f"\nWould write {found.output}:\n\n{text}", end="")
     elif is_written:
-        config = shlex.quote(str(found.output))
-        print(f"\nWrote {found.output}: {_count(len(made.servers))}.")
-        print(f"Next: roots-hub check --config {config} --connect")
-        print(f"Then: roots-hub install CLIENT --config {config}")
+        print("", *news(found.output, _count(len(made.servers))), sep="\n")
     return 0 if is_written or options.dry_run else 1
+
+
+def news(output: Path, what: str, *more: str) -> Iterator[str]:
+    """Yield what was written, and what to do next, as lines for people."""
+    config = shlex.quote(str(output))
+    yield on_one_line(f"Wrote {output}: {what}.")
+    yield from more
+    yield on_one_line(f"Next: roots-hub check --config {config} --connect")
+    yield on_one_line(f"Then: roots-hub install CLIENT --config {config}")
 
 
 def _nothing(discovery: Discovery) -> StartError:
@@ -164,7 +171,7 @@ def written(path: Path, text: str, options: Namespace) -> bool:
         kept = backed_up(file.path)
         file.replace(text, mode)
     if not options.json:
-        print(f"The file from before is kept as {kept}.")
+        print(on_one_line(f"The file from before is kept as {kept}."))
     return True
 
 

@@ -7,19 +7,22 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
+from hub.cli.questions import agrees
 from hub.cli.setup.client_changes import FileChange, perform, to_install, to_uninstall
 from hub.cli.setup.importing import add_writing_options, known_clients, user_place, variables
 from hub.cli.setup.moving import HubConfigFile, MovedServers
-from hub.cli.setup.showing import agrees, difference, in_colours, shown
+from hub.cli.setup.showing import difference, in_colours, shown
 from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed, signs_of
 from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery
@@ -29,7 +32,7 @@ from hub.config.load import config_source, is_own_config, load_config
 from hub.config.source.documents import is_inline
 from hub.config.trust import FOUND, found_in
 from hub.errors import ConfigError, HubError, StartError, UsageError
-from hub.legible import on_one_line
+from hub.legible import legible, on_one_line
 
 
 def register(subparsers: Subparsers) -> None:
@@ -71,13 +74,18 @@ def _add_clients(parser: ArgumentParser) -> None:
 
 
 class _Outcome(Struct, frozen=True):
-    """What is to be done, or was done, for one client; `error` if that is not possible."""
+    """What is to be done, or was done, for one client; `error` if that is not possible.
+
+    `copy` is the file from before.
+    """
 
     client: str
     path: Path | None
     change: FileChange | None = None
     error: HubError | None = None
     moved: MovedServers | None = None
+    is_done: bool = False
+    copy: Path | None = None
 
 
 def _files(options: Namespace) -> list[_Outcome | ClientFile]:
@@ -215,23 +223,19 @@ def _carry_out(
     record: InstallRecord,
     hub: HubConfigFile | None,
 ) -> int:
-    changes = [one for one in outcomes if one.change is not None]
+    count = sum(one.change is not None for one in outcomes)
     if not options.json:
         print("\n".join(_preview(outcomes)))
-    done: list[tuple[_Outcome, Path | None]] = []
-    if changes and not options.dry_run:
-        files = "this file" if len(changes) == 1 else f"these {len(changes)} files"
+    if count and not options.dry_run:
+        files = "this file" if count == 1 else f"these {count} files"
         if not agrees(f"Change {files}?", is_yes=options.yes):
             return 1
-        if hub is not None:
-            hub.write()
-        done = _performed(changes, record)
+        outcomes = _performed(outcomes, record, hub)
     if options.json:
-        print(json.dumps(_as_json(outcomes, dict(_kept(done))), indent=2))
+        print(json.dumps([_as_json(one) for one in outcomes], indent=2))
     else:
-        _tell(done, options)
-        _tell_moved(outcomes)
-    has_failed = any(one.error is not None for one in outcomes) or len(done) < len(changes)
+        _tell(outcomes, options)
+    has_failed = any(one.error is not None for one in outcomes)
     return 1 if has_failed and not options.dry_run else 0
 
 
@@ -249,64 +253,73 @@ def _preview(outcomes: Iterable[_Outcome]) -> list[str]:
 
 
 def _performed(
-    changes: Iterable[_Outcome], record: InstallRecord
-) -> list[tuple[_Outcome, Path | None]]:
-    done: list[tuple[_Outcome, Path | None]] = []
-    for one in changes:
-        if one.change is None:
-            continue
-        try:
-            done.append((one, perform(one.change, record)))
-        except HubError as error:
-            print(f"{one.client}: {on_one_line(str(error))}", file=sys.stderr)
+    outcomes: Iterable[_Outcome], record: InstallRecord, hub: HubConfigFile | None
+) -> list[_Outcome]:
+    """Make the changes. A hub.yaml that no client got is as it was before."""
+    if hub is not None:
+        hub.write()
+    done = [_performed_for(one, record) for one in outcomes]
+    if hub is not None and not any(one.is_done for one in done):
+        hub.take_back()
     return done
 
 
-def _tell(done: Iterable[tuple[_Outcome, Path | None]], options: Namespace) -> None:
+def _performed_for(one: _Outcome, record: InstallRecord) -> _Outcome:
+    if one.change is None:
+        return one
+    try:
+        return replace(one, copy=perform(one.change, record), is_done=True)
+    except HubError as error:
+        return replace(one, error=error)
+
+
+def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:
+    """Tell what was done for the clients that were to be changed."""
     is_install = hasattr(options, "replace")
-    for one, kept in done:
-        if one.path is None or one.change is None:
-            continue
-        known = one.change.made or one.change.known
-        name = options.name if known is None else known.name
-        copy = f" (the file from before: {shown(kept)})" if kept is not None else ""
-        if is_install:
-            print(f"{one.client}: {name} is in {shown(one.path)}{copy}")
-        elif one.change.after is None:
-            print(f"{one.client}: {shown(one.path)}, which install had made, is gone")
-        else:
-            print(f"{one.client}: {name} is out of {shown(one.path)}{copy}")
-    if is_install and any(True for _ in done):
-        print("Restart the client, or reload its MCP servers, for it to take effect.")
-
-
-def _tell_moved(outcomes: Iterable[_Outcome]) -> None:
     for one in outcomes:
-        if one.moved is None:
-            continue
-        for name in one.moved.names:
-            print(on_one_line(f"{one.client}: {name} is behind the hub"))
-        for reason in one.moved.kept:
-            print(on_one_line(f"{one.client}: stays as it is: {reason}"))
-        for line in variables(one.moved.added, Discovery((), (), {})):
-            print(line)
+        if one.is_done:
+            print(_done(one, options.name, is_install=is_install))
+        elif one.change is not None and one.error is not None:
+            print(f"{one.client}:\n{indent(legible(str(one.error)), '  ')}", file=sys.stderr)
+    if is_install and any(one.is_done for one in outcomes):
+        print("Restart the client, or reload its MCP servers, for it to take effect.")
+    for one in outcomes:
+        if one.error is None:
+            _tell_moved(one)
 
 
-def _kept(done: Iterable[tuple[_Outcome, Path | None]]) -> Iterable[tuple[str, str | None]]:
-    return ((one.client, None if kept is None else str(kept)) for one, kept in done)
+def _done(one: _Outcome, name: str, *, is_install: bool) -> str:
+    assert one.path is not None and one.change is not None  # noqa: PT018, S101 - it is done
+    known = one.change.made or one.change.known
+    name = name if known is None else known.name
+    copy = f" (the file from before: {shown(one.copy)})" if one.copy is not None else ""
+    if is_install:
+        return f"{one.client}: {name} is in {shown(one.path)}{copy}"
+    if one.change.after is None:
+        return f"{one.client}: {shown(one.path)}, which install had made, is gone"
+    return f"{one.client}: {name} is out of {shown(one.path)}{copy}"
 
 
-def _as_json(outcomes: Iterable[_Outcome], done: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    return [
-        {
-            "client": one.client,
-            "file": None if one.path is None else str(one.path),
-            "changed": one.client in done,
-            "diff": [] if one.change is None else one.change.diff(),
-            "copy": done.get(one.client),
-            "moved": [] if one.moved is None else list(one.moved.names),
-            "notMoved": [] if one.moved is None else list(one.moved.kept),
-            "error": None if one.error is None else str(one.error),
-        }
-        for one in outcomes
-    ]
+def _tell_moved(one: _Outcome) -> None:
+    if one.moved is None:
+        return
+    for name in one.moved.names:
+        print(on_one_line(f"{one.client}: {name} is behind the hub"))
+    for reason in one.moved.kept:
+        print(on_one_line(f"{one.client}: stays as it is: {reason}"))
+    for line in variables(one.moved.added, Discovery((), (), {})):
+        print(line)
+
+
+def _as_json(one: _Outcome) -> dict[str, Any]:
+    moved = None if one.error is not None else one.moved
+    return {
+        "client": one.client,
+        "file": None if one.path is None else str(one.path),
+        "changed": one.is_done,
+        "diff": [] if one.change is None else one.change.diff(),
+        "copy": None if one.copy is None else str(one.copy),
+        "moved": [] if moved is None else list(moved.names),
+        "notMoved": [] if moved is None else list(moved.kept),
+        "error": None if one.error is None else str(one.error),
+    }

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -37,6 +36,7 @@ class HubConfigFile:
         self.before = read_client(ClientFile("roots-hub", "file", path, ("servers",), "yaml"))
         self.text = self.before or ""
         self._with_secrets = with_secrets
+        self._copy: Path | None = None
 
     @property
     def is_changed(self) -> bool:
@@ -92,26 +92,37 @@ class HubConfigFile:
             self.text = hub_yaml(servers)
             return
         for one in servers:
-            self.text = with_entry(self.text, "yaml", ("servers",), one.name, _yaml(one.server))
+            self.text = with_entry(self.text, "yaml", ("servers",), one.name, dict(one.server))
 
-    def write(self) -> Path | None:
-        """Write the file; return the copy of the one from before, if any.
+    def write(self) -> None:
+        """Write the file; a copy of the one from before is kept.
 
         Raises: StartError if that fails, or another program has changed the file.
         """
         if not self.is_changed:
-            return None
+            return
         mode = 0o600 if self._with_secrets else None
         if self.before is None:
             created(self.path, self.text, mode)
-            return None
+            return
         with opened(self.path) as file:
             if file.text != self.before:
                 what = f"{self.path}: not written: another program changed it in the meantime"
                 raise StartError(what, "Nothing was changed. Run the command again.")
-            kept = backed_up(file.path)
+            self._copy = backed_up(file.path)
             file.replace(self.text, mode)
-        return kept
+
+    def take_back(self) -> None:
+        """Undo `write`, unless another program has changed the file since, or it fails."""
+        if not self.is_changed:
+            return
+        with suppress(HubError, OSError), opened(self.path) as file:
+            if file.text != self.text:
+                return
+            if self._copy is None:
+                file.path.unlink()
+            else:
+                self._copy.replace(file.path)
 
 
 def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> list[str]:
@@ -125,7 +136,3 @@ def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> l
 
 def _is_worth(source: FoundServer) -> bool:
     return not source.entry.is_off
-
-
-def _yaml(server: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(server)

@@ -1,10 +1,9 @@
-"""Tables, differences and questions on the terminal, for the commands that set the hub up."""
+"""Tables and differences, for the commands that set the hub up; without secrets."""
 
 from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -12,11 +11,9 @@ from typing import Final
 from hub.cli.output import painted
 from hub.config.importing.secrets import looks_secret
 from hub.config.source.excerpts import MASK
-from hub.errors import UsageError
 from hub.launch.environments import is_named_like_a_secret
 from hub.legible import on_one_line
 
-_YES: Final = frozenset({"y", "yes"})
 _WIDEST: Final = 60
 _AROUND: Final = 3
 """Lines around a change that are shown."""
@@ -155,28 +152,3 @@ def _masked(found: re.Match[str]) -> str:
         return found[0]
     quote = found.groupdict().get("quote") or ""
     return f"{found['key']}{quote}{MASK}{quote}"
-
-
-def is_terminal() -> bool:
-    """Return whether there is somebody to ask."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def agrees(question: str, *, is_yes: bool) -> bool:
-    """Return whether the user wants it; `is_yes`: said already, by `--yes`.
-
-    Raises: UsageError if there is nobody to ask.
-    """
-    if is_yes:
-        return True
-    if not is_terminal():
-        what = "nothing was written, as there is no terminal to ask at"
-        raise UsageError(what, "Run it again with --yes; --dry-run shows what would be written.")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().casefold() in _YES
-
-
-def answer(question: str, default: str) -> str:
-    """Return what the user types, or the default for an empty line."""
-    print(f"{question} [{default}] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip() or default

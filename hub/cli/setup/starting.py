@@ -15,11 +15,18 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
-from hub.cli.setup.importing import add_writing_options, found_files, may_write, variables, written
-from hub.cli.setup.showing import agrees, answer, is_terminal
+from hub.cli.questions import agrees, answer, is_terminal
+from hub.cli.setup.importing import (
+    add_writing_options,
+    found_files,
+    may_write,
+    news,
+    variables,
+    written,
+)
 from hub.config.clients.locations import CLIENTS
 from hub.config.importing.carrying import CarriedServer, LeftServer, carried
-from hub.config.importing.discovery import Discovery, discover
+from hub.config.importing.discovery import discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
@@ -105,23 +112,12 @@ def _init(options: Namespace) -> int:
     is_written = written(output, text, options)
     if options.json:
         print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))
-        return 0
-    if options.dry_run:
+    elif options.dry_run:
         print(f"Would write {output}:\n\n{text}", end="")
-        return 0
-    print("\n".join(_told(output, servers, discovery)))
-    return 0
-
-
-def _told(output: Path, servers: Sequence[CarriedServer], discovery: Discovery) -> list[str]:
-    config = shlex.quote(str(output))
-    names = ", ".join(one.name for one in servers) or "no servers yet"
-    return [
-        on_one_line(f"Wrote {output}: {names}."),
-        *variables(servers, discovery),
-        f"Next: roots-hub check --config {config} --connect",
-        f"Then: roots-hub install CLIENT --config {config}",
-    ]
+    elif is_written:
+        names = ", ".join(one.name for one in servers) or "no servers yet"
+        print(*news(output, names, *variables(servers, discovery)), sep="\n")
+    return 0 if is_written or options.dry_run else 1
 
 
 def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:

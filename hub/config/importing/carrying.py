@@ -18,6 +18,7 @@ from hub.config.load import server_problems
 from hub.config.source.documents import ParsedConfig
 from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
+from hub.config.source.strict_json import as_text
 
 _REASONS: Final[Mapping[str, str]] = {
     "autoApprove": "what runs without asking is your client's to decide",
@@ -174,9 +175,9 @@ def _placed(server: ParsedConfig, directory: Path) -> ParsedConfig:
         if is_place and not _is_fixed(str(text)):
             made[key] = str(directory / str(text))
     if isinstance(made.get("env"), dict):
-        made["env"] = {key: _text(one) for key, one in made["env"].items()}
+        made["env"] = {key: as_text(one) for key, one in made["env"].items()}
     if isinstance(made.get("args"), list):
-        made["args"] = [_text(one) for one in made["args"]]
+        made["args"] = [as_text(one) for one in made["args"]]
     return made
 
 
@@ -184,14 +185,6 @@ def _is_fixed(path: str) -> bool:
     """Return whether a path does not depend on a directory."""
     is_absolute = Path(path).is_absolute() or PureWindowsPath(path).is_absolute()
     return is_absolute or path.startswith(("~", "${"))
-
-
-def _text(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return getattr(value, "written", None) or str(value)
-    return value
 
 
 def _identity(server: ParsedConfig) -> str:

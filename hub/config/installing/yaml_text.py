@@ -9,7 +9,7 @@ from typing import Final, cast
 import yaml
 
 from hub.config.source.mistakes import awkward
-from hub.config.source.yaml_flow import flow, scalar
+from hub.config.source.yaml_flow import composed, flow, scalar
 
 _COMMA_AFTER: Final = re.compile(r"\s*,[ \t]*")
 _COMMA_BEFORE: Final = re.compile(r"\s*,\s*\Z")
@@ -23,7 +23,7 @@ def with_member(text: str, section: Sequence[str], name: str, value: Mapping[str
     """
     (key,) = section
     newline = "\r\n" if "\r\n" in text else "\n"
-    found = _member(_top(text), key)
+    found = _member(composed(text), key)
     if found is None:
         gap = "" if text.endswith("\n") or not text else newline
         lines = [f"{key}:", *(f"  {line}" for line in block(name, value))]
@@ -49,7 +49,7 @@ def with_member(text: str, section: Sequence[str], name: str, value: Mapping[str
 
 def without_member(text: str, section: Sequence[str], name: str) -> Iterator[str]:
     """Yield texts without a member; `name` alone is at the top. Each has to be parsed."""
-    top = _top(text)
+    top = composed(text)
     around = _member(top, section[0]) if section else None
     mapping = top if around is None else around[1]
     found = _member(mapping, name)
@@ -86,10 +86,6 @@ def block(name: str, value: Mapping[str, object]) -> list[str]:
 
 def _lines(newline: str, margin: str, lines: Sequence[str]) -> str:
     return "".join(f"{newline}{margin}{line}" for line in lines)
-
-
-def _top(text: str) -> yaml.Node | None:
-    return cast("yaml.Node | None", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
 
 
 def _member(node: yaml.Node | None, name: str) -> tuple[yaml.Node, yaml.Node] | None:

@@ -24,6 +24,15 @@ class WrittenFloat(float):
     written: str
 
 
+def as_text(value: object) -> object:
+    """Return a number or a boolean as it was written, for a place where a text belongs."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return getattr(value, "written", None) or str(value)
+    return value
+
+
 def read_json(text: str) -> object:
     """Return the value of a JSON text.
 

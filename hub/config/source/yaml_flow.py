@@ -1,4 +1,7 @@
-"""Write values as YAML on one line: plain where that is safe, else in double quotes."""
+"""Write values as YAML on one line: plain where that is safe, else in double quotes.
+
+And find the nodes of a text that is to be edited.
+"""
 
 from __future__ import annotations
 
@@ -38,3 +41,8 @@ def flow(value: object) -> str:
     if isinstance(value, float):
         return yaml.safe_dump(float(value)).split("\n")[0]
     return "null" if value is None else str(value)
+
+
+def composed(text: str) -> yaml.Node | None:
+    """Return the top node of a text; None if it is empty."""
+    return cast("yaml.Node | None", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs

@@ -245,6 +245,16 @@ def test_a_hub_of_another_version_is_to_be_stopped(patient: Patient) -> None:
     assert found["fix"] == f"roots-hub stop --config {patient.config}"
 
 
+def test_a_socket_to_which_no_connection_can_be_made_is_to_be_removed(patient: Patient) -> None:
+    directory = patient.runtime / "roots-hub"
+    directory.mkdir(mode=0o700)
+    with patient.inside(directory), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind("abc-def.sock")
+        (found,) = patient.found()
+    assert found["what"].startswith("the hub does not answer: no connection to the hub")
+    assert found["fix"] == f"rm -f {directory}/abc-def.sock"
+
+
 def _answer(listening: socket.socket, status: dict[str, object]) -> None:
     connection, _ = listening.accept()
     with connection:

@@ -1,6 +1,18 @@
-"""What `status` shows."""
+"""What `status` shows, and whom `stop` ends, where a hub does not answer."""
 
+import json
+import os
+import socket
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from hub.attach.frames import ANSWER, frame
 from hub.cli.hubs.commands import lines_of
+from hub.cli.main import main
 from hub.values import Json, JsonObject
 
 HUB: JsonObject = {
@@ -92,3 +104,74 @@ def test_the_limits_of_a_profile_are_shown_with_its_name() -> None:
         "    anna         in_flight 1 of 4",
         "    anna in few  in_flight 1 of 4",
     ]
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
+    """Let one hub answer, and another one not; return what the first is asked."""
+    if sys.platform == "win32":
+        pytest.skip("sockets of Unix")
+    runtime = tmp_path / "roots-hub"
+    runtime.mkdir(mode=0o700)
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    asked: list[str] = []
+    hub, silent = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.chdir(runtime)  # the address of a socket has no room for a long path
+    silent.bind("abc-abc.sock")  # no connection can be made to it
+    hub.bind("def-def.sock")
+    monkeypatch.chdir(tmp_path)
+    hub.listen()
+    with hub, silent:
+        Thread(target=_answer, args=(hub, asked), daemon=True).start()
+        yield asked
+
+
+def _answer(hub: socket.socket, asked: list[str]) -> None:
+    status: JsonObject = {"serves": "/home/u/hub.yaml", "version": "1.0", "pid": os.getpid()}
+    status["lines"] = ["hub.yaml has nothing new."]
+    while True:
+        try:
+            connection, _ = hub.accept()
+        except OSError:
+            return
+        with connection:
+            asked.append(connection.recv(65536).decode("utf-8", "replace"))
+            connection.sendall(frame(ANSWER, json.dumps(status).encode()))
+
+
+def test_a_hub_is_shown_though_another_one_does_not_answer(
+    two: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.startswith("/home/u/hub.yaml\n")
+    what, fix = shown.err.splitlines()
+    assert what.startswith("roots-hub: the hub abc-abc in ")
+    assert fix == "Try again. If that does not help, `roots-hub doctor` says what does."
+    assert main(["status", "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["hubs"]) == 1
+
+
+def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
+    two: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stop"]) == 1  # it may be the other one that is meant
+    assert not any("stop" in one for one in two)
+    assert main(["stop", "--config", "/home/u/hub.yaml"]) == 0
+    assert capsys.readouterr().out == f"stopped: /home/u/hub.yaml (process {os.getpid()})\n"
+    assert main(["stop", "--config", "/home/u/other.yaml"]) == 1
+    assert "the hub abc-abc" in capsys.readouterr().err
+    assert main(["stop", "--all"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("stopped: /home/u/hub.yaml")
+    assert "the hub abc-abc" in said.err
+    assert sum("stop" in one for one in two) == 2
+
+
+def test_a_reload_names_the_file_in_full_as_its_hub_may_have_been_started_elsewhere(
+    two: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reload", "--config", "/home/u/hub.yaml"]) == 0
+    assert capsys.readouterr().out == "/home/u/hub.yaml:\nhub.yaml has nothing new.\n"
+    assert any("reload" in one for one in two)

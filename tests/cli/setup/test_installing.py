@@ -476,9 +476,30 @@ def test_nothing_changes_where_it_cannot_be_recorded(
 ) -> None:
     Path(os.environ["XDG_STATE_HOME"]).write_text("in the way")
     assert main(["install", "cursor", "--yes"]) == 1
-    assert "without it nothing can be taken out again" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "installed.json: " in error.splitlines()[-2]
+    assert error.splitlines()[-1].startswith("  Make it yours, with its directory")
     assert cursor.read_text() == CURSOR
     assert copies(cursor) == []
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_servers_stay_where_they_are_if_no_client_can_be_changed(
+    cursor: Path, capsys: pytest.CaptureFixture[str], is_there: bool
+) -> None:
+    Path(os.environ["XDG_STATE_HOME"]).write_text("in the way")
+    if not is_there:
+        Path("hub.yaml").unlink()
+    before = Path("hub.yaml").read_text() if is_there else None
+    files = sorted(Path().iterdir())
+    assert main(["install", "cursor", "--replace", "--yes"]) == 1
+    assert "is behind the hub" not in capsys.readouterr().out
+    assert sorted(Path().iterdir()) == files
+    assert before == (Path("hub.yaml").read_text() if is_there else None)
+    assert main(["install", "cursor", "--replace", "--yes", "--json"]) == 1
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["changed"], one["moved"]) == (False, [])
+    assert "without it nothing can be taken out again" in one["error"]
 
 
 def test_another_name_is_used_and_found_again(

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from hub.cli import questions
 from hub.cli.main import main
-from hub.cli.setup import starting
+from hub.cli.setup import importing, starting
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 
@@ -108,3 +109,39 @@ def test_where_there_is_no_npx_the_hubs_own_file_server_stands_in(
         "hub.file_server.server",
         "${roots}",
     ]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("command", ["init", "import"])
+def test_a_config_that_is_not_to_be_replaced_is_not_said_to_be_written(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    options: list[str],
+) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    Path("hub.yaml").write_text("mine")
+    said = ["--folder", ".", "--server", "files"] if command == "init" else []
+    for module in (importing, questions):
+        monkeypatch.setattr(module, "is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", StringIO("no\n"))
+    assert main([command, *said, *options]) == 1
+    assert Path("hub.yaml").read_text() == "mine"
+    out = capsys.readouterr().out
+    assert "Wrote" not in out
+    assert not options or json.loads(out)["written"] is False
+
+
+@pytest.mark.parametrize("command", ["init", "import"])
+def test_names_of_configs_cannot_control_the_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    for _ in range(2):  # the second one keeps a copy of the first
+        assert main([command, "--yes", "--force", "--output", "a\x1b[2Jb.yaml"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert all(map(str.isprintable, lines))
+    assert any(line.startswith("The file from before is kept as ") for line in lines)
