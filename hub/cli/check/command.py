@@ -29,6 +29,7 @@ from hub.cli.check.problems import (
     program_problem,
     secret_findings,
 )
+from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -36,7 +37,6 @@ from hub.cli.options import (
     config_path,
     configured,
     required_config,
-    run_loop,
 )
 from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
 from hub.cli.questions import ask_for_inputs

@@ -19,7 +19,8 @@ from hub.cli.doctor import clients, config_files, places, programs, settings, su
 from hub.cli.doctor.findings import LEVELS, Finding, is_plain_file
 from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
 from hub.cli.doctor.starting import LastWords, started
-from hub.cli.options import Subparsers, add_config_option, run_loop
+from hub.cli.looping import run_loop
+from hub.cli.options import Subparsers, add_config_option
 from hub.cli.output import BAD, GOOD, HINT, WARNING, NoSteps, Steps, painted, steps
 from hub.config.load import config_source
 from hub.config.trust import FOUND
