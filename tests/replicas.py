@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import httpx2
 from msgspec import Struct
 
 from tests.conftest import PROJECT
+from tests.kit.ports import free_port
 from tests.kit.warm import ROOTS_HUB
 from tests.live.file_readers import LegacyReader, ModernReader
 from tests.live.programs import SOON, Program, program
@@ -69,21 +69,12 @@ def documented_config() -> str:
     return found[1]
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody listens on."""
-    with ExitStack() as stack:
-        listeners = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [listener.getsockname()[1] for listener in listeners]
-
-
 class Replicas:
     """Two hubs and their nginx, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, *self.ports = free_ports(3)
+        self.port, *self.ports = (free_port() for _ in range(3))
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.secrets = {"HUB_TOKEN": secrets.token_hex(16), "HUB_KEY": secrets.token_hex(32)}
         self.authorization = f"Bearer {self.secrets['HUB_TOKEN']}"

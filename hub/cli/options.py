@@ -1,18 +1,15 @@
-"""Shared by the subcommands: their options, what these name, loading the config, the loop."""
+"""Shared by the subcommands: their options, what these name, loading the config."""
 
 from __future__ import annotations
 
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from importlib import import_module
 from io import FileIO
 from pathlib import Path
-from typing import Protocol, TypeVar, TypeVarTuple
-
-import anyio
+from typing import Protocol
 
 from hub.app.setting import Setting
 from hub.catalog.names import Names, NamesMode
@@ -25,7 +22,6 @@ from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.system.log import ThreadedLog
-from hub.system.this_process import hide_from_others, keep_for_large_messages
 
 
 class Subparsers(Protocol):
@@ -240,25 +236,3 @@ def named_tool(
 
 def _complete(server: str, tool: str) -> tuple[str, str] | None:
     return (server, tool) if server and tool else None
-
-
-Args = TypeVarTuple("Args")
-Result = TypeVar("Result")
-
-
-def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result:
-    """Return the result of `main`, run on uvloop if it is installed.
-
-    First tunes the memory of this process and hides its memory and environment from others.
-    """
-    keep_for_large_messages()
-    hide_from_others()
-    return anyio.run(main, *args, backend_options={"use_uvloop": _has_uvloop()})
-
-
-def _has_uvloop() -> bool:
-    try:
-        import_module("uvloop")
-    except ImportError:
-        return False
-    return True

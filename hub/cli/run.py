@@ -24,6 +24,7 @@ from hub.app.machine import this_machine
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.hubs.attach import AttachOptions, attached_to
+from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -32,7 +33,6 @@ from hub.cli.options import (
     file_server_setting,
     load_context,
     log_file_of,
-    run_loop,
 )
 from hub.cli.questions import trusted_digest
 from hub.cli.served import Served, nobody_yet, served

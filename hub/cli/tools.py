@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from hub.app.setting import Setting
 from hub.calls.builtin_tools import GET_ROOTS
+from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -24,7 +25,6 @@ from hub.cli.options import (
     log_file_of,
     named_tool,
     required_config,
-    run_loop,
     watched_config,
 )
 from hub.cli.own_client import OwnClient, own_client

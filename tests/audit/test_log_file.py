@@ -19,23 +19,11 @@ from hub.audit import log_file as log_file_module
 from hub.audit.log_file import BATCH, MAX_FILE_BYTES, PAUSE, NoAudit, audit_log
 from hub.audit.record import AuditRecord
 from hub.jsonrpc import exact_json
-from hub.values import SessionKey
+from tests.audit.test_record import REFUSAL
 from tests.kit.fakes import no_descriptor_free
 
 Writer = log_file_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
-RECORD = AuditRecord(
-    time="2026-01-02T03:04:05.678+00:00",
-    session=SessionKey("abc"),
-    principal="alice",
-    server="files",
-    tool="read",
-    verdict="refused",
-    reason="outside",
-    pointer="/path",
-    path="/etc/pässwd\n",
-    would_refuse=False,
-    ms=1.5,
-)
+RECORD = replace(REFUSAL, path="/etc/pässwd\n")
 
 
 def lines(path: Path) -> list[dict[str, object]]:

@@ -9,17 +9,8 @@ from structlog.testing import capture_logs
 
 from hub.audit.log_file import audit_log
 from hub.audit.open_file import UnfitFileError, open_to_add
-from hub.audit.record import AuditRecord
-from hub.values import SessionKey
+from tests.audit.test_record import REFUSAL
 
-RECORD = AuditRecord(
-    time="2026-01-02T03:04:05.678+00:00",
-    session=SessionKey("abc"),
-    principal="alice",
-    server="files",
-    tool="read",
-    verdict="admitted",
-)
 NOBODY = 65534
 
 
@@ -39,7 +30,7 @@ def test_a_new_file_and_the_rotated_one_have_mode_0600(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(2):
         with audit_log(path, max_bytes=1) as audit:
-            audit.write(RECORD)
+            audit.write(REFUSAL)
     assert mode(path) == mode(tmp_path / "audit.jsonl.1") == 0o600
 
 
@@ -48,7 +39,7 @@ def test_a_file_that_others_may_read_is_taken_from_them_and_the_log_says_so(tmp_
     path.write_bytes(b"{}\n")
     path.chmod(0o644)
     with capture_logs() as logs, audit_log(path) as audit:
-        audit.write(RECORD)
+        audit.write(REFUSAL)
     assert mode(path) == 0o600
     assert [(entry["event"], entry["mode_was"]) for entry in logs] == [
         ("audit file could be accessed by other users: set to mode 0600", "644")
@@ -73,7 +64,7 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path) -> None:
     with capture_logs() as logs, audit_log(path) as audit:
         path.unlink()
         path.symlink_to(elsewhere)
-        audit.write(RECORD)
+        audit.write(REFUSAL)
     assert not elsewhere.exists()
     assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
 
@@ -84,7 +75,7 @@ def test_a_link_with_the_name_of_the_rotated_file_is_replaced(tmp_path: Path) ->
     (tmp_path / "audit.jsonl.1").symlink_to(elsewhere)
     for _ in range(2):
         with audit_log(path, max_bytes=1) as audit:
-            audit.write(RECORD)
+            audit.write(REFUSAL)
     assert elsewhere.read_bytes() == b"kept"
     assert not (tmp_path / "audit.jsonl.1").is_symlink()
 
@@ -110,5 +101,5 @@ def test_a_directory_on_the_way_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     with audit_log(tmp_path / "link/audit.jsonl") as audit:
-        audit.write(RECORD)
+        audit.write(REFUSAL)
     assert (tmp_path / "real/audit.jsonl").stat().st_size

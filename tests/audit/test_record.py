@@ -11,7 +11,7 @@ from hub.roots.roots import EMPTY
 from hub.values import Call, JsonObject, ServerName, SessionKey
 from tests.kit.fakes import FakeLinks
 
-RECORD = AuditRecord(
+REFUSAL = AuditRecord(
     time="2026-01-02T03:04:05.678+00:00",
     session=SessionKey("abc"),
     principal="alice",
@@ -36,13 +36,13 @@ def verdict(mode: Mode, path: str) -> Admitted | Refused:
 
 
 def test_a_records_line_has_fixed_names_in_a_fixed_order() -> None:
-    written = json.loads(msgspec.json.encode(RECORD))
+    written = json.loads(msgspec.json.encode(REFUSAL))
     names = (
         "time session principal server tool verdict reason pointer path would_refuse ms consent"
         " profile"
     )
     assert list(written) == names.split()
-    assert all(written[name] == getattr(RECORD, name) for name in written)
+    assert all(written[name] == getattr(REFUSAL, name) for name in written)
 
 
 def test_the_time_is_written_in_utc_to_the_millisecond() -> None:

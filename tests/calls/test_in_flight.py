@@ -18,6 +18,7 @@ from hub.guard.policy import Policy
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object, lost
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import Rig, RigClient, remote, rig
 from tests.kit.trees import plant
 
@@ -255,6 +256,7 @@ async def test_a_child_that_crashes_during_a_call_is_a_tool_error(
         assert record.verdict == "failed"
 
 
+@virtual_time
 async def test_a_call_that_takes_too_long_is_given_up_and_the_child_told(
     fake: FakeChild, top: Path
 ) -> None:
@@ -368,6 +370,7 @@ async def test_a_call_that_waits_for_a_slot_can_be_cancelled(fake: FakeChild, to
         assert fake.link.requests("notifications/cancelled") == []
 
 
+@virtual_time
 async def test_a_call_that_waits_too_long_for_a_slot_is_not_sent_and_says_so(
     fake: FakeChild, top: Path
 ) -> None:
@@ -386,6 +389,7 @@ async def test_a_call_that_waits_too_long_for_a_slot_is_not_sent_and_says_so(
         assert len(fake.link.requests("tools/call")) == 3
 
 
+@virtual_time
 async def test_a_call_that_waits_too_long_is_not_cancelled_while_its_answer_is_on_its_way(
     fake: FakeChild, top: Path
 ) -> None:
@@ -401,6 +405,7 @@ async def test_a_call_that_waits_too_long_is_not_cancelled_while_its_answer_is_o
         assert not caller.limiter.take()
 
 
+@virtual_time
 async def test_a_call_has_all_its_time_from_its_turn_on(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top, concurrency=1, timeout=0.05) as caller:

@@ -40,7 +40,7 @@ from tests.kit.fakes import (
     failure,
     paged,
 )
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import INFO, admitted, remote, roots_at
 
 SPEC = replace(remote(), start_timeout=5.0, timeout=5.0)
@@ -651,6 +651,7 @@ async def test_what_a_transport_says_of_an_address_keeps_its_secrets(url: str) -
     assert "s3cret" not in str(caught.value)
 
 
+@virtual_time
 async def test_a_shorter_timeout_counts_for_a_call_that_waits_until_the_child_may_ask() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     errors = list[str]()

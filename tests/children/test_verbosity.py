@@ -11,7 +11,7 @@ from hub.children.child import Child, log_from
 from hub.children.slot import ChildSlot
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import Rig, remote, rig
 
 LOGS: JsonObject = {"tools": {}, "logging": {}}
@@ -70,6 +70,7 @@ async def test_a_call_does_not_wait_for_a_child_that_says_nothing_to_it() -> Non
         assert child.answers.levels.told is None
 
 
+@virtual_time
 async def test_a_level_that_was_not_set_as_its_request_was_cancelled_is_set_by_the_next() -> None:
     fake = FakeChild(ECHO, answers={"logging/setLevel": SILENT}, capabilities=LOGS)
     async with ready(fake) as child:

@@ -614,6 +614,13 @@ def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value:
     judge({key: [value], value: ""}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
 
 
+@pytest.fixture(scope="module")
+def many_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Plant 256 folders, once: to make and to remove them takes longer than to judge."""
+    folders = (f"{n}/a/" for n in range(256))
+    return plant(tmp_path_factory.mktemp("many"), *folders, f"0/l => {'a/../' * 700}m")
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("half_a_minute")  # each refused one would take longer
 @pytest.mark.parametrize(
@@ -630,9 +637,9 @@ def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value:
     ids=lambda value: str(value)[:16],
 )
 def test_one_call_has_no_more_than_its_share_of_the_hub(
-    tmp_path: Path, roots: int, paths: list[str], *, refused: bool
+    many_folders: Path, roots: int, paths: list[str], *, refused: bool
 ) -> None:
-    top = plant(tmp_path, *(f"{n}/a/" for n in range(roots)), f"0/l => {'a/../' * 700}m")
+    top = many_folders
     shared = share(*(top / f"{n}" for n in range(roots)))
     for policy in (Policy(), Policy(deny=DenyPatterns(("*.env",)))):
         verdict = judge({"paths": cast("list[Json]", paths)}, context(shared, top / "0"), policy)
@@ -645,8 +652,8 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
 
 
 @pytest.mark.parametrize("key", ["path", "source", "thing"])
-def test_no_call_asks_the_disk_without_end(tmp_path: Path, key: str) -> None:
-    top = plant(tmp_path, *(f"{n}/" for n in range(256)))
+def test_no_call_asks_the_disk_without_end(many_folders: Path, key: str) -> None:
+    top = many_folders
     shared = share(*(top / f"{n}" for n in range(256)))
     names: list[Json] = [f"{n}/x" for n in range(1000)]
     disk = RecordingDisk()

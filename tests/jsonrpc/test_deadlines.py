@@ -9,6 +9,7 @@ import pytest
 
 from hub.jsonrpc.deadlines import Deadlines
 from tests.kit.fakes import Signals
+from tests.kit.loops import virtual_time
 
 
 class ExpiringEntry:
@@ -83,6 +84,7 @@ async def test_one_that_expires_may_end_another() -> None:
     await calls.until("a", "c")
 
 
+@virtual_time
 async def test_an_entry_added_during_an_expiry_delays_no_earlier_one() -> None:
     class Following:
         def expire(self) -> None:

@@ -146,7 +146,7 @@ class Signals:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
-    async def until(self, true: Callable[[], bool], seconds: float = 5) -> None:
+    async def until(self, true: Callable[[], bool], seconds: float = 20) -> None:
         with in_time(seconds):
             while not true():
                 await self._moved.wait()

@@ -43,8 +43,6 @@ from tests.kit.trees import plant
 
 CACHED_ROUTES = "TESTS_TAKE_CACHED_ROUTES"
 """The environment variable that says how clients' calls go where a test does not say it."""
-SOON = 5.0
-"""Seconds that anything here may take."""
 
 READ_FILE: JsonObject = {
     "name": "read_file",

@@ -73,7 +73,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._clock.now
 
 
-def in_time(seconds: float = 5) -> AbstractContextManager[anyio.CancelScope]:
+def in_time(seconds: float = 20) -> AbstractContextManager[anyio.CancelScope]:
     """Fail a wait of over so long. In virtual time of over a day, which is over at once."""
     is_virtual = isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
     return anyio.fail_after(86_400 if is_virtual else seconds)

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hub.cli.main import main
+from tests.kit.ports import free_port
 
 PROJECT = Path(__file__).parents[2]
 CONFIG = """version: 1
@@ -54,9 +54,7 @@ class Patient:
         self.before = "true"
         for made in (self.home / "work", self.programs, top / "tmp", self.runtime):
             made.mkdir(parents=True, mode=0o700)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.variables = {
             "HOME": str(self.home),
             "PATH": str(self.programs),

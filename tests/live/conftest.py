@@ -1,13 +1,13 @@
 """What the live tests share: their mark, and a tree that their clients share parts of."""
 
 import os
-import socket
 from collections.abc import Generator
 from pathlib import Path
 
 import anyio
 import pytest
 
+from tests.kit.ports import free_port
 from tests.kit.trees import PROJECT, plant
 from tests.kit.warm import WARM, open_process
 from tests.live.programs import http_hub
@@ -42,8 +42,7 @@ def url(tree: Path, config: str) -> Generator[str]:
 @pytest.fixture(scope="module")
 def resource() -> str:
     """Return the URL of a server that does not run yet."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/mcp"
+    return f"http://127.0.0.1:{free_port()}/mcp"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
 from hub.server.http.bounds.failed_logins import MOST
+from tests.kit.ports import free_port
 from tests.live.attaching import until
 from tests.live.login_browser import LoginBrowser, PersonWithBrowser
 from tests.live.programs import (
@@ -149,8 +149,7 @@ async def test_who_declines_a_login_declines_it_for_nobody_else(
 @pytest.fixture
 def hub_address() -> str:
     """Return where a hub will serve that does not run yet."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture

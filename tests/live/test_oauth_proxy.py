@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
+from tests.kit.ports import free_port
 from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB, ran
 from tests.live.programs import SharedFolders, call, config_file, environment, http_hub
@@ -174,8 +174,7 @@ def test_the_inspector_logs_in_too(
     tmp_path: Path, resource: str, issuer: str, npm_program: Callable[[str], str]
 ) -> None:
     inspector = npm_program("mcp-inspector")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        callback = f"http://127.0.0.1:{probe.getsockname()[1]}/oauth/callback"
+    callback = f"http://127.0.0.1:{free_port()}/oauth/callback"
     config = config_file(tmp_path, SERVERS, listen={"auth": proxied(resource, issuer)})
     asks = ["--transport", "http", "--method", "tools/list", "--callback-url", callback]
     own = {"MCP_AUTO_OPEN_ENABLED": "true", "MCP_INSPECTOR_SECRET_STORE": "memory"}

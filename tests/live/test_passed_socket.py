@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from tests.conftest import PROJECT
+from tests.kit.ports import free_port
 from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import SOON, config_file, connected, environment, program, text_of
 
@@ -126,8 +127,7 @@ def test_a_socket_for_another_process_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.skipif(ACTIVATE is None, reason="needs systemd-socket-activate")
 def test_systemd_starts_the_hub_for_its_first_client(tmp_path: Path) -> None:
     assert ACTIVATE is not None
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     # It empties the environment.
     activate = [ACTIVATE, f"--listen=127.0.0.1:{port}", f"--setenv=PYTHONPATH={PROJECT}"]
     command = [*activate, ROOTS_HUB, "run", "--http", "--no-config"]

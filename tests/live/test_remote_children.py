@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.ports import free_port
 from tests.kit.warm import ROOTS_HUB, WARM_HUB
 from tests.live.programs import (
     SharedFolders,
@@ -94,13 +94,6 @@ async def test_an_answer_whose_stream_the_server_closes_is_picked_up_again(tree:
         with hub_before(tree, {"url": remote}) as url:
             async with connected(url, [tree / "project"]) as client:
                 assert await call(client, "test_reconnection") == "answered on another stream"
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago: the everything server cannot choose one itself."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize("era", ["auto", "modern"])

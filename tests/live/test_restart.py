@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
 from tests.conftest import PROJECT
+from tests.kit.ports import free_port
 from tests.kit.warm import WARM_HUB
 from tests.live.file_readers import LegacyReader, ModernReader
 from tests.live.programs import (
@@ -42,8 +42,7 @@ class Place:
     """A hub's address, folder and state directory; its processes come and go."""
 
     def __init__(self, tree: Path, state: Path, *arguments: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port: int = listener.getsockname()[1]
+        self.port = free_port()
         self.tree, self.state, self.arguments = tree, state, arguments
         self.url = f"http://127.0.0.1:{self.port}/mcp"
 

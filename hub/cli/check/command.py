@@ -31,6 +31,7 @@ from hub.cli.check.problems import (
     secret_warnings,
 )
 from hub.cli.findings import Finding
+from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -38,7 +39,6 @@ from hub.cli.options import (
     config_path,
     configured,
     required_config,
-    run_loop,
 )
 from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
 from hub.cli.questions import ask_for_inputs

@@ -20,7 +20,8 @@ from hub.cli.doctor.files import is_plain_file
 from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
 from hub.cli.doctor.starting import LastWords, started
 from hub.cli.findings import LEVELS, Finding
-from hub.cli.options import Subparsers, add_config_option, run_loop
+from hub.cli.looping import run_loop
+from hub.cli.options import Subparsers, add_config_option
 from hub.cli.output import BAD, GOOD, HINT, WARNING, NoSteps, Steps, painted, steps
 from hub.config.load import config_source
 from hub.config.trust import FOUND

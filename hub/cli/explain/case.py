@@ -17,7 +17,8 @@ from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.calls.refusals.permission import Circumstances
 from hub.cli.explain.allowing import Setup
-from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool, run_loop
+from hub.cli.looping import run_loop
+from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool
 from hub.config.models import HubConfig
 from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import PathContext, operator_roots

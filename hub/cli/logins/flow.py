@@ -5,7 +5,7 @@ MCP 2025-11-25 and 2026-07-28, "Authorization"; OAuth 2.1; RFC 7636 (PKCE), 8414
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import httpx2
@@ -67,6 +67,12 @@ class LoginWish(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "LoginWish()"  # it has secrets
+
+
+def with_granted(scopes: Sequence[str], kept: Login | None) -> tuple[str, ...]:
+    """Return the scopes to ask for: where the server wants more, all that was granted as well."""
+    granted = f"{kept.scope or ''} {kept.wanted}" if kept is not None and kept.wanted else ""
+    return tuple(dict.fromkeys((*scopes, *granted.split())))
 
 
 class _Kept:

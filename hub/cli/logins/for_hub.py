@@ -15,10 +15,9 @@ import msgspec
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
-from hub.cli.logins.logging_in import with_granted
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in, with_granted
 from hub.cli.logins.redirect import Redirect, listening
-from hub.cli.options import run_loop
+from hub.cli.looping import run_loop
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.logins.login_process import (

@@ -7,7 +7,6 @@ import sys
 import time
 import webbrowser
 from argparse import Namespace
-from collections.abc import Sequence
 from functools import partial
 
 import anyio
@@ -17,10 +16,10 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of
 from hub.cli.logins.device_grant import DeviceCode, DeviceLogin
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in, with_granted
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening
-from hub.cli.options import run_loop
+from hub.cli.looping import run_loop
 from hub.config.inheritance import offered_to_commands
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
@@ -90,12 +89,6 @@ def _wish(server: RemoteServer, secret: str | None, kept: Login | None) -> Login
         issuer=auth.issuer,
         scopes=with_granted(auth.scopes, kept),
     )
-
-
-def with_granted(scopes: Sequence[str], kept: Login | None) -> tuple[str, ...]:
-    """Return the scopes to ask for: where the server wants more, all that was granted as well."""
-    granted = f"{kept.scope or ''} {kept.wanted}" if kept is not None and kept.wanted else ""
-    return tuple(dict.fromkeys((*scopes, *granted.split())))
 
 
 async def _secret(

@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct
 
 from hub.cli.logins.kept import unkept
-from hub.cli.options import run_loop
+from hub.cli.looping import run_loop
 from hub.legible import on_one_line
 from hub.logins.issuer_requests import NotRevokedError, revoke
 from hub.logins.login_files import LoginFiles

@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
         self.servers = []
 
     def end(self) -> None:
-        """Accept no more connections, and return from `serve` once those that are open are closed."""
+        """Accept no more connections, and return from `serve` once all that are open are closed."""
         self.should_exit = True
         self._is_ending.set()
 

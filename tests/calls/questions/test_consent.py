@@ -18,6 +18,7 @@ from hub.sessions.services import RootsSettings
 from hub.system.threads import FairWorker, Result
 from hub.values import Json, JsonObject
 from tests.kit.fakes import READ, FakeChild, Silence, failure
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -69,6 +70,7 @@ async def test_a_client_that_is_gone_or_answers_with_an_error_refuses(top: Path)
         assert [record.consent for record in at.audit.records] == ["refused", "refused"]
 
 
+@virtual_time
 async def test_a_person_who_says_nothing_refuses(top: Path) -> None:
     settings = RootsSettings(timeout=0.02, debounce=0.001)
     async with rig(SPECS, {"files": FakeChild(READ)}, settings=settings) as at:

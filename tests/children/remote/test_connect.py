@@ -28,6 +28,7 @@ from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.child_calls import call
 from tests.kit.fakes import RecordingAsker
+from tests.kit.ports import free_port
 from tests.kit.rigs import INFO, admitted, remote, roots_at
 
 live = pytest.mark.live
@@ -130,8 +131,7 @@ async def test_a_remote_child_is_greeted_listed_and_called(
 
 @live
 async def test_a_remote_child_that_is_not_there_says_so(tmp_path: object) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     for transport in ("http", "sse"):
         target = RemoteTarget(f"http://127.0.0.1:{port}/mcp", {}, transport)
         with anyio.fail_after(20):

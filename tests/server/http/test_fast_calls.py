@@ -25,7 +25,7 @@ from hub.server.http.responses import PostResponse
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import Rig, RigClient, remote, rig
 
 REPORTED: JsonObject = {"progressToken": "mine"}
@@ -261,6 +261,7 @@ async def test_a_call_whose_lane_closes_while_it_waits_goes_the_general_way() ->
         assert posts.client.peer.backlog.accepts(2)
 
 
+@virtual_time
 @pytest.mark.parametrize("is_first", [False, True])
 async def test_a_call_whose_client_goes_just_then_does_not_go_the_general_way(
     *, is_first: bool
