@@ -60,7 +60,8 @@ class Names:
 
     `first` is the server whose names clients may know without prefix, from when it was the only
     one. They stay its own (`auto`): another server is not shown without prefix, even as the only
-    one, and beside other servers they are its aliases.
+    one, and beside other servers they are its aliases. The aliases of an only server are its names
+    with prefix.
     """
 
     def __init__(
@@ -98,7 +99,13 @@ class Names:
         return None
 
     def alias(self, server: ServerName, name: str) -> PublicName | None:
-        """Return the name without prefix that `name` of `server` can be called by, too, or None."""
+        """Return the name that `name` of `server` can be called by, too, or None.
+
+        That is the name without prefix of the first server; of an only server the name with its
+        prefix, which clients know from when there were others.
+        """
+        if self.bare:
+            return self.prefixed(server, name) if self.mode == "auto" else None
         alias = PublicName(spelled(name))
         return alias if server == self.owner_of_alias(alias) else None
 

@@ -74,7 +74,8 @@ async def test_a_list_of_tools_has_their_guards_compiled_ahead_once() -> None:
         catalog = await at.relay.listings.catalog(
             client.session, await client.session.effective(client.outlet)
         )
-        routes = [route for route in catalog.tool_routes.values() if isinstance(route, ChildRoute)]
+        listed = [catalog.tool_routes[str(tool["name"])] for tool in catalog.tools]
+        routes = [route for route in listed if isinstance(route, ChildRoute)]
         spec, guards = at.services.servers[ServerName("a")], at.services.guards
         assert worker.made == [guards.of(spec, "tools/call", route) for route in routes]
 

@@ -1,4 +1,4 @@
-"""A second server is added to a config: what clients know of the first one still works."""
+"""A config gets a second server, or loses one: the names that clients know still work."""
 
 from __future__ import annotations
 
@@ -73,6 +73,33 @@ async def test_a_call_by_its_old_name_goes_the_way_of_the_new_one(
     lines = audited(top)
     assert {(line["server"], line["tool"]) for line in lines} == {("files", name), ("files", "ask")}
     assert len(lines) == 9
+
+
+@pytest.mark.parametrize("was_first", [True, False])
+async def test_a_server_that_is_left_alone_is_called_by_its_names_with_a_prefix(
+    tmp_path: Path, *, was_first: bool
+) -> None:
+    top = plant(tmp_path, "root/a.txt", "b.txt")
+    if was_first:
+        async with started(top, "files"):
+            pass
+    async with started(top, "files", "git"):
+        pass
+    async with started(top, "files") as hub:
+        client = await hub.greeted(ROOTS, [{"uri": (top / "root").as_uri()}])
+        name = str(READ["name"])
+        listed: Any = await client.request("tools/list", {})
+        assert [tool["name"] for tool in listed["tools"]] == ["get-roots", name]
+        for called in (f"files__{name}", name):
+            assert "isError" not in await client.call(called, path=f"{top}/root/a.txt")
+            refused: Any = await client.call(called, path=f"{top}/b.txt")
+            assert refused["content"][0]["text"].startswith("Access denied: ")
+        prompt = await client.begin("prompts/get", {"name": "files__ask"})
+        got: Any = await client.end(prompt)
+        assert "error" not in got
+        gone: Any = await client.end(await client.begin("tools/call", {"name": f"git__{name}"}))
+        assert gone["error"]["message"] == f"Unknown tool: git__{name}"
+    assert {(line["server"], line["tool"]) for line in audited(top)} >= {("files", name)}
 
 
 async def test_no_other_server_is_called_by_the_names_of_one_that_is_gone(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -746,3 +747,27 @@ def test_a_wildcard_of_a_command_finds_what_the_operator_denies(world: CallConte
         assert objection(world, COMMAND, command) is None
         assert objection(world, COMMAND, command, policy) == denied
     assert objection(world, COMMAND, "cat *.txt", policy) is None
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"a b\xff", b"\xe9 (1)", b"\x80${x}"])
+@pytest.mark.parametrize(
+    ("kind", "value", "inside"),
+    [
+        (GLOB, "*.txt", True),
+        (GLOB, "../*.txt", False),
+        (COMMAND, "cat a.txt | wc -l", True),
+        (COMMAND, "cat ../private/x", False),
+        (NEUTRAL, "see a.txt and b", True),
+        (PATH, "a.txt", True),
+        (PATH, "../private/x", False),
+    ],
+)
+def test_a_root_whose_name_is_no_text_is_judged_like_any_other(
+    tmp_path: Path, name: bytes, kind: Kind, value: str, *, inside: bool
+) -> None:
+    plant(tmp_path, "private/x", "y.txt")
+    root = tmp_path / os.fsdecode(name)
+    root.mkdir()
+    (root / "a.txt").touch()
+    found = objection(context(share(root), root, env={"HOME": str(tmp_path)}), kind, value)
+    assert found == (None if inside else OUTSIDE)

@@ -350,7 +350,9 @@ def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
     odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
     if not odd:
         return None
-    spelled = (
-        form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one), f"file://{quote(one)}")
-    )
+    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one), _uri(one)))
     return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")
+
+
+def _uri(folder: str) -> str:
+    return "file://" + quote(folder, errors="surrogateescape")
