@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from hub.logins.login import Login, RegisteredClient
 from hub.protocol.host_names import is_private
-from hub.system.connecting import own_client
+from hub.system.connecting import web_client
 
 TIMEOUT: Final = 10.0
 """Seconds that an authorization server may take."""
@@ -97,7 +97,7 @@ def _identified(
 def _client(http: httpx2.AsyncClient | None) -> AbstractAsyncContextManager[httpx2.AsyncClient]:
     if http is not None:
         return nullcontext(http)
-    return own_client(TIMEOUT)
+    return web_client(TIMEOUT)
 
 
 async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> IssuerAnswer:

@@ -24,7 +24,7 @@ STAGGER: Final = 0.25
 """Seconds until the next address is tried as well (RFC 8305, section 5)."""
 
 MOST_CONNECTIONS, MOST_IDLE, KEPT_IDLE = 100, 20, 5.0
-"""Connections of one `own_client`; how many of them may be idle, and for how many seconds."""
+"""Connections of one `web_client`; how many of them may be idle, and for how many seconds."""
 
 LookUp = Callable[[str], Sequence[str]]
 
@@ -195,6 +195,6 @@ def _lookups_of_this_loop() -> HostLookups:
     return found
 
 
-def own_client(timeout: float) -> httpx2.AsyncClient:
-    """Return an HTTP client of the hub's own, which follows no redirects."""
+def web_client(timeout: float) -> httpx2.AsyncClient:
+    """Return an HTTP client for issuers and the like, which follows no redirects."""
     return _Client(timeout=timeout, verify=trusted())

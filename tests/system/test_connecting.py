@@ -12,7 +12,7 @@ import pytest
 from hub.children.remote.connect import IDLE_CONNECTIONS, KEEP_ALIVE
 from hub.children.remote.paced_network import PacedTransport
 from hub.jsonrpc.loop_share import LoopShare
-from hub.system.connecting import HostLookups, addresses_of, first_connected, own_client
+from hub.system.connecting import HostLookups, addresses_of, first_connected, web_client
 from tests.kit.loops import all_tasks_blocked
 from tests.server.http.auth.issuer import IssuerSite, site
 
@@ -100,7 +100,7 @@ def served() -> Generator[IssuerSite]:
         yield found
 
 
-async def test_an_own_client_connects_though_nobody_answers_for_other_names(
+async def test_a_web_client_connects_though_nobody_answers_for_other_names(
     monkeypatch: pytest.MonkeyPatch, served: IssuerSite
 ) -> None:
     dead = NameServer(socket.gaierror(-2, "Name or service not known"))
@@ -110,13 +110,13 @@ async def test_an_own_client_connects_though_nobody_answers_for_other_names(
         return [(0, 0, 0, "", (address, 0)) for address in found]
 
     async def ask(number: int) -> None:
-        async with own_client(5) as http:
+        async with web_client(5) as http:
             with pytest.raises(httpx2.ConnectError):
                 await http.get(f"http://dead{number}.example/x")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     with anyio.fail_after(5):
-        async with anyio.create_task_group() as tasks, own_client(5) as http:
+        async with anyio.create_task_group() as tasks, web_client(5) as http:
             for number in (*range(40), 0):
                 tasks.start_soon(ask, number)
             await all_tasks_blocked()
@@ -126,11 +126,11 @@ async def test_an_own_client_connects_though_nobody_answers_for_other_names(
     assert sorted(dead.asked) == sorted(f"dead{number}.example" for number in range(40))
 
 
-async def test_an_own_client_goes_through_the_proxy_that_the_environment_names(
+async def test_a_web_client_goes_through_the_proxy_that_the_environment_names(
     monkeypatch: pytest.MonkeyPatch, served: IssuerSite
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", served.url)
-    async with own_client(5) as http:
+    async with web_client(5) as http:
         await http.get("http://far.example/x")
     assert served.asked == ["http://far.example/x"]
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from hub.protocol.host_names import is_private
-from hub.system.connecting import own_client
+from hub.system.connecting import web_client
 
 TIMEOUT: Final = 5.0
 """Seconds that an issuer may take to answer."""
@@ -30,7 +30,7 @@ class NoEndpointError(IssuerUnavailableError):
 
 def open_client() -> httpx2.AsyncClient:
     """Return the HTTP client that issuers are asked with."""
-    return own_client(TIMEOUT)
+    return web_client(TIMEOUT)
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
