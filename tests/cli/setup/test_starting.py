@@ -140,8 +140,9 @@ def test_names_of_configs_cannot_control_the_terminal(
 ) -> None:
     (home / ".cursor").mkdir()
     (home / ".cursor/mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    said: list[str] = []
     for _ in range(2):  # the second one keeps a copy of the first
         assert main([command, "--yes", "--force", "--output", "a\x1b[2Jb.yaml"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert all(map(str.isprintable, lines))
-    assert any(line.startswith("The file from before is kept as ") for line in lines)
+        said += capsys.readouterr().out.splitlines()
+    assert all(map(str.isprintable, said))
+    assert any(line.startswith("The file from before is kept as ") for line in said)
