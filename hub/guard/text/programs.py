@@ -162,7 +162,8 @@ _TEXTS = tuple(
 )
 """Programs, their options that take a text, and which word behind these is the text."""
 _HAS_TEXTS = re.compile(
-    r"git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk"
+    r"git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson|cmake|grep|rg|ag|cc|\+\+"
+    r"|clang|vite|awk"
 )
 """Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")

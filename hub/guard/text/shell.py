@@ -17,17 +17,15 @@ QUOTED = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOT
 """A part in single quotes (group 1) or double quotes (2), or an escaped character (3)."""
 _ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`]|\n)")
 _NO_CODE = r"\$(?![({])"
-_IN_DOUBLE = rf"(?:[^\"\\$`]++|\\.|{_NO_CODE})*+"
-_SIMPLE = (
-    rf"(?:[^\s;&|<>()`'\"\\$]++|\\(?:.|\Z)|'[^']*+'|\"{_IN_DOUBLE}\"|{_NO_CODE}|\$\{{\w+\}})++"
-)
-_FLAT = r"(?:'[^']*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*\"|\\.|[^\s;&|<>()`'\"\\]++)++"
+_IN_DOUBLE = rf"(?:[^\"\\$`]++|\\.|{_NO_CODE})*"
+_SIMPLE = rf"(?:[^\s;&|<>()`'\"\\$]++|\\(?:.|\Z)|'[^']*+'|\"{_IN_DOUBLE}\"|{_NO_CODE}|\$\{{\w+\}})+"
+_FLAT = r"(?:'[^']*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*\"|\\.|[^\s;&|<>()`'\"\\]++)+"
 _REDIRECTION = r"\d*(?:<<<|<<-?|[<>]&|<>|>>|>\||[<>]%s)|&>>?"
 
 
 def _tokens(word: str, redirection: str, signs: str, remark: str) -> re.Pattern[str]:
     return re.compile(
-        rf"(?:[^\S\n]|\\\n)*+(?:{remark}(?P<redirection>{redirection})"
+        rf"(?:[^\S\n]|\\\n)*(?:{remark}(?P<redirection>{redirection})"
         rf"|(?P<word>{word})|(?P<operator>&&|\|\||;;&?|;&|\|&|[;&|()\n{signs}]))?",
         re.DOTALL,
     )
@@ -39,10 +37,10 @@ _FLAT_TOKENS = {of: _tokens(_FLAT, _REDIRECTION % "", r"`'\"\\", one) for of, on
 """With remarks, and without."""
 _REST = re.compile(_SIMPLE, re.DOTALL)
 _QUOTED_TEXT = re.compile(_IN_DOUBLE, re.DOTALL)
-_LINES = re.compile(rf"(?:[^\\$`]++|\\.|{_NO_CODE})*+", re.DOTALL)
-_BRACED = re.compile(rf"(?:[^}}\"'\\$`]++|\\.|'[^']*+'|{_NO_CODE})*+", re.DOTALL)
-_BRACED_IN_QUOTES = re.compile(rf"(?:[^}}\"\\$`]++|\\.|{_NO_CODE})*+", re.DOTALL)
-_BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*+)`", re.DOTALL)
+_LINES = re.compile(rf"(?:[^\\$`]++|\\.|{_NO_CODE})*", re.DOTALL)
+_BRACED = re.compile(rf"(?:[^}}\"'\\$`]++|\\.|'[^']*+'|{_NO_CODE})*", re.DOTALL)
+_BRACED_IN_QUOTES = re.compile(rf"(?:[^}}\"\\$`]++|\\.|{_NO_CODE})*", re.DOTALL)
+_BACKTICKS = re.compile(r"`((?:[^`\\]++|\\.)*)`", re.DOTALL)
 _ESCAPED_IN_BACKTICKS = re.compile(r"\\([\\$`])")
 _SUM = re.compile(r"\$\(\((?:[^()'\"`$]|\$(?!\()|\((?:[^()'\"`$]|\$(?!\())*\))*\)\)")
 _NAME_OF_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
