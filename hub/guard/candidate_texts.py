@@ -23,6 +23,7 @@ from hub.guard.text.commands import (
     inner_commands,
     is_harmless,
     quoted_words,
+    spellings_of,
     uncut_words,
     with_plain_signs,
     with_short_roots,
@@ -242,7 +243,8 @@ class CandidateTexts(Struct, frozen=True):
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
         value = with_short_roots(value, self.reader)
-        words = words_in(value, reader, starts=starts)
+        spellings = list(dict.fromkeys(spellings_of(value, reader)))
+        words = words_in(spellings, starts=starts)
         runs = {
             one.text
             for one in words.values()
@@ -257,7 +259,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        for command in dict.fromkeys(inner_commands(value, reader)):
+        for command in dict.fromkeys(inner_commands(value, spellings)):
             if command != written:
                 yield command, self._texts_of_command(command, starts=True)
         for word in dict.fromkeys(uncut_words(value)):

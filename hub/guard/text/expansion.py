@@ -6,16 +6,16 @@ import re
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
+from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
 
-QUOTED = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOTALL)
-"""A part in single quotes (group 1) or double quotes (2), or an escaped character (3)."""
-_ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`])")
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
 """A variable with another text in its place, which may have variables of its own."""
@@ -32,18 +32,26 @@ _JOINED_BRACES = re.compile(
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
 _CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
 _EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
-_WORD = r"""(?:'[^']*'|"[^"\\]*(?:\\.[^"\\]*)*"|\\.|[^\s;&|<>()`'"\\])"""
-_SETS = re.compile(
-    rf"(?<![\w$'\"{{-])([A-Za-z_]\w*)(\+?)=({_WORD}*)"
-    rf"|\bfor[^\S\n]+(\w+)[^\S\n]+in((?:[^\S\n]+{_WORD}+)+)"
-    rf"|\bread\s+(?:-\w+\s+)*(\w+)\s*<<<\s*({_WORD}+)",
-    re.ASCII | re.DOTALL,
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
+"""A name and its value; with a `+` between, what is added to it."""
+_ELEMENT = re.compile(r"\[[^\]]*\]=")
+_FROM_HERE = re.compile(r"\$\(|`|<\(")
+_READS = frozenset({"read", "mapfile", "readarray"})
+_PRINTS = frozenset({"echo", "printf"})
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "env"})
+_GIVEN = re.compile(
+    r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
 )
-"""A name and its value (with a `+` between, what is added to it), or a name and its values."""
-_ONE_WORD = re.compile(rf"{_WORD}+", re.DOTALL)
-_MOST_VALUES = 32
-_LONGEST_VALUE = 256
+"""A variable that a command may set: its name (group 1 or 2), and how it is altered."""
+_SETS = re.compile(r"\(\s*\)|\b(?:for|select|read|mapfile|readarray|set|printf|function|eval)\b")
+"""Signs that a command may set a variable in another way than by `x=`."""
+_POSITIONS = frozenset("0123456789*")
+_MOST_VALUES = 256
+_LONGEST_VALUE = 4096
 _LONGEST = 4 * 4096
+_MOST_ALTERED = 64
+_LONGEST_ALTERED = 512
+_MOST_TEXT = 32 * _LONGEST
 _TURNS = 3
 """So often a value may refer to another one: `a=/; b=$a; ls $b`."""
 _UNSURE = re.compile(
@@ -206,44 +214,150 @@ def _reach_all(uses: list[int], ways: list[tuple[re.Match[str], int]]) -> bool:
     return True
 
 
-def with_assigned(command: str) -> Iterator[str]:
+def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     """Yield a command with the values of the variables that it sets: `x=.; ls $x.`, `ls ..`.
 
-    As a shell that does not quote them, so that they are split at spaces.
+    As a shell that does not quote them, so that they are split at spaces. Of `env` only what a
+    command takes a part of counts: `${PWD%/*}`.
+
+    Raises:
+        TooManyWaysError: there are too many values.
     """
-    values = _values_in(command) if "$" in command else {}
+    used = list(_GIVEN.finditer(command)) if "$" in command else []
+    if not used:
+        return
+    if sum(1 for of in used if of[3]) > _MOST_ALTERED:
+        raise TooManyWaysError
+    names = {of[1] or of[2] for of in used}
+    known = {of[2]: [env[of[2]]] for of in used if of[3] and of[2] in env}
+    can_set = _SETS.search(command) or any(
+        f"{name}{sign}" in command for name in names for sign in ("=", "+=", "[")
+    )
+    values = {**known, **(_values_in(command) if can_set else {})}
+    values |= {name: values["@"] for name in names & _POSITIONS if "@" in values}
     if not values:
         return
-    most = max(1, min(_MOST_VALUES, _MOST_VALUES * _LONGEST // len(command)))
-    if prod(map(len, values.values())) <= most:
-        choices = product(*values.values())
-    else:
-        longest = min(most, max(map(len, values.values())))
-        choices = ((of[n % len(of)] for of in values.values()) for n in range(longest))
-    for chosen in choices:
-        yield _with_values(command, dict(zip(values, chosen, strict=True)))
+    joined = [name for name in values if name in _joined_in(command, values)]
+    number = max(prod(len(values[name]) for name in joined), *map(len, values.values()))
+    if number > min(_MOST_VALUES, max(1, _MOST_TEXT // len(command))):
+        raise TooManyWaysError
+    ways = list(product(*(values[name] for name in joined)))
+    for n in range(number):
+        chosen = {name: of[n % len(of)] for name, of in values.items()}
+        chosen |= zip(joined, ways[n % len(ways)], strict=True)
+        yield _with_values(command, chosen)
+
+
+def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the names of the variables that stand in a word, or a value, with others."""
+    texts = [*command.split(), *(text for of in values.values() for text in of)]
+    found = set[str]()
+    for text in texts:
+        names = {of[1] or of[2] for of in _GIVEN.finditer(text)} if "$" in text else set[str]()
+        known = names & values.keys()
+        if len(known) > 1 or (known and text not in command):
+            found |= known
+    return found
 
 
 def _with_values(command: str, values: Mapping[str, str]) -> str:
     for _ in range(_TURNS):
-        longer = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), command)
+        longer = _GIVEN.sub(lambda of: _value_of(of, values), command)
         if longer == command or len(longer) > max(_LONGEST, 2 * len(command)):
             break
         command = longer
     return command
 
 
+def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
+    name = variable[1] or variable[2]
+    value = values.get(name)
+    if value is None:
+        return variable[0]
+    return altered(value, variable[3]) if variable[3] else value
+
+
 def _values_in(command: str) -> dict[str, list[str]]:
+    """Return the values of each variable that a command sets, and of `$1` and so on, as `@`."""
     found: dict[str, list[str]] = {}
-    for one in _SETS.finditer(command):
-        name = one[1] or one[4] or one[6]
-        known = found.setdefault(name, [])
-        words = _ONE_WORD.findall(one[5]) if one[4] else [one[3] or one[7] or ""]
-        before = known[-1] if one[2] and known else ""
-        known += (before + without_quotes(word) for word in words)
+    commands = parsed(command).commands
+    functions = {one.words[0].text for one in commands if one.after == "(" and one.words}
+    printed = list[str]()
+    for one in commands:
+        for name, texts, is_added in _given_by(one, functions, printed):
+            known = found.setdefault(name, [])
+            before = known[-1] if is_added and known else ""
+            known += (before + text for text in texts)
+        words = [word.text for word in one.given]
+        if one.after == "|" and not _PRINTS.isdisjoint(words):
+            printed += words[1:]
     names = {*found, "PWD", "HOME"}
     told = {name: _told(texts, names) for name, texts in found.items()}
     return {name: texts for name, texts in told.items() if texts}
+
+
+_Given: TypeAlias = "tuple[str, list[str], bool]"
+"""A name, the values that it may have, and whether they are added to what it had before."""
+
+
+def _given_by(
+    command: SimpleCommand, functions: AbstractSet[str], printed: Sequence[str]
+) -> Iterator[_Given]:
+    words = [word.text for word in command.given]
+    for word in command.given:
+        is_name = _DECLARES.isdisjoint(words) is False or word.raw[:1] not in "'\""
+        one = _ASSIGNED.match(word.text) if is_name else None
+        if one is not None:
+            yield one[1], _elements(one[3]), bool(one[2])
+    for n, word in enumerate(words[:-2]):
+        if words[n + 2] == "in" and word in {"for", "select"}:
+            yield words[n + 1], words[n + 3 :], False
+    if words[-2:-1] == ["for"]:
+        yield words[-1], ["$@"], False
+    yield from _given_to(command, words, functions, printed)
+
+
+def _given_to(
+    command: SimpleCommand, words: list[str], functions: AbstractSet[str], printed: Sequence[str]
+) -> Iterator[_Given]:
+    """Yield what the words behind `set`, `read`, `printf -v` or a function's name are given."""
+    first = next((word for word in words if not _ASSIGNED.match(word)), "")
+    at = words.index(first) + 1 if first else 0
+    if first == "set" or first in functions:
+        yield "@", [text for text in words[at:] if text != "--"], False
+    if first == "printf" and words[at : at + 1] == ["-v"]:
+        yield "".join(words[at + 1 : at + 2]), words[at + 2 :], False
+    if not _READS.isdisjoint(words):
+        names = words[min(words.index(one) for one in _READS if one in words) + 1 :]
+        texts = [word.text for word in command.words if word.operator == "<<<"] or printed
+        parts = [part for text in texts for part in (text, *text.split())]
+        yield from ((name, list(dict.fromkeys(parts)), False) for name in names if parts)
+
+
+def _elements(value: str) -> list[str]:
+    """Return what a variable is set to: one value, or the elements of an array."""
+    if value[:1] != "(":
+        return [_FROM_HERE.split(value)[0]]
+    inner = parsed(value[1:-1]).commands
+    return [_ELEMENT.sub("", word.text) for one in inner for word in one.given]
+
+
+def altered(value: str, how: str) -> str:
+    """Return a value as a shell alters it: `%y` removes `y` at its end, `#y` at its start.
+
+    Other ways, and of a very long value, give nothing.
+    """
+    sign, wanted = how[:1], how.lstrip(how[:1])
+    if sign in {"%", "#"} and len(value) <= _LONGEST_ALTERED:
+        ends = range(len(value) + 1)
+        pattern = plainly(without_quotes(wanted))
+        pieces = [value[:n] if sign == "%" else value[n:] for n in ends]
+        cut = [value[n:] if sign == "%" else value[:n] for n in ends]
+        fits = [
+            piece for piece, gone in zip(pieces, cut, strict=True) if fnmatchcase(gone, pattern)
+        ]
+        return (min if how[1:2] == sign else max)(fits, key=len, default=value)
+    return ""
 
 
 def _in_braces(name: str, names: set[str]) -> str:
@@ -256,9 +370,20 @@ def _told(texts: list[str], names: set[str]) -> list[str]:
     What is computed is empty, too, but tells nothing if no name stands before it.
     """
     plain = (VARIABLE.sub(lambda of: _in_braces(of[1] or of[2], names), text) for text in texts)
-    emptied = ((text, _COMPUTED.sub("", text)) for text in plain if len(text) <= _LONGEST_VALUE)
+    shown = (text if len(text) <= _LONGEST_VALUE else _ends_of(text) for text in plain)
+    emptied = ((text, _COMPUTED.sub("", text)) for text in shown)
     told = (new for old, new in emptied if new == old or new[:1] != "/")
     return [text for text in dict.fromkeys(told) if text.strip("$")]
+
+
+def _ends_of(text: str) -> str:
+    """Return the words at both ends of a long value: the others are joined with nothing."""
+    words = text.split()
+    return (
+        " ".join(word for word in (words[0], words[-1]) if len(word) <= _LONGEST_VALUE)
+        if words
+        else ""
+    )
 
 
 def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
@@ -281,12 +406,3 @@ def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
             yield "/"
         elif form[:1] == "/" and form != word:
             yield form
-
-
-def without_quotes(text: str) -> str:
-    r"""Return a text without quotes and backslashes, as a shell reads `.''./x` and `.\./x`."""
-    return QUOTED.sub(_inside, text)
-
-
-def _inside(part: re.Match[str]) -> str:
-    return part[1] or part[3] or _ESCAPED_IN_QUOTES.sub(r"\1", part[2] or "")
