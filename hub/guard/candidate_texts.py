@@ -244,6 +244,7 @@ class CandidateTexts(Struct, frozen=True):
             value = without_mount_targets(without_texts(value))
         value = with_short_roots(value, self.reader)
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
+        self.tracer.effort.spend(sum(map(len, spellings)))
         words = words_in(spellings, starts=starts)
         runs = {
             one.text
