@@ -17,6 +17,7 @@ from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_argu
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
+from hub.guard.text.assignments import variables_set_in
 from hub.guard.text.commands import (
     ShellWord,
     expands,
@@ -31,7 +32,7 @@ from hub.guard.text.commands import (
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, variables_set_in
+from hub.guard.text.expansion import forms_from_top, joins_braces, plainly
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted, with_assigned
+from hub.guard.text.assignments import with_assigned
+from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.guard.text.shell import QUOTED, HereDocument, SimpleCommand, ways_to_parse, without_remarks

@@ -8,14 +8,8 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
-from hub.guard.text.shell import (
-    CommandWord,
-    SimpleCommand,
-    is_literal,
-    is_plain_redirection,
-    parsed,
-    surely_parsed,
-)
+from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
+from hub.guard.text.sure_commands import is_literal, is_plain_redirection, surely_parsed
 
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""

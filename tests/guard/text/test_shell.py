@@ -16,7 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from hub.guard.budget import TooManyWaysError
-from hub.guard.text.shell import parsed, surely_parsed, without_remarks
+from hub.guard.text.shell import parsed, without_remarks
+from hub.guard.text.sure_commands import surely_parsed
 
 COMMANDS = 400
 SECONDS = 60
