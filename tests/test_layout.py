@@ -13,6 +13,7 @@ import pytest
 PROJECT = Path(__file__).parent.parent
 OURS = {"hub", "tests"}
 FUNCTION_LINES = 40
+MODULE_LINES = 400
 FOLDER_FILES = 15
 PACKAGE_LINES = range(8, 21)
 UNMIRRORED = {"clients", "conformance", "flow", "kit", "live", "oracle", "seeds"}
@@ -59,6 +60,11 @@ def shown(module: Path) -> Shown:
 def test_a_function_stays_in_its_budget() -> None:
     lengths = [(short(module), *function) for module in MODULES for function in shown(module)[0]]
     assert [one for one in lengths if one[-1] > FUNCTION_LINES] == []
+
+
+def test_a_module_can_be_read_at_one_sitting() -> None:
+    lengths = {short(one): len(one.read_text(encoding="utf-8").splitlines()) for one in MODULES}
+    assert {name: lines for name, lines in lengths.items() if lines > MODULE_LINES} == {}
 
 
 def test_no_class_has_a_name_that_says_nothing() -> None:

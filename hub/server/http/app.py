@@ -38,6 +38,7 @@ from hub.server.http.modern import (
     ModernPost,
     ModernPosts,
     ModernRequest,
+    is_new,
     rejection,
     status_of,
 )
@@ -48,7 +49,6 @@ from hub.server.http.responses import (
     HUB_ENDS,
     METHODS,
     NO_ROOM,
-    TOO_LARGE,
     UNKNOWN_VERSION,
     asks_first,
     counted,
@@ -95,9 +95,9 @@ class HttpServer:
     """The ASGI application of the endpoint; `run` must have started before it serves.
 
     `acceptor` takes plain calls from connections that can do without the application.
-    `is_draining`: no session is opened any more; `begins_requests`: new ones of open sessions and
-    of modern clients are begun. `ids` makes and opens the ids of sessions; without
-    it they end with the process. `usage` has the limits of principals.
+    `is_draining`: no session is opened any more; `begins_requests`: other new requests are begun.
+    `ids` makes and opens the ids of sessions; without it they end with the process. `usage` has the
+    limits of principals.
     """
 
     is_draining = False
@@ -285,30 +285,19 @@ class HttpServer:
         None if the client has gone.
         """
         since = self._gatekeeper.changes
+        announced = int(headers.get("content-length") or 0)
         try:
-            body = await self._body(headers, receive, load)
+            body = await self._reader.unless_ended(partial(read_body, receive, load, announced))
         except GoneError:
             return None
         if isinstance(body, Refusal):
             return body
-        message = await self._reader.read(body)
-        if message is None:
+        message = None if body is None else await self._reader.read(body)
+        if body is None or message is None:
             return HUB_ENDS
         checks = self._header_checks
         found = await checks.admitted_still(scope, headers, sender.admission, since)
         return found if isinstance(found, Refusal) else _Posted(found, message, len(body))
-
-    async def _body(
-        self, headers: RequestHeaders, receive: Receive, load: BodyLoad
-    ) -> bytes | Refusal:
-        """Return a request's body, or why it is refused, which it may be before it has come.
-
-        Raises: GoneError if the client disconnected before the body was complete.
-        """
-        if int(headers.get("content-length") or 0) > messages.MAX_MESSAGE_BYTES:
-            return TOO_LARGE
-        body = await self._reader.unless_ended(partial(read_body, receive, load))
-        return HUB_ENDS if body is None else body
 
     async def _other(
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
@@ -317,8 +306,7 @@ class HttpServer:
         usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
             send = counted(send, usage)
-        method = scope["method"]
-        version = headers.get("mcp-protocol-version")
+        method, version = scope["method"], headers.get("mcp-protocol-version")
         if not is_known(version):
             await respond(send, 400, UNKNOWN_VERSION)
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
@@ -336,7 +324,7 @@ class HttpServer:
         if isinstance(message, WireError):
             await respond(send, 400, to_bytes(messages.failure_of(message)))
             return
-        if self._is_too_late(message):
+        if not self.begins_requests and is_new(message):
             await refuse_at_the_end(message, send)
             return
         usage = self._usage.of(sender.principal, sender.admission.profile)
@@ -351,12 +339,6 @@ class HttpServer:
             await self._legacy.post(message, headers, sender, receive, send)
         else:
             await self._modern(message, checked, headers, receive, send)
-
-    def _is_too_late(self, message: Message) -> bool:
-        """Return whether a message is a request that is not begun any more; a retry goes on."""
-        if self.begins_requests or not isinstance(message, Request):
-            return False
-        return message.params.keys().isdisjoint({"requestState", "inputResponses"})
 
     def _over_limit(
         self, usage: ClientUsage, message: Message, headers: RequestHeaders, sender: Sender

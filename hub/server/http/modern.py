@@ -15,7 +15,7 @@ from starlette.types import Receive, Send
 from hub.calls.in_flight import ReplySink
 from hub.jsonrpc.errors import head_of
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import Failure, Request
+from hub.jsonrpc.messages import Failure, Message, Request
 from hub.jsonrpc.requests import Cancellable
 from hub.protocol.constants import (
     ALL_VERSIONS,
@@ -80,6 +80,13 @@ def routing_headers_of(headers: RequestHeaders) -> RoutingHeaders:
         # A proxy that reads the other copy would route otherwise.
         twice=next((one for one in (_VERSION, _METHOD, _NAME) if headers.count(one) > 1), None),
     )
+
+
+def is_new(message: Message) -> bool:
+    """Return whether a message is a request, and no retry of one that is in progress."""
+    if not isinstance(message, Request):
+        return False
+    return message.params.keys().isdisjoint({"requestState", "inputResponses"})
 
 
 def rejection(request: Request, told: RoutingHeaders) -> Failure | None:

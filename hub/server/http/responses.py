@@ -216,11 +216,15 @@ NO_ROOM: Final = Refusal(
 )
 
 
-async def read_body(receive: Receive, load: BodyLoad) -> bytes | Refusal:
+async def read_body(receive: Receive, load: BodyLoad, announced: int = 0) -> bytes | Refusal:
     """Return a request's body, counted by `load`; a refusal if it, or all bodies, are too large.
+
+    `announced`: the bytes that its head says; too many are refused before any has come.
 
     Raises: GoneError if the client disconnected before the body was complete.
     """
+    if announced > wire.MAX_MESSAGE_BYTES:
+        return TOO_LARGE
     parts = BodyPieces()
     size = 0
     while True:
