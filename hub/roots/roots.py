@@ -156,38 +156,43 @@ def parse_announcement(
     if not isinstance(announced, list):
         return None
     world = _World(links, flavour, None)
-    roots: list[Root] = []
+    found: list[Root] = []
     rejected: list[Rejected] = []
     for entry in announced[:MAX_ROOTS]:
         uri, name = _uri_and_name(entry)
         try:
             path = path_from_uri(uri, flavour)
-            roots.append(_root(path, uri, name, world))
+            root = _root(path, uri, name, world)
         except (UriError, RootError) as exc:
             rejected.append(Rejected(uri, str(exc)))
+            continue
+        found.append(root)
+        if _is_unsafe(root, flavour, unsafe):
+            rejected.append(Rejected(uri, UNSAFE))
     if len(announced) > MAX_ROOTS:
         uri, _ = _uri_and_name(announced[MAX_ROOTS])
         rejected.append(Rejected(uri, f"Only the first {MAX_ROOTS} roots are used"))
-    found = Announcement(root_set(roots), tuple(rejected), tuple(roots))
-    return sifted(found, flavour=flavour, unsafe=unsafe)
+    announcement = Announcement(root_set(found), tuple(rejected), tuple(found))
+    return sifted(announcement, flavour=flavour, unsafe=unsafe)
 
 
 def sifted(
     announcement: Announcement, *, flavour: Flavour, unsafe: UnsafePaths | None
 ) -> Announcement:
     """Return an announcement with its safe roots, by this list in place of the one before."""
-
-    def is_unsafe(root: Root) -> bool:
-        spellings = _spellings(_path_of(root, flavour), root.parts, flavour)
-        return unsafe is not None and any(map(unsafe.refuses, spellings))
-
-    refused = [root for root in announcement.announced if is_unsafe(root)]
-    safe = root_set(root for root in announcement.announced if root not in refused)
-    others = (one for one in announcement.rejected if one.reason != UNSAFE)
-    rejected = (*others, *(Rejected(root.uri, UNSAFE) for root in refused))
+    unsafe_roots = [one for one in announcement.announced if _is_unsafe(one, flavour, unsafe)]
+    safe = root_set(one for one in announcement.announced if one not in unsafe_roots)
+    refused = [Rejected(one.uri, UNSAFE) for one in unsafe_roots]
+    still = [one for one in announcement.rejected if one.reason != UNSAFE or one in refused]
+    rejected = (*still, *(one for one in refused if one not in still))
     if (safe, rejected) == (announcement.roots, announcement.rejected):
         return announcement  # the same object: what was judged by it still holds
     return replace(announcement, roots=safe, rejected=rejected)
+
+
+def _is_unsafe(root: Root, flavour: Flavour, unsafe: UnsafePaths | None) -> bool:
+    spellings = _spellings(_path_of(root, flavour), root.parts, flavour)
+    return unsafe is not None and any(map(unsafe.refuses, spellings))
 
 
 def _path_of(root: Root, flavour: Flavour) -> str:

@@ -3,6 +3,7 @@
 import asyncio  # noqa: TID251 - it says what a loop is
 import selectors
 import sys
+import threading
 import warnings
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
@@ -39,6 +40,16 @@ BOTH = [FAST] if FAST is PLAIN else [FAST, PLAIN]
 """Also the one for where that cannot be had."""
 
 
+_LOOK_AGAIN = 0.01
+_OWN_THREADS = {"login"}
+"""Names of threads of their own that are sure to end."""
+
+
+def _is_thread_at_work() -> bool:
+    pooled = current_default_thread_limiter().borrowed_tokens
+    return pooled > 0 or any(one.name in _OWN_THREADS for one in threading.enumerate())
+
+
 class _JumpingSelector(selectors.DefaultSelector):
     """A selector that moves its clock on by as long as it would have waited for nothing."""
 
@@ -50,8 +61,8 @@ class _JumpingSelector(selectors.DefaultSelector):
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         ready = super().select(0)
-        while not ready and current_default_thread_limiter().borrowed_tokens:
-            ready = super().select()  # a thread is at work, and wakes the loop when it is done
+        while not ready and _is_thread_at_work():
+            ready = super().select(_LOOK_AGAIN)  # a thread wakes the loop when it is done
         if not ready:
             self.now += timeout
         return ready
