@@ -6,7 +6,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
@@ -21,6 +21,7 @@ from hub.audit.record import AuditRecord
 from hub.jsonrpc import exact_json
 from tests.audit.test_record import REFUSAL
 from tests.kit.fakes import no_descriptor_free
+from tests.kit.trees import Renamed
 
 Writer = log_file_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = replace(REFUSAL, path="/etc/pässwd\n")
@@ -61,20 +62,14 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path
 
 
 def test_of_several_hubs_one_puts_a_large_log_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, renamed: Sequence[Renamed]
 ) -> None:
-    path, named, sizes = tmp_path / "audit.jsonl", Path.replace, list[int]()
-
-    def noted(log: Path, name: Path) -> Path:
-        made = named(log, name)
-        sizes.append(made.stat().st_size)
-        return made
+    path = tmp_path / "audit.jsonl"
 
     def write_much(writer: Writer) -> None:
         for _ in range(3000):
             writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - as fast as it can be
 
-    monkeypatch.setattr(Path, "replace", noted)
     threads = [
         threading.Thread(target=write_much, args=(Writer(path, max_bytes=30),)) for _ in range(3)
     ]
@@ -83,8 +78,8 @@ def test_of_several_hubs_one_puts_a_large_log_aside(
     for thread in threads:
         thread.join()
     # A log that is put aside again at once takes the place of the large one.
-    assert min(sizes) >= 30
-    assert len(sizes) > 100
+    assert min(len(one.content) for one in renamed) >= 30
+    assert len(renamed) > 100
 
 
 class CountingWriter(Writer):
@@ -175,11 +170,10 @@ def until_ended(thread: threading.Thread) -> None:
 
 
 def test_a_log_that_gets_nothing_keeps_no_thread_and_goes_on_with_the_next_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(log_file_module, "IDLE", 0.01)
     path = tmp_path / "audit.jsonl"
-    writer = Writer(path, pause=0.05, backlog=1)
+    writer = Writer(path, pause=0.05, backlog=1, idle=0.01)
     with capture_logs() as logs:
         writer.thread.start()
         for number in range(3):
@@ -197,9 +191,8 @@ def test_a_log_that_gets_nothing_keeps_no_thread_and_goes_on_with_the_next_recor
 def test_a_thread_that_cannot_be_started_is_tried_again_at_the_next_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_file_module, "IDLE", 0.01)
     path = tmp_path / "audit.jsonl"
-    writer = Writer(path, pause=0)
+    writer = Writer(path, pause=0, idle=0.01)
     writer.thread.start()
     until_ended(writer.thread)
     with monkeypatch.context() as scarce:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,21 +105,17 @@ def test_grants_survive_any_name() -> None:
     [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "cannot be queried: Invalid")],
 )
 def test_a_machine_without_landlock_says_why_and_what_to_do(
-    error: int, says: str, monkeypatch: pytest.MonkeyPatch
+    error: int, says: str, libc: Callable[[object], None]
 ) -> None:
-
-    def loaded(*_: object, **__: object) -> RefusingLibc:
-        return RefusingLibc(error)
-
-    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    libc(RefusingLibc(error))
     assert landlock.abi() == 0
     assert says in landlock.why_not()
     with pytest.raises(landlock.LandlockError, match=says):
         landlock.confine(b"")
 
 
-def test_another_system_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
+def test_another_system_is_not_asked(platform: Callable[[str], None]) -> None:
+    platform("darwin")
     assert landlock.abi() == 0
     assert "only Linux" in landlock.why_not()
 
@@ -173,15 +170,11 @@ class _Kernel:
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> _Kernel:
+def kernel(libc: Callable[[object], None]) -> _Kernel:
     if sys.platform != "linux":
         pytest.skip("only Linux has Landlock")
     made = _Kernel()
-
-    def loaded(*_: object, **__: object) -> _Kernel:
-        return made
-
-    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    libc(made)
     return made
 
 
