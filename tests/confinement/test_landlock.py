@@ -221,23 +221,31 @@ def test_a_kernel_that_refuses_is_an_error_and_nothing_is_run(
     assert "Invalid argument" in said
 
 
-def test_the_command_takes_the_launchers_place(
-    inside: Path, kernel: _Kernel, monkeypatch: pytest.MonkeyPatch
+def test_a_command_that_is_not_there_is_told_by_a_confined_launcher(
+    inside: Path, kernel: _Kernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran: list[tuple[str, list[str], bool]] = []
-
-    def execv(command: str, argv: list[str]) -> None:
-        ran.append((command, argv, kernel.restricted))
-        raise FileNotFoundError(2, "No such file or directory")
-
-    monkeypatch.setattr(os, "execv", execv)
     file_grants = inside.parent / "file_grants"
     file_grants.write_bytes(launcher.encode(b""))
-    assert launcher.main([str(file_grants), "/bin/x", "x", "--flag", ""]) == launcher.FAILED + 1
-    assert ran == [("/bin/x", ["x", "--flag", ""], True)]
+    assert launcher.main([str(file_grants), "/bin/no-such-x", "x"]) == launcher.FAILED + 1
+    assert capsys.readouterr().err == (
+        "roots-hub cannot run /bin/no-such-x confined: No such file or directory\n"
+    )
+    assert kernel.restricted
 
 
 # What it stops here
+
+
+@needs_landlock
+def test_the_command_takes_the_launchers_place(tmp_path: Path) -> None:
+    file_grants = tmp_path / "grants"
+    grants = landlock.encode([("r", place, None) for place in SYSTEM_READ])
+    file_grants.write_bytes(launcher.encode(grants))
+    shell = ["/bin/sh", "sh", "-c", 'printf "%s|" $$ "$0" "$@"', "x", "--flag", ""]
+    command = [*PYTHON, launcher.__file__, str(file_grants), *shell]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603 - ours
+        out, _ = started.communicate(timeout=30)
+    assert (out, started.returncode) == (f"{started.pid}|x|--flag||", 0)
 
 
 @needs_landlock
