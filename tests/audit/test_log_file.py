@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
 import resource
+import signal
 import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -353,25 +352,23 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
     assert written == [*(record.tool for record in every[:kept]), "after"]
 
 
-def test_a_full_disk_takes_no_line_of_another_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_takes_no_line_of_another_hub(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
 
-    class Crossed(FileIO):
-        def write(self, _lines: object) -> int:
-            with path.open("ab") as others:
-                others.write(b'{"tool": "theirs"}\n')
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def add_theirs(*_: object) -> None:  # between the write that fails and what follows it
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        with path.open("ab") as others:
+            others.write(b'{"tool": "theirs"}\n')
 
-    def crossed(path: Path) -> FileIO:
-        return Crossed(path, "ab")
-
-    monkeypatch.setattr(log_file_module, "open_to_add", crossed)
-    with capture_logs() as logs:
-        Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+    before = signal.signal(signal.SIGXFSZ, add_theirs)
+    try:
+        with capture_logs() as logs, files_end_at(1):
+            Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+    finally:
+        signal.signal(signal.SIGXFSZ, before)
     assert [entry["lines"] for entry in logs] == [1]
-    assert lines(path) == [{"tool": "theirs"}]
+    assert path.read_bytes() == b'{{"tool": "theirs"}\n'
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(
