@@ -3,14 +3,17 @@
 Async tests need no marker: anyio runs them (`anyio_mode = "auto"`), on the loop that users get.
 """
 
+import ctypes
 import gc
 import itertools
 import logging
 import os
 import shutil
 import signal
+import stat
+import sys
 from collections.abc import Callable, Generator, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 from hub.cli.main import main
 from tests.kit.hubs import CACHED_ROUTES
 from tests.kit.loops import FAST, Backend
+from tests.kit.trees import Renamed
 
 PROJECT = Path(__file__).parent.parent
 # By default `rich`, which is there for other tests, would take seconds to paint a traceback.
@@ -170,6 +174,39 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Have a test's calls go one way, and then the other."""
     if request.param:
         monkeypatch.setenv(CACHED_ROUTES, "1")
+
+
+@pytest.fixture
+def renamed(monkeypatch: pytest.MonkeyPatch) -> list[Renamed]:
+    """Note the files that are renamed by `Path.replace`, before another line of the hub runs."""
+    noted, replace = list[Renamed](), Path.replace
+
+    def note(old: Path, new: Path) -> Path:
+        made = replace(old, new)
+        noted.append(Renamed(stat.S_IMODE(made.stat().st_mode), made.read_bytes()))
+        return made
+
+    monkeypatch.setattr(Path, "replace", note)
+    return noted
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let a test run as on another system, by its name in `sys.platform`."""
+    return partial(monkeypatch.setattr, sys, "platform")
+
+
+@pytest.fixture
+def libc(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
+    """Let a test give the C library, and so the answers of the kernel."""
+
+    def give(made: object) -> None:
+        def load(*_: object, **__: object) -> object:
+            return made
+
+        monkeypatch.setattr(ctypes, "CDLL", load)
+
+    return give
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ OURS = {"hub", "tests"}
 FUNCTION_LINES = 40
 MODULE_LINES = 400
 FOLDER_FILES = 15
+PATCHES = 40
 PACKAGE_LINES = range(8, 21)
 UNMIRRORED = {"clients", "conformance", "flow", "kit", "live", "oracle", "seeds"}
 """Folders of tests that are about more than one package, or help the others."""
@@ -161,6 +162,13 @@ def test_tests_are_in_folders_like_those_of_the_packages() -> None:
     folders = {path.parent.relative_to(PROJECT / "tests").as_posix() for path in TESTS}
     packages = {path.relative_to(PROJECT / "hub").as_posix() for path in PACKAGES}
     assert {one for one in folders if one.partition("/")[0] not in UNMIRRORED} <= {*packages, "."}
+
+
+def test_few_tests_replace_what_the_hub_calls() -> None:
+    """A test that does holds how the hub works: ask for what it does, by real means, if you can."""
+    patch = re.compile(r"\bmonkeypatch\.setattr\b|\bunittest\b")
+    times = {short(path): len(patch.findall(path.read_text(encoding="utf-8"))) for path in TESTS}
+    assert sum(times.values()) <= PATCHES, [path for path in times if times[path]]
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])

@@ -91,11 +91,13 @@ class _Writer:
         max_bytes: int = MAX_FILE_BYTES,
         backlog: int = BACKLOG,
         pause: float = PAUSE,
+        idle: float = IDLE,
     ) -> None:
         self._path = path
         self._max_bytes = max_bytes
         self._backlog = backlog
         self._pause = pause
+        self._idle = idle
         self._ends: deque[Recordable] = deque()
         self._lost = 0  # only grows, and only `write` changes it: the thread runs at the same time
         self._told = 0
@@ -145,7 +147,7 @@ class _Writer:
     def _run(self) -> None:
         is_ending = False
         while not is_ending:
-            if not self._call.wait(IDLE) and self._may_go():
+            if not self._call.wait(self._idle) and self._may_go():
                 return
             self._call.clear()
             is_ending = self._end.wait(self._pause)

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
 import resource
+import signal
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from hub.audit.record import AuditRecord
 from hub.jsonrpc import exact_json
 from tests.audit.test_record import REFUSAL
 from tests.kit.fakes import no_descriptor_free
+from tests.kit.trees import Renamed
 
 Writer = log_file_module._Writer  # pyright: ignore[reportPrivateUsage] - its thread is watched
 RECORD = replace(REFUSAL, path="/etc/pässwd\n")
@@ -61,20 +61,14 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path
 
 
 def test_of_several_hubs_one_puts_a_large_log_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, renamed: Sequence[Renamed]
 ) -> None:
-    path, named, sizes = tmp_path / "audit.jsonl", Path.replace, list[int]()
-
-    def noted(log: Path, name: Path) -> Path:
-        made = named(log, name)
-        sizes.append(made.stat().st_size)
-        return made
+    path = tmp_path / "audit.jsonl"
 
     def write_much(writer: Writer) -> None:
         for _ in range(3000):
             writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - as fast as it can be
 
-    monkeypatch.setattr(Path, "replace", noted)
     threads = [
         threading.Thread(target=write_much, args=(Writer(path, max_bytes=30),)) for _ in range(3)
     ]
@@ -83,8 +77,8 @@ def test_of_several_hubs_one_puts_a_large_log_aside(
     for thread in threads:
         thread.join()
     # A log that is put aside again at once takes the place of the large one.
-    assert min(sizes) >= 30
-    assert len(sizes) > 100
+    assert min(len(one.content) for one in renamed) >= 30
+    assert len(renamed) > 100
 
 
 class CountingWriter(Writer):
@@ -175,11 +169,10 @@ def until_ended(thread: threading.Thread) -> None:
 
 
 def test_a_log_that_gets_nothing_keeps_no_thread_and_goes_on_with_the_next_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(log_file_module, "IDLE", 0.01)
     path = tmp_path / "audit.jsonl"
-    writer = Writer(path, pause=0.05, backlog=1)
+    writer = Writer(path, pause=0.05, backlog=1, idle=0.01)
     with capture_logs() as logs:
         writer.thread.start()
         for number in range(3):
@@ -197,9 +190,8 @@ def test_a_log_that_gets_nothing_keeps_no_thread_and_goes_on_with_the_next_recor
 def test_a_thread_that_cannot_be_started_is_tried_again_at_the_next_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_file_module, "IDLE", 0.01)
     path = tmp_path / "audit.jsonl"
-    writer = Writer(path, pause=0)
+    writer = Writer(path, pause=0, idle=0.01)
     writer.thread.start()
     until_ended(writer.thread)
     with monkeypatch.context() as scarce:
@@ -360,25 +352,23 @@ def test_a_disk_that_is_full_gets_no_half_line(tmp_path: Path) -> None:
     assert written == [*(record.tool for record in every[:kept]), "after"]
 
 
-def test_a_full_disk_takes_no_line_of_another_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_takes_no_line_of_another_hub(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
 
-    class Crossed(FileIO):
-        def write(self, _lines: object) -> int:
-            with path.open("ab") as others:
-                others.write(b'{"tool": "theirs"}\n')
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def add_theirs(*_: object) -> None:  # between the write that fails and what follows it
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        with path.open("ab") as others:
+            others.write(b'{"tool": "theirs"}\n')
 
-    def crossed(path: Path) -> FileIO:
-        return Crossed(path, "ab")
-
-    monkeypatch.setattr(log_file_module, "open_to_add", crossed)
-    with capture_logs() as logs:
-        Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+    before = signal.signal(signal.SIGXFSZ, add_theirs)
+    try:
+        with capture_logs() as logs, files_end_at(1):
+            Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+    finally:
+        signal.signal(signal.SIGXFSZ, before)
     assert [entry["lines"] for entry in logs] == [1]
-    assert lines(path) == [{"tool": "theirs"}]
+    assert path.read_bytes() == b'{{"tool": "theirs"}\n'
 
 
 def test_many_long_lines_are_not_collected_and_a_log_is_put_aside_between_them(

@@ -10,7 +10,7 @@ import pytest
 from hub.cli.main import main
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
-from tests.kit.trees import plant
+from tests.kit.trees import asked_as_another_user, plant
 
 HEAD = "version: 1  # required\n\n# what is shared\n"
 TAIL = "servers: {files: {command: x}}  # mine\n"
@@ -125,13 +125,11 @@ def test_only_what_can_be_shared_is_added(
     assert (shown.out, read(top)) == ("", "roots: {}\n")
 
 
-def no_access(*_: object) -> bool:
-    return False
-
-
-def test_nothing_unreadable_is_added(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", no_access)
-    assert roots("add", "docs") == 1
+def test_nothing_unreadable_is_added(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (top / "docs").chmod(0o000)
+    with asked_as_another_user():
+        assert roots("add", "docs") == 1
+    assert "it may not be read" in capsys.readouterr().err
     assert read(top) == "roots: {}\n"
 
 

@@ -1,6 +1,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import Rejected, UnsafePaths
 from hub.system.disk import OsDisk
-from tests.kit.trees import plant
+from tests.kit.trees import asked_as_another_user, plant
 
 
 @pytest.fixture
@@ -180,11 +181,11 @@ def test_a_relative_root_starts_at_the_working_directory_and_a_tilde_at_home(top
     assert here.root("src").name == "src"
 
 
-def test_an_unreadable_directory_is_not_a_root(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, mode: int) -> bool:
-        return not mode & os.X_OK
-
-    monkeypatch.setattr(os, "access", refuse)
-    assert place(top).root(f"{top}/a.txt").is_file
-    with pytest.raises(RootError, match="it may not be read"):
-        place(top).root(f"{top}/given")
+def test_an_unreadable_directory_is_not_a_root() -> None:
+    with TemporaryDirectory() as made, asked_as_another_user():  # others cannot reach `tmp_path`
+        top = plant(Path(made), "given/", "a.txt")
+        for name, mode in (("", 0o755), ("given", 0o644), ("a.txt", 0o644)):
+            (top / name).chmod(mode)
+        assert place(top).root(f"{top}/a.txt").is_file
+        with pytest.raises(RootError, match="it may not be read"):
+            place(top).root(f"{top}/given")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,21 +105,17 @@ def test_grants_survive_any_name() -> None:
     [(38, "5.13 or newer"), (95, "lsm="), (1, "seccomp"), (22, "cannot be queried: Invalid")],
 )
 def test_a_machine_without_landlock_says_why_and_what_to_do(
-    error: int, says: str, monkeypatch: pytest.MonkeyPatch
+    error: int, says: str, libc: Callable[[object], None]
 ) -> None:
-
-    def loaded(*_: object, **__: object) -> RefusingLibc:
-        return RefusingLibc(error)
-
-    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    libc(RefusingLibc(error))
     assert landlock.abi() == 0
     assert says in landlock.why_not()
     with pytest.raises(landlock.LandlockError, match=says):
         landlock.confine(b"")
 
 
-def test_another_system_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
+def test_another_system_is_not_asked(platform: Callable[[str], None]) -> None:
+    platform("darwin")
     assert landlock.abi() == 0
     assert "only Linux" in landlock.why_not()
 
@@ -173,15 +170,11 @@ class _Kernel:
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> _Kernel:
+def kernel(libc: Callable[[object], None]) -> _Kernel:
     if sys.platform != "linux":
         pytest.skip("only Linux has Landlock")
     made = _Kernel()
-
-    def loaded(*_: object, **__: object) -> _Kernel:
-        return made
-
-    monkeypatch.setattr(ctypes, "CDLL", loaded)
+    libc(made)
     return made
 
 
@@ -228,23 +221,31 @@ def test_a_kernel_that_refuses_is_an_error_and_nothing_is_run(
     assert "Invalid argument" in said
 
 
-def test_the_command_takes_the_launchers_place(
-    inside: Path, kernel: _Kernel, monkeypatch: pytest.MonkeyPatch
+def test_a_command_that_is_not_there_is_told_by_a_confined_launcher(
+    inside: Path, kernel: _Kernel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran: list[tuple[str, list[str], bool]] = []
-
-    def execv(command: str, argv: list[str]) -> None:
-        ran.append((command, argv, kernel.restricted))
-        raise FileNotFoundError(2, "No such file or directory")
-
-    monkeypatch.setattr(os, "execv", execv)
     file_grants = inside.parent / "file_grants"
     file_grants.write_bytes(launcher.encode(b""))
-    assert launcher.main([str(file_grants), "/bin/x", "x", "--flag", ""]) == launcher.FAILED + 1
-    assert ran == [("/bin/x", ["x", "--flag", ""], True)]
+    assert launcher.main([str(file_grants), "/bin/no-such-x", "x"]) == launcher.FAILED + 1
+    assert capsys.readouterr().err == (
+        "roots-hub cannot run /bin/no-such-x confined: No such file or directory\n"
+    )
+    assert kernel.restricted
 
 
 # What it stops here
+
+
+@needs_landlock
+def test_the_command_takes_the_launchers_place(tmp_path: Path) -> None:
+    file_grants = tmp_path / "grants"
+    grants = landlock.encode([("r", place, None) for place in SYSTEM_READ])
+    file_grants.write_bytes(launcher.encode(grants))
+    shell = ["/bin/sh", "sh", "-c", 'printf "%s|" $$ "$0" "$@"', "x", "--flag", ""]
+    command = [*PYTHON, launcher.__file__, str(file_grants), *shell]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603 - ours
+        out, _ = started.communicate(timeout=30)
+    assert (out, started.returncode) == (f"{started.pid}|x|--flag||", 0)
 
 
 @needs_landlock

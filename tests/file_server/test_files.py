@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hub.file_server.files import SharedFiles, SharedFilesError, shared_directory
+from tests.kit.trees import asked_as_another_user
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_a_write_through_a_link_changes_its_target(files: SharedFiles, top: Path
 
 
 def test_a_write_needs_a_directory_and_a_writable_regular_file(
-    files: SharedFiles, top: Path, monkeypatch: pytest.MonkeyPatch
+    files: SharedFiles, top: Path
 ) -> None:
     (top / "folder").mkdir()
     with pytest.raises(SharedFilesError, match="gone' is not a directory; create it first"):
@@ -167,13 +168,10 @@ def test_a_write_needs_a_directory_and_a_writable_regular_file(
     with pytest.raises(SharedFilesError, match="'folder' is not a regular file"):
         files.write("folder", b"x")
     (top / "a").write_text("old")
-
-    def refuse(_path: Path, _mode: int) -> bool:
-        return False
-
-    monkeypatch.setattr(os, "access", refuse)  # as root, no file is read-only
-    with pytest.raises(SharedFilesError, match="'a' is read-only"):
+    (top / "a").chmod(0o444)
+    with asked_as_another_user(), pytest.raises(SharedFilesError, match="'a' is read-only"):
         files.write("a", b"x")
+    assert (top / "a").read_text() == "old"
 
 
 def test_a_listing_tells_links_directories_and_files_apart(files: SharedFiles, top: Path) -> None:

@@ -1,6 +1,33 @@
 """Plant small trees of files, directories and links below a temporary directory."""
 
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Renamed(NamedTuple):
+    """A file as it was right after it was renamed: mode and content."""
+
+    mode: int
+    content: bytes
+
+
+@contextmanager
+def asked_as_another_user() -> Generator[None]:
+    """Let `os.access` answer for a user without rights to the tests' files, if they run as root.
+
+    All else is done as root still: only the real user changes, and `os.access` asks for that one.
+    """
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setreuid(65534, 0)
+    try:
+        yield
+    finally:
+        os.setreuid(0, 0)
 
 
 def plant(top: Path, *lines: str) -> Path:

@@ -4,12 +4,14 @@ import resource
 import signal
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from hub.errors import StartError
 from hub.system.atomic_file import backed_up, created, look, opened
+from tests.kit.trees import Renamed
 
 
 @pytest.fixture
@@ -150,20 +152,10 @@ def test_a_copy_that_cannot_be_written_whole_is_an_error_and_leaves_nothing(file
     assert names(file.parent) == ["hub.yaml"]
 
 
-def test_a_new_mode_is_there_before_the_new_text(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    named = Path.replace
-    modes: list[int] = []
-
-    def noted(made: Path, name: Path) -> Path:
-        modes.append(stat.S_IMODE(made.stat().st_mode))
-        return named(made, name)
-
-    monkeypatch.setattr(Path, "replace", noted)
+def test_a_new_mode_is_there_before_the_new_text(file: Path, renamed: Sequence[Renamed]) -> None:
     with opened(file) as there:
         there.replace("secret\n", 0o600)
-    assert modes == [0o600]
+    assert [(one.mode, one.content) for one in renamed] == [(0o600, b"secret\n")]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import anyio
 import anyio.lowlevel
@@ -12,7 +12,7 @@ import pytest
 from hub.children.remote.connect import IDLE_CONNECTIONS, KEEP_ALIVE
 from hub.children.remote.paced_network import PacedTransport
 from hub.jsonrpc.loop_share import LoopShare
-from hub.system.connecting import HostLookups, addresses_of, first_connected, web_client
+from hub.system.connecting import HostLookups, LookUp, addresses_of, first_connected, web_client
 from tests.kit.loops import all_tasks_blocked
 from tests.server.http.auth.issuer import IssuerSite, site
 
@@ -94,6 +94,19 @@ async def test_names_that_nobody_answers_for_leave_the_loops_own_lookups_alone()
 
 
 @pytest.fixture
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Callable[[LookUp], None]:
+    """Let a test give the addresses that the system's resolver finds for a host."""
+
+    def give(look_up: LookUp) -> None:
+        def getaddrinfo(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+            return [(0, 0, 0, "", (address, 0)) for address in look_up(host)]
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    return give
+
+
+@pytest.fixture
 def served() -> Generator[IssuerSite]:
     with site() as found:
         found.pages["/x"] = {"y": 1}
@@ -101,20 +114,16 @@ def served() -> Generator[IssuerSite]:
 
 
 async def test_a_web_client_connects_though_nobody_answers_for_other_names(
-    monkeypatch: pytest.MonkeyPatch, served: IssuerSite
+    resolver: Callable[[LookUp], None], served: IssuerSite
 ) -> None:
     dead = NameServer(socket.gaierror(-2, "Name or service not known"))
-
-    def getaddrinfo(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
-        found = ["127.0.0.1"] if host == "alive.example" else dead.look_up(host)
-        return [(0, 0, 0, "", (address, 0)) for address in found]
 
     async def ask(number: int) -> None:
         async with web_client(5) as http:
             with pytest.raises(httpx2.ConnectError):
                 await http.get(f"http://dead{number}.example/x")
 
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    resolver(lambda host: ["127.0.0.1"] if host == "alive.example" else dead.look_up(host))
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks, web_client(5) as http:
             for number in (*range(40), 0):
@@ -135,19 +144,11 @@ async def test_a_web_client_goes_through_the_proxy_that_the_environment_names(
     assert served.asked == ["http://far.example/x"]
 
 
-def answering(found: Sequence[str]) -> object:
-    def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
-        return [(0, 0, 0, "", (address, 0)) for address in found]
-
-    return getaddrinfo
-
-
-def test_the_second_address_is_of_the_other_family(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_address_is_of_the_other_family(resolver: Callable[[LookUp], None]) -> None:
     first, second, other, last = TWO_FAMILIES
-    monkeypatch.setattr(socket, "getaddrinfo", answering(TWO_FAMILIES))
-    assert addresses_of("far.example") == [first, other, second, last]
-    monkeypatch.setattr(socket, "getaddrinfo", answering([other, other, last]))
-    assert addresses_of("far.example") == [other, last]
+    resolver({"two.example": TWO_FAMILIES, "one.example": [other, other, last]}.__getitem__)
+    assert addresses_of("two.example") == [first, other, second, last]
+    assert addresses_of("one.example") == [other, last]
 
 
 class AddressConnection:
@@ -237,9 +238,9 @@ async def test_who_is_cancelled_as_connections_open_leaves_none_open() -> None:
     ],
 )
 async def test_a_request_says_if_its_host_has_no_address(
-    names: NameServer, error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+    names: NameServer, error: type[Exception], said: str, resolver: Callable[[LookUp], None]
 ) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: names.look_up(host))  # pyright: ignore
+    resolver(names.look_up)
     if isinstance(names.answer, Exception):
         names.may_answer.set()
     transport = PacedTransport(

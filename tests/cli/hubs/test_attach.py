@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -44,28 +45,16 @@ def test_anything_else_is_for_the_whole_parser(given: list[str]) -> None:
     assert attached(given) is None
 
 
-def test_it_says_why_it_does_not_attach(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_why_it_does_not_attach(platform: Callable[[str], None]) -> None:
     wanted = AttachOptions()
     wanted.is_alone = True
     assert attached_to(wanted) == "--alone"
-    monkeypatch.setattr(sys, "platform", "win32")
+    platform("win32")
     assert attached_to(AttachOptions()) == "there are no Unix sockets here"
 
 
-def test_no_hub_is_started_with_a_home_that_means_another_place_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A hub's directory is `/`: it would keep its files below `/~`."""
-    monkeypatch.setattr("hub.attach.lifeline.why_not_these_streams", lambda: None)
-    monkeypatch.setenv("HOME", "~")
-    assert attached_to(AttachOptions()) == "HOME is no absolute path"
-    monkeypatch.setenv("HOME", "")
-    monkeypatch.delenv("HUB_CONFIG", raising=False)
-    assert attached_to(AttachOptions()) == NO_CONFIG
-
-
-@pytest.mark.parametrize("config", ["", '{"mcpServers": {}}'])
-def test_a_config_that_is_no_file_is_not_shared(config: str) -> None:
+def why_alone(config: str, **environment: str) -> str:
+    """Return why a new process whose streams are pipes does not attach."""
     code = (
         "import sys; from hub.cli.hubs.attach import *; w = AttachOptions(); "
         "w.config = sys.argv[1]; print(attached_to(w), file=sys.stderr)"
@@ -75,10 +64,25 @@ def test_a_config_that_is_no_file_is_not_shared(config: str) -> None:
         stdin=subprocess.PIPE,
         capture_output=True,
         text=True,
-        env={"PATH": "/usr/bin", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={
+            "PATH": "/usr/bin",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            **environment,
+        },
         check=True,
     )
-    assert done.stderr.strip() == NO_CONFIG
+    return done.stderr.strip()
+
+
+def test_no_hub_is_started_with_a_home_that_means_another_place_there() -> None:
+    """A hub's directory is `/`: it would keep its files below `/~`."""
+    assert why_alone("", HOME="~") == "HOME is no absolute path"
+    assert why_alone("", HOME="") == NO_CONFIG
+
+
+@pytest.mark.parametrize("config", ["", '{"mcpServers": {}}'])
+def test_a_config_that_is_no_file_is_not_shared(config: str) -> None:
+    assert why_alone(config) == NO_CONFIG
 
 
 def test_what_stays_in_memory_of_each_session_is_little() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hub.cli.main import main
+from tests.kit.trees import Renamed
 
 GIVEN = "ghp_0123456789abcdefABCDEF0123456789"
 
@@ -141,20 +143,11 @@ def test_a_config_that_is_there_is_kept_unless_force_is_said(
 
 
 def test_a_config_that_others_can_read_has_no_secret_at_any_time(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, renamed: Sequence[Renamed]
 ) -> None:
     write(home / ".cursor/mcp.json", servers(git={"command": "x", "env": {"GIT_TOKEN": GIVEN}}))
     write(Path("hub.yaml"), "version: 1\nservers: {mine: {command: m}}\n")
     Path("hub.yaml").chmod(0o644)
-    named = Path.replace
-    modes: list[int] = []
-
-    def noted(made: Path, name: Path) -> Path:
-        if GIVEN in made.read_text():
-            modes.append(stat.S_IMODE(made.stat().st_mode))
-        return named(made, name)
-
-    monkeypatch.setattr(Path, "replace", noted)
     secret = ["--with-secrets", "--yes"]
     assert main(["install", "cursor", "--replace", "--config", "hub.yaml", *secret]) == 0
     assert GIVEN in text()
@@ -164,7 +157,7 @@ def test_a_config_that_others_can_read_has_no_secret_at_any_time(
     )
     assert main(["import", "claude-code", *secret]) == 0
     assert GIVEN in text()
-    assert set(modes) == {0o600}
+    assert {one.mode for one in renamed if GIVEN.encode() in one.content} == {0o600}
 
 
 def test_nothing_is_written_on_a_dry_run(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from hub.cli import questions
 from hub.cli.main import main
-from hub.cli.setup import importing, starting
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
+from tests.kit.terminal import at_terminal
 
 
 @pytest.fixture(autouse=True)
@@ -71,14 +71,21 @@ def test_a_wrong_option_is_an_error(
     assert not Path("hub.yaml").exists()
 
 
-def test_a_quote_that_is_not_closed_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(starting, "is_terminal", lambda: True)
-    monkeypatch.setattr("sys.stdin", StringIO("it's mine\n"))
-    assert main(["init"]) == 2
-    *_, error, fix = capsys.readouterr().err.splitlines()
-    assert error.endswith("roots-hub: it's mine: a quote is not closed")
+def answering(command: list[str], question: str, typed: str) -> tuple[int, str]:
+    """Run a command at a terminal; return its exit code, and what is shown after the question."""
+    program = [sys.executable, "-m", "hub", *command]
+    with at_terminal(program, cwd=Path.cwd(), env=os.environ) as terminal:
+        before = terminal.until(question)
+        terminal.type(f"{typed}\n")
+        code = terminal.end()
+        return code, terminal.shown.removeprefix(before)
+
+
+@pytest.mark.live
+def test_a_quote_that_is_not_closed_is_an_error() -> None:
+    code, shown = answering(["init"], "Which folders", "it's mine")
+    *_, error, fix = shown.splitlines()
+    assert (code, error) == (2, "roots-hub: it's mine: a quote is not closed")
     assert fix == "Close it, or write a \\ before it."
     assert not Path("hub.yaml").exists()
 
@@ -111,27 +118,21 @@ def test_where_there_is_no_npx_the_hubs_own_file_server_stands_in(
     ]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize("command", ["init", "import"])
 def test_a_config_that_is_not_to_be_replaced_is_not_said_to_be_written(
-    home: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    options: list[str],
+    home: Path, command: str, options: list[str]
 ) -> None:
     (home / ".cursor").mkdir()
     (home / ".cursor/mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
     Path("hub.yaml").write_text("mine")
     said = ["--folder", ".", "--server", "files"] if command == "init" else []
-    for module in (importing, questions):
-        monkeypatch.setattr(module, "is_terminal", lambda: True)
-    monkeypatch.setattr("sys.stdin", StringIO("no\n"))
-    assert main([command, *said, *options]) == 1
+    code, shown = answering([command, *said, *options], "[y/N]", "no\nno\nno")  # to each question
+    assert code == 1
     assert Path("hub.yaml").read_text() == "mine"
-    out = capsys.readouterr().out
-    assert "Wrote" not in out
-    assert not options or json.loads(out)["written"] is False
+    assert "Wrote" not in shown
+    assert not options or json.loads(shown[shown.index("{") :])["written"] is False
 
 
 @pytest.mark.parametrize("command", ["init", "import"])
