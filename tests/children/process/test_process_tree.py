@@ -30,6 +30,7 @@ pytestmark = [
 
 ASLEEP = "import signal, time; signal.signal(signal.SIGTERM, {}); time.sleep(60)"
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
 STARTS = """
 import subprocess, sys, time
 for env in None, {}:
@@ -161,12 +162,11 @@ async def test_no_grace_is_given_after_a_second_signal() -> None:
         assert there(pids) == []
 
 
-async def test_a_process_that_cannot_be_killed_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with kept(graces=EndGraces(term=0.05, kill=0.05)) as supervisor:
+async def test_a_process_that_is_there_when_patience_ends_is_logged() -> None:
+    async with kept(graces=EndGraces(term=0, kill=0)) as supervisor:
         tree = ProcessTree(supervisor)
-        (pid,) = begin(tree, SLEEPS)
-        with monkeypatch.context() as patch, capture_logs() as logs:
-            patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
+        (pid,) = begin(tree, STUBBORN)
+        with capture_logs() as logs:
             await tree.end()
         assert [(entry["event"], entry["pids"]) for entry in logs] == [
             ("processes that cannot be killed were left", [pid])
