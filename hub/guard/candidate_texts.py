@@ -17,12 +17,14 @@ from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_argu
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
+from hub.guard.text.assignments import variables_set_in
 from hub.guard.text.commands import (
     ShellWord,
     expands,
     inner_commands,
     is_harmless,
     quoted_words,
+    spellings_of,
     uncut_words,
     with_plain_signs,
     with_short_roots,
@@ -30,7 +32,7 @@ from hub.guard.text.commands import (
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, variables_set_in
+from hub.guard.text.expansion import forms_from_top, joins_braces, plainly
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,
@@ -242,7 +244,9 @@ class CandidateTexts(Struct, frozen=True):
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
         value = with_short_roots(value, self.reader)
-        words = words_in(value, reader, starts=starts)
+        spellings = list(dict.fromkeys(spellings_of(value, reader)))
+        self.tracer.effort.spend(sum(map(len, spellings)))
+        words = words_in(spellings, starts=starts)
         runs = {
             one.text
             for one in words.values()
@@ -257,7 +261,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        for command in dict.fromkeys(inner_commands(value, reader)):
+        for command in dict.fromkeys(inner_commands(value, spellings)):
             if command != written:
                 yield command, self._texts_of_command(command, starts=True)
         for word in dict.fromkeys(uncut_words(value)):

@@ -59,6 +59,32 @@ READING = [
     "for x in le; do cat ${x}ak; done",
     "read x <<< le; cat ${x}ak",
     "x='cat le'; y=ak; eval $x$y",
+    "set -- .; cat $1./private/secret.txt",
+    "set a .; shift; cat ${1}./private/secret.txt",
+    "set -- le; for x; do cat ${x}ak; done",
+    "set -- le; cat $@ak",
+    "f() { cat $1./private/secret.txt; }; f .",
+    "x=(a .); cat ${x[1]}./private/secret.txt",
+    "x[3]=.; cat ${x[3]}./private/secret.txt",
+    "x=([2]=. b); cat ${x[2]}./private/secret.txt",
+    "declare 'x=.'; cat $x./private/secret.txt",
+    "read -r a b <<< 'x .'; cat $b./private/secret.txt",
+    "echo . | while read -r x; do cat $x./private/secret.txt; done",
+    "printf '%s\\n' a . | (read a; read b; cat $b./private/secret.txt)",
+    "mapfile -t x <<< .; cat ${x[0]}./private/secret.txt",
+    "printf -v x %s .; cat $x./private/secret.txt",
+    "x=.b; cat ${x%b}./private/secret.txt",
+    "x=b.; cat ${x#?}./private/secret.txt",
+    "x=a/b/.; cat ${x##*/}./private/secret.txt",
+    "x=leak.txt; cat ${x%%.*}",
+    "cat ${PWD%/*}/private/secret.txt",
+    "for x in {many} .; do cat $x./private/secret.txt; done 2>&-",
+    "for a in {few} .; do for b in {few} /private; do cat $a.$b/secret.txt; done; done 2>&-",
+    'echo -n "these are only some plain words $(cat leak)"',
+    "cat <<E >&2\nit's a line of plain words\nE\ncat leak # that's it",
+    "cat <<E\n$(cat leak)\nE",
+    "bash -c 'cat $1./private/secret.txt' x .",
+    "bash -c 'cat $0$1' le ak",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -151,8 +177,10 @@ def printed(top: Path, command: str) -> str:
 
 @pytest.mark.parametrize("command", READING)
 def test_a_command_that_a_shell_takes_outside_is_refused(top: Path, command: str) -> None:
-    assert printed(top, command) == HIDDEN
-    assert objection(top, command) == OUTSIDE
+    command = command.replace("{many}", " ".join(f"a{n}" for n in range(60)))
+    command = command.replace("{few}", " ".join(f"a{n}" for n in range(9)))
+    assert HIDDEN in printed(top, command)
+    assert objection(top, command) is not None
 
 
 @pytest.mark.parametrize("path", QUOTED)

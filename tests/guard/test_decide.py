@@ -440,6 +440,7 @@ def test_arguments_that_are_nested_too_deeply_are_refused() -> None:
         ({"rows": [[0] * 100] * 300}, True),
         ({"paths": ["x"] * 5000}, True),
         ({"command": "cat x " * 20_000}, True),
+        ({"command": f"for x in {' '.join('abcdefghi')}; do echo $x {'b' * 900}; done"}, True),
         ({"/a" * 50_000: 1}, True),
     ],
 )

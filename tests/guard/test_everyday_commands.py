@@ -328,6 +328,8 @@ CREATED = [
     "az rest --url /subscriptions",
     "redis-cli GET /a",
     "cat a.txt > build/x 2>&1 && gh api /repos/o/r",
+    "docker run -v /new img",
+    "docker run -v /app/node_modules -v ./src:/app img",
 ]
 CREATED_OUT = [
     "touch /newname",
@@ -388,6 +390,11 @@ CREATED_OUT = [
     "cat > /newname <<EOF\nx\nEOF",
     "(echo x)>/newname",
     "{ echo x; } > /newname",
+    "x <> /newname",
+    "docker run -v /newdir:/x img",
+    "sudo docker run -itv /newdir:/x img",
+    "podman run --volume=/newdir/a:/x:ro img",
+    'docker compose run -v "/newdir:/x" api',
 ]
 ASSIGNED = [
     "for d in */; do ls $d/; done",
@@ -600,8 +607,27 @@ TEXTS = [
     "kubectl create configmap x --from-literal=p=/opt/x",
     "helm upgrade x y --set p=/opt/x",
     "docker compose run -e A=/opt/x api ls",
+    "gcc -DPREFIX=\"/usr\" -DX='/opt/x' -o build/x src/a.c",
+    "vite --base /",
+    "npx vite build --base /usr/",
+    "awk -v d=/opt '{print d, $1}' a.txt",
 ]
 TEXTS_OUT = [
+    "gcc -I /usr -DX=/opt a.c",
+    "gcc -include /etc/passwd -DX=/opt a.c",
+    "cat a.txt && gcc -DX=/etc/passwd",
+    "cat -DX=/etc/passwd",
+    "gcc -DX=$y/etc/passwd a.c",
+    "vite --outDir /usr --base /",
+    "vite --config /etc/passwd",
+    "awk -v d=/etc/passwd '{while ((getline x < d) > 0) print x}' a.txt",
+    "awk -v d=/etc/passwd '{print > d}' a.txt",
+    "awk -v d=/etc/passwd 'BEGIN {system(\"cat \" d)}'",
+    "awk -v d=/etc/passwd '1' /etc/passwd",
+    "awk -v d=/etc/passwd -f a.awk",
+    "make install PREFIX=/usr",
+    "terraform plan -var x=/etc/passwd",
+    "cd src && ls ../..",
     "cat <<E\nx\nE\ncat / \nls / \nE",
     "git commit -m \"$(cat <<'E'\nx\nE\ncat /etc/passwd\nE\n)\"",
     "cat -m '/etc/passwd'",
@@ -751,6 +777,9 @@ def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
         *SIGNS_OUT,
         *TOP,
         *CREATED_OUT,
+        *ASSIGNED_OUT,
+        *HANDED_ON_OUT,
+        *TEXTS_OUT,
     ],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
@@ -765,6 +794,28 @@ def test_what_developers_run_is_let_through(top: Path) -> None:
 def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, command: str) -> None:
     plant(top, "project/3 => ../private/x", "project/outside => ../private")
     assert objection(top, command) is not None
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "shopt -s dotglob; cat src/*",
+        "GLOBIGNORE=x; cat src/*",
+        "setopt GLOB_DOTS; cat s*/*",
+        "shopt -s nocaseglob; cat LE?K",
+    ],
+)
+def test_options_of_a_shell_let_wildcards_find_more(top: Path, option: str) -> None:
+    plant(top, "project/src/.link => ../../private/x")
+    assert objection(top, "cat src/*") is None
+    assert objection(top, option) is not None
+
+
+def test_a_loop_with_too_many_values_is_refused(top: Path) -> None:
+    names = " ".join(f"a{n}" for n in range(200))
+    assert objection(top, f"for x in {names}; do cat $x.txt; done") is None
+    assert objection(top, f"for x in {names} {names}b; do cat ${{x}}k {names}; done") is not None
+    assert objection(top, "x=a.txt; ls" + " ${x%.*}" * 65) is not None
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ with lean():
     from hub.attach.lifeline import NotAttachedError
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
-from hub.cli.hubs.hub_log import HubLog
-from hub.cli.looping import run_loop
+    from hub.cli.hubs.hub_log import HubLog
+    from hub.cli.looping import run_loop
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig

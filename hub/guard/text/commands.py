@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.expansion import (
-    NUMBER,
-    QUOTED,
-    VARIABLE,
-    defaulted,
-    with_assigned,
-    without_quotes,
-)
+from hub.guard.text.assignments import with_assigned
+from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
+from hub.guard.text.shell import QUOTED, HereDocument, SimpleCommand, ways_to_parse, without_remarks
 from hub.paths.resolve import Flavour
 
-_TOKEN = re.compile(
-    r"""(?P<word>(?:'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|[^\s;&|<>()`'"\\]++)+)"""
-    r"""|(?P<mark>[<>]++[&|]?|[;&|()`\n'"])""",
-    re.DOTALL,
-)
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
 _CODE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
     re.DOTALL,
 )
-_REMARK = re.compile(
-    r"""('[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*"|\\.|(?<=[^\s;&|()])#+|[^#'"\\]++)|#[^\n]*+""",
-    re.DOTALL,
-)
-"""A remark, if it is not what stands before one, in group 1."""
 _WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
-_WILD_SIGN = re.compile(r"[*?\[{]")
-_DOCUMENT = re.compile(
-    r"(?:^|(?<=[;&|\n]))[ \t]*(?:cat|tee|apply_patch|patch|git|python[\d.]*|node|ruby|jq|psql)\b"
-    r"[^;&|\n'\"\\#(`]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^;&|\n'\"\\#(`]*\n"
-    r"(?P<lines>(?:.*\n)*?)\t*(?P=end)(?=\n|\Z)"
-)
-"""Lines that a program reads, and that no shell does."""
+_READS_LINES = re.compile(r"(?:cat|tee|apply_patch|patch|git|python[\d.]*|node|ruby|jq|psql)")
+"""Programs that read the lines of a here-document, and are no shells."""
+_ENDS = frozenset({"}", "done", "fi", "esac"})
+"""Words that end several commands, which may be piped to a shell together."""
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
 _COMPUTES = re.compile(
@@ -53,6 +35,10 @@ _COMPUTES = re.compile(
 _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
+_FINDS_HIDDEN = re.compile(r"dotglob|globdots|glob_dots|GLOBIGNORE", re.IGNORECASE)
+_FINDS_ANY_CASE = re.compile(r"no_?case_?glob", re.IGNORECASE)
+_LEADING_STAR = re.compile(r"(?<![^\s/'\"=,{(])\*+")
+_BESIDE_WILD = re.compile(r"[A-Za-z](?=[^\s/;&|]*[*?\[])|(?<=[*?\]])[A-Za-z]+")
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
 """What a shell computes behind the start of a word."""
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
@@ -121,13 +107,6 @@ def _character(code: re.Match[str]) -> str:
     return chr(number) if number <= sys.maxunicode else "\ufffd"
 
 
-def without_remarks(command: str) -> str:
-    """Return a command without what a shell takes for remarks, as in `ls  # all's well`."""
-    if "#" not in command:
-        return command
-    return _REMARK.sub(lambda part: part[1] or "", command)
-
-
 def with_plain_signs(command: str) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
@@ -176,12 +155,6 @@ def _if_inner(quoted: re.Match[str]) -> str:
     return quoted[0] if _OF_INNER_SHELL.search(quoted[1] or quoted[2] or "") else ""
 
 
-def _without_wildcards(document: re.Match[str]) -> str:
-    if not document["quote"] and _COMPUTES.search(document["lines"]):
-        return document[0]
-    return _WILD_SIGN.sub("_", document[0])
-
-
 def _without_colons(word: str) -> list[str]:
     """Return a word, or the folders of a list of folders to search: `PYTHONPATH=a:b`."""
     name = _SEARCH_PATH.match(word)
@@ -193,35 +166,60 @@ def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
 
     `starts`: the first word names the program.
     """
-    program, before = starts, WordContext(computes=_COMPUTES.search(command) is not None)
-    shown = _DOCUMENT.sub(_without_wildcards, command) if "<<" in command else command
+    context = WordContext(computes=_COMPUTES.search(command) is not None)
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
-    for token in _TOKEN.finditer(command):
-        if token["mark"]:
-            program, before = token["mark"][0] not in "<>\"'", before.behind(token["mark"])
-            continue
-        word = without_quotes(token["word"])
-        is_device = word.rpartition("=")[2] in _DEVICES or word in _STREAMS
+    for script in ways_to_parse(command):
+        pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
+        literal = [
+            one.owner for one in script.documents if not pipes and _is_only_text(one, command)
+        ]
+        for one in script.commands:
+            # Where a quote is not closed it is unknown where a command ends.
+            context = context.behind(one.before, goes_on=not script.is_closed)
+            program = starts or one.before != "" or one.depth > 0
+            runs = may_run and one.before not in {")", "`"}
+            finds = not any(one.lines_of is owner for owner in literal)
+            context = yield from _judged_words(
+                one, context, program=program, runs=runs, finds=finds
+            )
+
+
+def _is_only_text(document: HereDocument, command: str) -> bool:
+    """Return whether no shell reads the lines of a here-document, not even for wildcards."""
+    owner, lines = document.owner, command[document.start : document.end]
+    is_whole = owner.before != "(" and owner.after == "\n" and not owner.depth
+    is_read = is_whole and _READS_LINES.fullmatch(owner.words[0].raw) is not None
+    return is_read and (document.is_literal or not _COMPUTES.search(lines))
+
+
+def _judged_words(
+    command: SimpleCommand, context: WordContext, *, program: bool, runs: bool, finds: bool
+) -> Generator[ShellWord, None, WordContext]:
+    for word in command.words:
+        text, is_run = word.text, program and not word.operator
+        is_device = text.rpartition("=")[2] in _DEVICES or text in _STREAMS
         # An empty word names nothing.
-        if word and not (is_device or (program and is_program(word))):
-            is_wild = expands(token["word"]) if before.takes_pattern(word) else _has_wildcard(word)
-            # Behind a substitution stand the arguments of what it yields.
-            runs = program and may_run and before.mark not in {")", "`"}
-            creates = before.creates_file(word)
-            is_found = NUMBER in word or expands(shown[token.start() : token.end()])
-            globs = is_found and not before.compares(command[token.end() :])
-            for one in _without_colons(word):
-                yield ShellWord(one, is_wild, globs, runs, creates)
-        before = before.then(word, program=program)
-        program = program and (word in PREFIXES or _ASSIGNMENT.match(word) is not None)
+        if text and not (is_device or (is_run and is_program(text))):
+            is_wild = expands(word.raw) if context.takes_pattern(text) else _has_wildcard(text)
+            creates = ">" in word.operator or context.creates_file(text)
+            is_last = word is command.words[-1] and command.after == ")"
+            is_found = finds and (NUMBER in text or expands(word.raw))
+            globs = is_found and not context.compares(is_last=is_last)
+            for one in _without_colons(text):
+                yield ShellWord(one, is_wild, globs, is_run and runs, creates)
+        if not word.operator:
+            context = context.then(text, program=is_run)
+            program = is_run and (text in PREFIXES or _ASSIGNMENT.match(text) is not None)
+    return context
 
 
-def inner_commands(command: str, reader: Reader) -> Iterator[str]:
+def inner_commands(command: str, spellings: Iterable[str]) -> Iterator[str]:
     """Yield the commands that a command hands to another shell, as in `sh -c 'ls /'`."""
     if _INNER_SHELL.search(command) is None:
         return
-    for spelling in dict.fromkeys(spellings_of(command, reader)):
+    for spelling in spellings:
+        yield from _with_arguments(spelling)
         is_shell = is_variable = waits = runs = False
         for word in _words_and_ends(spelling):
             if word is None:
@@ -238,40 +236,46 @@ def inner_commands(command: str, reader: Reader) -> Iterator[str]:
             waits = starts or word in _RUN_NEXT or (waits and is_option)
 
 
-def _uncomputed(command: str) -> str:
-    """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
-    return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
-
-
-def passed_words(command: str) -> Iterator[str]:
-    """Yield all words that programs may get, without their quotes: no files of redirections."""
-    return (word for word in _words_and_ends(command) if word is not None)
+def _with_arguments(command: str) -> Iterator[str]:
+    """Yield the scripts of `sh -c` behind which the script's own arguments stand, and are set."""
+    for one in (one for script in ways_to_parse(command) for one in script.commands):
+        words = [word.text for word in one.given]
+        for n, word in enumerate(words[:-2]):
+            is_script = "$" in words[n + 1] and _COMMAND_OPTION.fullmatch(word) is not None
+            if is_script and any(map(_SHELL.fullmatch, words[:n])):
+                yield f"set -- {' '.join(map(_quote, words[n + 2 :]))}\n{words[n + 1]}"
 
 
 def _words_and_ends(command: str) -> Iterator[str | None]:
-    """Yield the words that programs may get, and None where one command ends."""
-    is_file = False
-    for token in _TOKEN.finditer(command):
-        if token["word"] and not is_file:
-            yield without_quotes(token["word"])
-        elif token["mark"] and token["mark"] in ";&|\n":
-            yield None
-        is_file = token["mark"] is not None and token["mark"][0] in "<>"
+    """Yield the words that programs may get, and None where one command surely ends."""
+    for script in ways_to_parse(command):
+        for one in script.commands:
+            if one.before not in {"(", ")", "`"}:
+                yield None
+            yield from (word.text for word in one.given)
+
+
+def _uncomputed(command: str) -> str:
+    """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
+    return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
 
 
 def _has_wildcard(word: str) -> bool:
     return _WILD.search(word) is not None
 
 
-def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWord]:
+def words_in(spellings: Iterable[str], *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
     A word that stands several times `runs` if all of these do, and is the rest if one of them is.
     `starts` as in `words_of`.
     """
     words: dict[str, ShellWord] = {}
-    for word in _words_in(command, reader, starts=starts):
-        old = words.get(word.text, word)
+    for word in (word for one in spellings for word in words_of(one, starts=starts)):
+        old = words.get(word.text)
+        if old is None or old == word:
+            words[word.text] = word
+            continue
         words[word.text] = ShellWord(
             word.text,
             old.expands or word.expands,
@@ -282,13 +286,16 @@ def words_in(command: str, reader: Reader, *, starts: bool) -> dict[str, ShellWo
     return words
 
 
-def _words_in(command: str, reader: Reader, *, starts: bool) -> Iterator[ShellWord]:
-    for spelling in spellings_of(command, reader):
-        yield from words_of(spelling, starts=starts)
+def _with_more_found(command: str) -> str:
+    """Return a command whose wildcards find what the options that it sets let them find."""
+    if _FINDS_HIDDEN.search(command):
+        command = _LEADING_STAR.sub("{?,}*", command)
+    return _BESIDE_WILD.sub("*", command) if _FINDS_ANY_CASE.search(command) else command
 
 
 def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     """Yield a command as each shell may read it: with remarks and without, quotes decoded."""
+    command = _with_more_found(command)
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
@@ -296,7 +303,9 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     computed = dict.fromkeys(
         form for one in remarked for form in (one, _uncomputed(one), _SUM.sub(NUMBER, one))
     )
-    assigned = dict.fromkeys(form for one in computed for form in (one, *with_assigned(one)))
+    assigned = dict.fromkeys(
+        form for one in computed for form in (one, *with_assigned(one, reader.env))
+    )
     spellings = [form for one in assigned for form in (one, *defaulted(one, reader.env))]
     for written in spellings:
         # `$"x"` is `"x"`.

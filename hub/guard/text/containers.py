@@ -7,10 +7,11 @@ import re
 from msgspec.structs import replace
 
 from hub.guard.budget import Meter, TooManyWaysError
-from hub.guard.text.commands import passed_words, spellings_of
+from hub.guard.text.commands import spellings_of
 from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
 from hub.guard.text.programs import renames_programs
 from hub.guard.text.readings import Reader, readings
+from hub.guard.text.shell import words_at_each_sign
 
 _MOUNT = re.compile(
     r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
@@ -124,7 +125,7 @@ class _Mounts:
 
     def __init__(self, command: str, reader: Reader, effort: Meter, depth: int) -> None:
         effort.spend(len(command) // _CHARACTERS)
-        self._words = list(passed_words(command))
+        self._words = words_at_each_sign(command)
         self._reader = reader
         self._effort = effort
         self._depth = depth

@@ -1,25 +1,18 @@
-"""What a shell makes of a text: its quotes, variables, braces and wildcards."""
+"""What a shell makes of a text: its variables, braces and wildcards."""
 
 from __future__ import annotations
 
 import re
-import sys
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from itertools import product
-from math import prod
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
 
-QUOTED = re.compile(r"""'([^']*+)'|"([^"\\]*+(?:\\.[^"\\]*+)*)"|\\(.)""", re.DOTALL)
-"""A part in single quotes (group 1) or double quotes (2), or an escaped character (3)."""
-_ESCAPED_IN_QUOTES = re.compile(r"\\([\"\\$`])")
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
 """A variable with another text in its place, which may have variables of its own."""
-_COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
+COMPUTED = re.compile(r"\$\{(?:[!#]|\w+[^\w{}])[^{}]*\}", re.ASCII)
+"""A variable that a shell alters: `${#x}`, `${x%y}`."""
 SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
@@ -32,41 +25,6 @@ _JOINED_BRACES = re.compile(
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
 _CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
 _EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
-_WORD = r"""(?:'[^']*'|"[^"\\]*(?:\\.[^"\\]*)*"|\\.|[^\s;&|<>()`'"\\])"""
-_SETS = re.compile(
-    rf"(?<![\w$'\"{{-])([A-Za-z_]\w*)(\+?)=({_WORD}*)"
-    rf"|\bfor[^\S\n]+(\w+)[^\S\n]+in((?:[^\S\n]+{_WORD}+)+)"
-    rf"|\bread\s+(?:-\w+\s+)*(\w+)\s*<<<\s*({_WORD}+)",
-    re.ASCII | re.DOTALL,
-)
-"""A name and its value (with a `+` between, what is added to it), or a name and its values."""
-_ONE_WORD = re.compile(rf"{_WORD}+", re.DOTALL)
-_MOST_VALUES = 32
-_LONGEST_VALUE = 256
-_LONGEST = 4 * 4096
-_TURNS = 3
-"""So often a value may refer to another one: `a=/; b=$a; ls $b`."""
-_UNSURE = re.compile(
-    r"<<|\(\s*\)|\(\(|\b(?:IFS|alias|declare|eval|function|getopts|let|local|mapfile|read(?:array)?"
-    r"|shift|source|trap|typeset|unset|printf\s+-v)\b|\bset\s+(?:--|[^\s+-])|(?:^|[;&|\n])\s*\.\s"
-)
-"""Signs that a command may set variables in other ways, or take values from them."""
-_HIDDEN = re.compile(
-    r"""'[^']*'|"[^"\\]*(?:\\.[^"\\]*)*"|\\.|(?:^|(?<=[\s;&|()]))\#[^\n]*""", re.DOTALL
-)
-_CAN_BE_EMPTY = re.compile(r"\$(?!PWD\b|\{PWD\})(?:\{[^{}]*\}|\w+|[@*#?!-])", re.ASCII)
-_SURE = re.compile(
-    r"(?P<before>^|&&|[;\n]|\b(?:do|then|else)\s|\{\s)\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*)="
-    r"(?:(?:[\w./Q-]|\$PWD\b|\$\{?\w+\}?[./Q-])[^\s;&|<>()]*|\$\([^()]*\)|`[^`]*`"
-    r"|\$\{\w+[%#/][^{}]*\})(?=[^\S\n]*(?:;|&&|\n|$))"
-    r"|\bfor\s+(?P<each>\w+)\s+in\s+(?P<list>[^;\n]*[^;\s])\s*(?=[;\n]\s*do\b)",
-    re.ASCII,
-)
-"""An assignment that is sure to give the variable a value, in a text without what is in quotes."""
-_GIVES = re.compile(r"\b([A-Za-z_]\w*)\+?=|\bfor\s+(\w+)", re.ASCII)
-_ENDS_BLOCK = re.compile(r"\b(?:done|fi|esac|else|elif)\b|;;|\)|\}|(?<!&)&(?![&>])")
-_SUBSTITUTED = re.compile(r"\$\([^()]*\)")
-_GOES_ON = re.compile(r"[;\n|]")
 _VARIES = re.compile(r"[${*?\[]")
 _TOP = re.compile(r"(?:[^/]*[=@])?\.*/[/.]*")
 _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s]*")
@@ -84,7 +42,7 @@ def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iter
         if plain != text:
             yield plain
         plain = VARIABLE.sub(lambda match: env.get(match[1] or match[2], ""), plain)
-        plain = _COMPUTED.sub("", plain)
+        plain = COMPUTED.sub("", plain)
         yield _POSITION.sub("", plain)
 
 
@@ -154,113 +112,6 @@ def with_sequences(text: str) -> str:
     return _SEQUENCE.sub(lambda of: NUMBER if any(map(str.isdigit, of[0])) else "?", text)
 
 
-def variables_set_in(command: str) -> dict[str, str]:
-    """Return a value for each variable that surely has one wherever a command uses it.
-
-    It is set before, by `x=a` or `for x in a b`, and not in another way.
-    """
-    if "$" not in command or _UNSURE.search(command):
-        return {}
-    shown = _HIDDEN.sub(_hidden, command)
-    sure: dict[str, list[re.Match[str]]] = {}
-    for one in _SURE.finditer(shown):
-        sure.setdefault(one["name"] or one["each"], []).append(one)
-    given = Counter(one[1] or one[2] for one in _GIVES.finditer(shown))
-    shown = _SUBSTITUTED.sub(lambda of: " " * len(of[0]), shown)
-    ends = [end.start() for end in _ENDS_BLOCK.finditer(shown)]
-    breaks = sorted([*ends, *(sign.start() for sign in _GOES_ON.finditer(shown))])
-    uses: dict[str, list[int]] = {}
-    for use in VARIABLE.finditer(command):
-        uses.setdefault(use[1] or use[2], []).append(use.start())
-    return {
-        name: "x"
-        for name, ways in sure.items()
-        if len(ways) == given[name]  # else one of the others may leave it empty
-        and not any('"' in (way["list"] or "") for way in ways)
-        and _reach_all(uses.get(name, []), [(way, _end_of(way, ends, breaks)) for way in ways])
-    }
-
-
-def _hidden(quoted: re.Match[str]) -> str:
-    """Return as many other signs for what is in quotes, escaped or a remark."""
-    text = quoted[0]
-    if text[0] == "#":
-        return " " * len(text)
-    return ("Q" if _CAN_BE_EMPTY.sub("", text).strip("'\"") else '"') * len(text)
-
-
-def _end_of(way: re.Match[str], ends: list[int], breaks: list[int]) -> int:
-    """Return up to where an assignment surely holds: behind `&&` only as long as that goes on."""
-    places = breaks if way["before"] == "&&" else ends
-    at = bisect_left(places, way.end())
-    return places[at] if at < len(places) else sys.maxsize
-
-
-def _reach_all(uses: list[int], ways: list[tuple[re.Match[str], int]]) -> bool:
-    reach, left = 0, ways[::-1]
-    for use in uses:
-        while left and left[-1][0].end() <= use:
-            reach = max(reach, left.pop()[1])
-        if use >= reach:
-            return False
-    return True
-
-
-def with_assigned(command: str) -> Iterator[str]:
-    """Yield a command with the values of the variables that it sets: `x=.; ls $x.`, `ls ..`.
-
-    As a shell that does not quote them, so that they are split at spaces.
-    """
-    values = _values_in(command) if "$" in command else {}
-    if not values:
-        return
-    most = max(1, min(_MOST_VALUES, _MOST_VALUES * _LONGEST // len(command)))
-    if prod(map(len, values.values())) <= most:
-        choices = product(*values.values())
-    else:
-        longest = min(most, max(map(len, values.values())))
-        choices = ((of[n % len(of)] for of in values.values()) for n in range(longest))
-    for chosen in choices:
-        yield _with_values(command, dict(zip(values, chosen, strict=True)))
-
-
-def _with_values(command: str, values: Mapping[str, str]) -> str:
-    for _ in range(_TURNS):
-        longer = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), command)
-        if longer == command or len(longer) > max(_LONGEST, 2 * len(command)):
-            break
-        command = longer
-    return command
-
-
-def _values_in(command: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in _SETS.finditer(command):
-        name = one[1] or one[4] or one[6]
-        known = found.setdefault(name, [])
-        words = _ONE_WORD.findall(one[5]) if one[4] else [one[3] or one[7] or ""]
-        before = known[-1] if one[2] and known else ""
-        known += (before + without_quotes(word) for word in words)
-    names = {*found, "PWD", "HOME"}
-    told = {name: _told(texts, names) for name, texts in found.items()}
-    return {name: texts for name, texts in told.items() if texts}
-
-
-def _in_braces(name: str, names: set[str]) -> str:
-    return f"${{{name}}}" if name in names else ""
-
-
-def _told(texts: list[str], names: set[str]) -> list[str]:
-    """Return the values that are known, each once: a variable that is not set in `names` is empty.
-
-    What is computed is empty, too, but tells nothing if no name stands before it.
-    """
-    plain = (VARIABLE.sub(lambda of: _in_braces(of[1] or of[2], names), text) for text in texts)
-    emptied = ((text, _COMPUTED.sub("", text)) for text in plain if len(text) <= _LONGEST_VALUE)
-    told = (new for old, new in emptied if new == old or new[:1] != "/")
-    return [text for text in dict.fromkeys(told) if text.strip("$")]
-
-
 def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
     """Yield what a shell may make of a word if that starts in the top folder.
 
@@ -281,12 +132,3 @@ def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
             yield "/"
         elif form[:1] == "/" and form != word:
             yield form
-
-
-def without_quotes(text: str) -> str:
-    r"""Return a text without quotes and backslashes, as a shell reads `.''./x` and `.\./x`."""
-    return QUOTED.sub(_inside, text)
-
-
-def _inside(part: re.Match[str]) -> str:
-    return part[1] or part[3] or _ESCAPED_IN_QUOTES.sub(r"\1", part[2] or "")

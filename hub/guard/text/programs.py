@@ -8,6 +8,8 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
+from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
+from hub.guard.text.sure_commands import is_literal, is_plain_redirection, surely_parsed
 
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
@@ -46,9 +48,10 @@ _OUTPUT_OPTION = re.compile(
     r"-[oOP]|--(?:out|dest|target-dir)[\w-]*|--[\w-]*(?:dir|directory|file|folder)|-out"
 )
 _CREATED = re.compile(r"(?:(--?[A-Za-z][\w-]*=|-[A-Za-z])|of=)?(/.*)", re.DOTALL)
+_STARTS_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
+_VOLUME = re.compile(r"(?:-[ditPqT]*v|--volume)=?")
 _WILD = re.compile(r"[*?\[]")
 _COMPARES = frozenset({"==", "!="})
-_END_OF_CASE = re.compile(r"[ \t]*\)")
 _SEPARATORS = re.compile(r"[;&|\n]")
 
 
@@ -57,7 +60,7 @@ class WordContext(NamedTuple):
 
     `computes`: the text of a word may come to a shell once more. `mark`: the last sign of the shell
     before. `searches`: the program takes patterns. `creates`: its operands may be new files.
-    `option`: the word just before.
+    `option`: the word just before. `mounts`: the program makes the folders that it mounts.
     """
 
     computes: bool
@@ -65,6 +68,7 @@ class WordContext(NamedTuple):
     searches: bool = False
     creates: bool = False
     option: str = ""
+    mounts: bool = False
 
     def takes_pattern(self, word: str) -> bool:
         """Return whether `word` goes to a program as a pattern, and to no other shell."""
@@ -74,37 +78,38 @@ class WordContext(NamedTuple):
 
     def creates_file(self, word: str) -> bool:
         """Return whether `word` may name a file or folder that the command creates."""
-        if self.mark[:1] == ">":
-            return True
         if self._is_behind_pattern_option(word):
             return False
         option = (_CREATED.match(word) or [word, None])[1] or self.option
         is_output = not self.searches and _OUTPUT_OPTION.fullmatch(option.rstrip("=")) is not None
-        return self.creates or is_output
+        # A folder of this machine has its place in the container behind it, if that is not removed.
+        has_place = ":" in word or option[-1:] == "="
+        is_mounted = self.mounts and has_place and _VOLUME.fullmatch(option) is not None
+        return self.creates or is_output or is_mounted
 
-    def compares(self, rest: str) -> bool:
-        """Return whether a word, with `rest` behind it, is for comparing: `x == *.y`, `a*)`."""
+    def compares(self, *, is_last: bool) -> bool:
+        """Return whether a word is for comparing: `x == *.y`, `a*)`; `is_last`: before a `)`."""
         if self.option in _COMPARES:
             return True
-        is_first = self.option == "in" or (self.option == "" and self.mark in {";", "\n"})
-        return is_first and _END_OF_CASE.match(rest) is not None
+        is_first = self.option == "in" or (self.option == "" and self.mark in {";;", ";", "\n"})
+        return is_first and is_last
 
     def _is_behind_pattern_option(self, word: str) -> bool:
         return _PATTERN_OPTION.match(word if "=" in word else self.option) is not None
 
     def then(self, word: str, *, program: bool) -> WordContext:
         """Return what stands before the next word."""
-        mark = "" if self.mark[:1] in {"<", ">"} else self.mark
         creates = self.creates or _CREATES.fullmatch(word) is not None
         if program:
-            searches, option = word in _SEARCHES, ""
+            searches, option, mounts = word in _SEARCHES, "", word in _STARTS_CONTAINERS
         else:
             searches, option = self.searches and _RUNS_OR_PRINTS.match(word) is None, word
-        return WordContext(self.computes, mark, searches, creates, option)
+            mounts = self.mounts
+        return WordContext(self.computes, self.mark, searches, creates, option, mounts)
 
-    def behind(self, mark: str) -> WordContext:
+    def behind(self, mark: str, *, goes_on: bool) -> WordContext:
         """Return what stands before the next word if a sign of the shell comes first."""
-        creates = self.creates and _SEPARATORS.match(mark) is None
+        creates = goes_on and self.creates and _SEPARATORS.match(mark) is None
         return WordContext(self.computes, mark, creates=creates)
 
 
@@ -112,22 +117,10 @@ def created_paths(word: str, env: Mapping[str, str]) -> list[str]:
     """Return the absolute paths of what a word creates: `/x`, `$y/x`, `of=/x`, `-o/x`."""
     forms = (form for form in forms_from_top(word, env) if not _WILD.search(form))
     found = map(_CREATED.fullmatch, (word, *forms))
-    return [f"/{created[2].lstrip('/')}" for created in found if created is not None]
+    paths = (created[2].lstrip("/") for created in found if created is not None)
+    return [f"/{form}" for path in paths for form in dict.fromkeys((path, path.partition(":")[0]))]
 
 
-_DOCUMENT = (
-    r"\"\$\(cat[ \t]+<<-?[ \t]*'(?P<name>\w+)'\n(?:(?![ \t]*(?P=name)\n).*\n)*"
-    r"[ \t]*(?P=name)\n\s*\)\"(?=[\s;&|)]|$)"
-)
-"""A text of several lines: `"$(cat <<'E'`, the lines, `E` and `)"`."""
-_PIECE = re.compile(
-    # What a shell takes apart in the same way whatever its settings are.
-    rf"(?P<literal>(?:{_DOCUMENT}|(?:[\w.,:/@%+=-]|'[^']*'|\"[^\"\\`$]*\")+(?=[\s;&|<>()]|$)))"
-    r"|(?P<word>(?:[^\s;&|<>()`'\"\\$#]|(?<=[^\s;&|<>()])#|\$\w|\$\{\w+\}|\\[^\n]|'[^']*'"
-    r"|\"(?:[^\"\\`$]|\$\w|\$\{\w+\})*\")+)"
-    r"|(?P<end>&&|\|\|?|[;\n()])"
-    r"|[ \t]+|\\\n|#[^\n'\"\\`]*(?=\n|$)|\d?(?:>>?|<(?!<))[ \t]*(?:&\d|[\w./-]+)"
-)
 _VARIES = re.compile(r"=\(|\bIFS\b")
 _BEFORE_PROGRAM = re.compile(r"\w+=|(?:sudo|time|env)\Z")
 _INSTALLED = r"=/(?:usr|opt)(?:/[\w-][\w.-]*)*"
@@ -155,9 +148,18 @@ _TEXTS = tuple(
             0,
         ),
         (r"cmake\b", rf"-DCMAKE_INSTALL_PREFIX{_INSTALLED}", 0),
+        (r"(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-\d+)? ", r"-D[A-Za-z_]\w*(=.+)", 1),
+        (r"(?:npx )?vite(?:press)?(?: build| dev| preview| serve)? ", "--base", 1),
+        # As long as the program in quotes cannot open what the variable holds.
+        (r"[gm]?awk -v \S+ '(?![^']*(?:getline|system|ARG|[|>@]))[^']*'", "-v", 1),
     )
 )
 """Programs, their options that take a text, and which word behind these is the text."""
+_HAS_TEXTS = re.compile(
+    r"git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson|cmake|grep|rg|ag|cc|\+\+"
+    r"|clang|vite|awk"
+)
+"""Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
 _FLAG = re.compile(
     r"-[rRnivwxclLoPEFhHsqzaUI]+|--(?:[\w-]+=.*|colou?r|line-number|ignore-case|recursive|hidden"
@@ -174,110 +176,92 @@ _NOTHING = ("''",)
 _QUOTED_SIGN = re.compile(r"[;&|<>()\"'\\`*?\[{]")
 
 
-class _Word(NamedTuple):
-    text: str
-    start: int
-    is_literal: bool
-
-
 def without_texts(command: str) -> str:
     """Return a command without the words that its programs take for texts, as in `-m 'see ../x'`.
 
     A child that starts a program without a shell may take a quoted text apart at its spaces. What
     that program may open stays.
     """
-    commands = _commands_in(command)
+    commands = surely_parsed(command) if _HAS_TEXTS.search(command) else []
     if not commands or _VARIES.search(command) or renames_programs(command):
         return command
-    opens = commands[0][0].text not in _OPENS_NOTHING
-    texts = [(text, n) for n, words in enumerate(commands) for text in _texts_of(words)]
-    for (text, start, _), n in reversed(texts):
-        parts = text.split() if opens else []
+    opens = commands[0].given[0].raw not in _OPENS_NOTHING
+    texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
+    for text, n in reversed(texts):
+        parts = text.raw.split() if opens else []
         if len(parts) == 1 and n:
             continue
         kept = [f"'{part}'" for part in parts[len(parts) == 1 :] if not _QUOTED_SIGN.search(part)]
-        command = f"{command[:start]}{' '.join(kept or _NOTHING)}{command[start + len(text) :]}"
+        end = text.start + len(text.raw)
+        command = f"{command[: text.start]}{' '.join(kept or _NOTHING)}{command[end:]}"
     return command
 
 
-def _commands_in(command: str) -> list[list[_Word]]:
-    """Return the words of each simple command; none if another shell may read them otherwise."""
-    commands, at = [list[_Word]()], 0
-    while at < len(command):
-        piece = _PIECE.match(command, at)
-        if piece is None:
-            return []
-        if piece["end"]:
-            commands.append([])
-        elif text := piece["literal"] or piece["word"]:
-            commands[-1].append(_Word(text, at, piece["literal"] is not None))
-        at = piece.end()
-    return [words for words in commands if words]
-
-
-def _texts_of(words: list[_Word]) -> list[_Word]:
+def _texts_of(words: list[CommandWord]) -> list[CommandWord]:
     """Return the words of a simple command that its program takes for texts, in order."""
-    words = list(dropwhile(lambda word: _BEFORE_PROGRAM.match(word.text), words))
-    head = " ".join(word.text for word in words[:4])
-    found = list[_Word]()
+    words = list(dropwhile(lambda word: _BEFORE_PROGRAM.match(word.raw), words))
+    head = " ".join(word.raw for word in words[:4])
+    found = list[CommandWord]()
     for option, place in ((one[1], one[2]) for one in _TEXTS if one[0].match(head)):
         for n, word in enumerate(words):
-            if given := option.fullmatch(word.text):
+            if given := option.fullmatch(word.raw):
                 found += words[n:][:1] if given[1] else words[n + place :][:1]
     if finds := _FINDS.match(head):
         found += _pattern_in(words[len(finds[0].split()) :])
-    texts = (word for word in found if word.is_literal and not _OF_FILE.match(word.text))
+    texts = (word for word in found if is_literal(word) and not _OF_FILE.match(word.raw))
     return sorted(dict.fromkeys(texts), key=lambda word: word.start)
 
 
-def _pattern_in(words: list[_Word]) -> list[_Word]:
-    rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.text), words))
-    if rest and rest[0].text == "-e":
+def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
+    rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.raw), words))
+    if rest and rest[0].raw == "-e":
         return rest[1:2]
-    return [] if not rest or rest[0].text[0] == "-" else rest[:1]
+    return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
 _SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
 _SIGN = r"""'(?:[^\s'"$`\\*?\[]|\\[nrt0])'"""
-_REDIRECTION = r"[ \t]*(?:2>&1|(?:<|>>?)[ \t]*[\w./-]+)"
 _CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
 _TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\\[nrt]|\$(?!\()|{_SUM})*\"|'(?:[\w\s.,:/+%=-]|\\[nrt])*'"
 _OPENS = (
-    rf"(?:cut|head|sort|tail|tr|uniq|wc)(?:{_REDIRECTION}"
-    rf"|[ \t]+(?:(?!-\w*T|--)[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*"
+    r"(?:cut|head|sort|tail|tr|uniq|wc)"
+    rf"(?: (?:(?!-\w*T|--)[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*"
 )
 _GIT = (
     r"git (?:branch|tag|log|remote|describe|rev-parse|status|shortlog|ls-files|ls-tree|for-each-ref"
-    r"|rev-list|symbolic-ref|diff --name-only)(?:[ \t]+(?:[\w.,:=+%@/^-]+|'[\w\s.,:()%/=]*'))*"
+    r"|rev-list|symbolic-ref|diff --name-only)(?: (?:[\w.,:=+%@/^-]+|'[\w\s.,:()%/=]*'))*"
 )
 _SPLITS = (
-    r"[gm]?awk[ \t]+-F[ \t]*(?:/|'/'|\"/\")[ \t]+"
-    rf"'(?![^']*(?:system|getline|ARGV|ENVIRON))[^'|<>`]*'(?:{_REDIRECTION}|[ \t]+[\w./-]+)*"
+    r"[gm]?awk -F ?(?:/|'/'|\"/\") '(?![^']*(?:system|getline|ARGV|ENVIRON))[^'|<>`]*'"
+    r"(?: [\w./-]+)*"
 )
 _LISTS_NOTHING = re.compile(
-    rf"[ \t]*(?:(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*|\$\({_OPENS}\))"
+    rf"(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*|\$\({_OPENS}(?: ?< ?[\w./-]+)?\))"
     # These open no files, so what is computed may stand behind them; but no wildcards.
-    rf"|(?:echo(?![ \t]+-\w*e)|expr|let|printf(?![ \t]+-)|seq|sleep|test)(?:{_REDIRECTION}"
-    rf"|[ \t]+(?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
+    r"|(?:echo(?! -\w*e)|expr|let|printf(?! -)|seq|sleep|test)"
+    rf"(?: (?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
     # These do.
-    rf"|{_OPENS}|{_GIT}|{_SPLITS})[ \t]*",
+    rf"|{_OPENS}|{_GIT}|{_SPLITS}",
     re.ASCII,
 )
 """A simple command that gives only an error for `/`, even if no shell reads it."""
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
-_BETWEEN_COMMANDS = re.compile(r"&&|\|\|?|[;\n]")
+_CAN_BE_TAMED = re.compile(
+    r"\s*+(?:\w+=|(?:[akz]|ba|da)?sh\s|[gm]?awk\s|(?:echo|expr|let|printf|seq|sleep|test|cut|head|sort"
+    r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|python3?|node)\b)"
+)
+"""The start of each command that `tamed` changes."""
+_BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
 
 
+_PLAIN = re.compile(r"[\w./-]+")
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
-_WITH_DOCUMENT = re.compile(
-    r"((?:cat|tee|python3?|node)[\w./> \t-]*<<-?[ \t]*(['\"]?)(\w+)\2(?:[ \t>][\w./> \t-]*)?\n)"
-    r"((?:(?![ \t]*\3\n).*\n)*)([ \t]*\3\s*)"
-)
-"""A program, the lines that it reads, and what stands behind; for `/` it gives only an error."""
+_READS_LINES = re.compile(r"cat|tee|python3?|node")
+"""Programs for which `/` in the lines that they read gives only an error."""
 _RUNS = re.compile(r"\$\(|`")
 
 
@@ -286,12 +270,38 @@ def tamed(command: str) -> str:
 
     Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
-    inner = _OF_SHELL.fullmatch(command)
-    parts = _BETWEEN_COMMANDS.split(command if inner is None else inner[1])
-    is_git = parts[0].split()[:1] == ["git"]  # without a shell it would get all words
-    if all(map(_LISTS_NOTHING.fullmatch, parts)) and (is_git or not _TAKES_FOLDER.search(command)):
-        return _PRINTED.sub("x", _LONE_SLASH.sub("0", command))
-    document = _WITH_DOCUMENT.fullmatch(command)
-    if document is None or (not document[2] and _RUNS.search(document[4])):
+    if not _CAN_BE_TAMED.match(command):
         return command
-    return f"{document[1]}{_LONE_SLASH.sub('0', document[4])}{document[5]}"
+    inner = _OF_SHELL.fullmatch(command)
+    script = parsed(command if inner is None else inner[1])
+    run = [one for one in script.commands if not one.depth and one.lines_of is None]
+    is_git = run[:1] != [] and run[0].words[0].raw == "git"  # without a shell it gets all words
+    if all(map(_lists_nothing, run)) and (is_git or not _TAKES_FOLDER.search(command)):
+        return _PRINTED.sub("x", _LONE_SLASH.sub("0", command))
+    if inner is None and len(run) == len(script.documents) == 1 and _only_reads_lines(run[0]):
+        start, end = script.documents[0].start, script.documents[0].end
+        lines = command[start:end]
+        if script.documents[0].is_literal or not _RUNS.search(lines):
+            return f"{command[:start]}{_LONE_SLASH.sub('0', lines)}{command[end:]}"
+    return command
+
+
+def _lists_nothing(command: SimpleCommand) -> bool:
+    return (
+        {command.before, command.after} <= _BETWEEN_COMMANDS
+        and all(is_plain_redirection(word) for word in command.words if word.operator)
+        and _LISTS_NOTHING.fullmatch(" ".join(word.raw for word in command.given)) is not None
+    )
+
+
+def _only_reads_lines(command: SimpleCommand) -> bool:
+    """Return whether a command with a here-document is one that only reads its lines."""
+    return (
+        command.after == "\n"
+        and command.words[0].operator == ""
+        and all(
+            _PLAIN.fullmatch(word.raw) if n else _READS_LINES.fullmatch(word.raw)
+            for n, word in enumerate(command.words)
+            if word.operator[:2] != "<<"
+        )
+    )

@@ -12,9 +12,10 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
-from hub.guard.text.expansion import alternatives_in, with_climbs, with_variables, without_quotes
+from hub.guard.text.expansion import alternatives_in, with_climbs, with_variables
 from hub.guard.text.names import SHORT_OPTION
 from hub.guard.text.prose import is_list_of_words
+from hub.guard.text.shell import without_quotes
 from hub.guard.text.uris import is_local_uri, is_remote, is_server, local_uri_paths, server_values
 from hub.paths.resolve import Flavour, PathError
 

@@ -1,0 +1,286 @@
+"""The variables that a command sets, and the command with their values: `x=.; ls $x.`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
+from typing import TypeAlias
+
+from hub.guard.budget import TooManyWaysError
+from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
+from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
+"""A name and its value; with a `+` between, what is added to it."""
+_ELEMENT = re.compile(r"\[[^\]]*\]=")
+_FROM_HERE = re.compile(r"\$\(|`|<\(")
+_READS = frozenset({"read", "mapfile", "readarray"})
+_PRINTS = frozenset({"echo", "printf"})
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "env"})
+_GIVEN = re.compile(
+    r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
+)
+"""A variable that a command may set: its name (group 1 or 2), and how it is altered."""
+_SETS = re.compile(r"\(\s*\)|\b(?:for|select|read|mapfile|readarray|set|printf|function|eval)\b")
+"""Signs that a command may set a variable in another way than by `x=`."""
+_POSITIONS = frozenset("0123456789*")
+_MOST_VALUES = 256
+_LONGEST_VALUE = 4096
+_LONGEST = 4 * 4096
+_MOST_ALTERED = 64
+_LONGEST_ALTERED = 512
+_MOST_TEXT = 32 * _LONGEST
+_TURNS = 3
+"""So often a value may refer to another one: `a=/; b=$a; ls $b`."""
+_UNSURE = re.compile(
+    r"<<|\(\s*\)|\(\(|\b(?:IFS|alias|declare|eval|function|getopts|let|local|mapfile|read(?:array)?"
+    r"|shift|source|trap|typeset|unset|printf\s+-v)\b|\bset\s+(?:--|[^\s+-])|(?:^|[;&|\n])\s*\.\s"
+)
+"""Signs that a command may set variables in other ways, or take values from them."""
+_HIDDEN = re.compile(
+    r"""'[^']*'|"[^"\\]*(?:\\.[^"\\]*)*"|\\.|(?:^|(?<=[\s;&|()]))\#[^\n]*""", re.DOTALL
+)
+_CAN_BE_EMPTY = re.compile(r"\$(?!PWD\b|\{PWD\})(?:\{[^{}]*\}|\w+|[@*#?!-])", re.ASCII)
+_SURE = re.compile(
+    r"(?P<before>^|&&|[;\n]|\b(?:do|then|else)\s|\{\s)\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*)="
+    r"(?:(?:[\w./Q-]|\$PWD\b|\$\{?\w+\}?[./Q-])[^\s;&|<>()]*|\$\([^()]*\)|`[^`]*`"
+    r"|\$\{\w+[%#/][^{}]*\})(?=[^\S\n]*(?:;|&&|\n|$))"
+    r"|\bfor\s+(?P<each>\w+)\s+in\s+(?P<list>[^;\n]*[^;\s])\s*(?=[;\n]\s*do\b)",
+    re.ASCII,
+)
+"""An assignment that is sure to give the variable a value, in a text without what is in quotes."""
+_GIVES = re.compile(r"\b([A-Za-z_]\w*)\+?=|\bfor\s+(\w+)", re.ASCII)
+_ENDS_BLOCK = re.compile(r"\b(?:done|fi|esac|else|elif)\b|;;|\)|\}|(?<!&)&(?![&>])")
+_SUBSTITUTED = re.compile(r"\$\([^()]*\)")
+_GOES_ON = re.compile(r"[;\n|]")
+
+
+def variables_set_in(command: str) -> dict[str, str]:
+    """Return a value for each variable that surely has one wherever a command uses it.
+
+    It is set before, by `x=a` or `for x in a b`, and not in another way.
+    """
+    if "$" not in command or _UNSURE.search(command):
+        return {}
+    shown = _HIDDEN.sub(_hidden, command)
+    sure: dict[str, list[re.Match[str]]] = {}
+    for one in _SURE.finditer(shown):
+        sure.setdefault(one["name"] or one["each"], []).append(one)
+    given = Counter(one[1] or one[2] for one in _GIVES.finditer(shown))
+    shown = _SUBSTITUTED.sub(lambda of: " " * len(of[0]), shown)
+    ends = [end.start() for end in _ENDS_BLOCK.finditer(shown)]
+    breaks = sorted([*ends, *(sign.start() for sign in _GOES_ON.finditer(shown))])
+    uses: dict[str, list[int]] = {}
+    for use in VARIABLE.finditer(command):
+        uses.setdefault(use[1] or use[2], []).append(use.start())
+    return {
+        name: "x"
+        for name, ways in sure.items()
+        if len(ways) == given[name]  # else one of the others may leave it empty
+        and not any('"' in (way["list"] or "") for way in ways)
+        and _reach_all(uses.get(name, []), [(way, _end_of(way, ends, breaks)) for way in ways])
+    }
+
+
+def _hidden(quoted: re.Match[str]) -> str:
+    """Return as many other signs for what is in quotes, escaped or a remark."""
+    text = quoted[0]
+    if text[0] == "#":
+        return " " * len(text)
+    return ("Q" if _CAN_BE_EMPTY.sub("", text).strip("'\"") else '"') * len(text)
+
+
+def _end_of(way: re.Match[str], ends: list[int], breaks: list[int]) -> int:
+    """Return up to where an assignment surely holds: behind `&&` only as long as that goes on."""
+    places = breaks if way["before"] == "&&" else ends
+    at = bisect_left(places, way.end())
+    return places[at] if at < len(places) else sys.maxsize
+
+
+def _reach_all(uses: list[int], ways: list[tuple[re.Match[str], int]]) -> bool:
+    reach, left = 0, ways[::-1]
+    for use in uses:
+        while left and left[-1][0].end() <= use:
+            reach = max(reach, left.pop()[1])
+        if use >= reach:
+            return False
+    return True
+
+
+def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield a command with the values of the variables that it sets: `x=.; ls $x.`, `ls ..`.
+
+    As a shell that does not quote them, so that they are split at spaces. Of `env` only what a
+    command takes a part of counts: `${PWD%/*}`.
+
+    Raises:
+        TooManyWaysError: there are too many values.
+    """
+    used = list(_GIVEN.finditer(command)) if "$" in command else []
+    if not used:
+        return
+    if sum(1 for of in used if of[3]) > _MOST_ALTERED:
+        raise TooManyWaysError
+    names = {of[1] or of[2] for of in used}
+    known = {of[2]: [env[of[2]]] for of in used if of[3] and of[2] in env}
+    can_set = _SETS.search(command) or any(
+        f"{name}{sign}" in command for name in names for sign in ("=", "+=", "[")
+    )
+    values = {**known, **(_values_in(command) if can_set else {})}
+    values |= {name: values["@"] for name in names & _POSITIONS if "@" in values}
+    if not values:
+        return
+    joined = [name for name in values if name in _joined_in(command, values)]
+    number = max(prod(len(values[name]) for name in joined), *map(len, values.values()))
+    if number > min(_MOST_VALUES, max(1, _MOST_TEXT // len(command))):
+        raise TooManyWaysError
+    ways = list(product(*(values[name] for name in joined)))
+    for n in range(number):
+        chosen = {name: of[n % len(of)] for name, of in values.items()}
+        chosen |= zip(joined, ways[n % len(ways)], strict=True)
+        yield _with_values(command, chosen)
+
+
+def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the names of the variables that stand in a word, or a value, with others."""
+    texts = [*command.split(), *(text for of in values.values() for text in of)]
+    found = set[str]()
+    for text in texts:
+        names = {of[1] or of[2] for of in _GIVEN.finditer(text)} if "$" in text else set[str]()
+        known = names & values.keys()
+        if len(known) > 1 or (known and text not in command):
+            found |= known
+    return found
+
+
+def _with_values(command: str, values: Mapping[str, str]) -> str:
+    for _ in range(_TURNS):
+        longer = _GIVEN.sub(lambda of: _value_of(of, values), command)
+        if longer == command or len(longer) > max(_LONGEST, 2 * len(command)):
+            break
+        command = longer
+    return command
+
+
+def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
+    name = variable[1] or variable[2]
+    value = values.get(name)
+    if value is None:
+        return variable[0]
+    return _altered(value, variable[3]) if variable[3] else value
+
+
+def _values_in(command: str) -> dict[str, list[str]]:
+    """Return the values of each variable that a command sets, and of `$1` and so on, as `@`."""
+    found: dict[str, list[str]] = {}
+    commands = parsed(command).commands
+    functions = {one.words[0].text for one in commands if one.after == "(" and one.words}
+    printed = list[str]()
+    for one in commands:
+        for name, texts, is_added in _given_by(one, functions, printed):
+            known = found.setdefault(name, [])
+            before = known[-1] if is_added and known else ""
+            known += (before + text for text in texts)
+        words = [word.text for word in one.given]
+        if one.after == "|" and not _PRINTS.isdisjoint(words):
+            printed += words[1:]
+    names = {*found, "PWD", "HOME"}
+    told = {name: _told(texts, names) for name, texts in found.items()}
+    return {name: texts for name, texts in told.items() if texts}
+
+
+_Given: TypeAlias = "tuple[str, list[str], bool]"
+"""A name, the values that it may have, and whether they are added to what it had before."""
+
+
+def _given_by(
+    command: SimpleCommand, functions: AbstractSet[str], printed: Sequence[str]
+) -> Iterator[_Given]:
+    words = [word.text for word in command.given]
+    for word in command.given:
+        is_name = _DECLARES.isdisjoint(words) is False or word.raw[:1] not in "'\""
+        one = _ASSIGNED.match(word.text) if is_name else None
+        if one is not None:
+            yield one[1], _elements(one[3]), bool(one[2])
+    for n, word in enumerate(words[:-2]):
+        if words[n + 2] == "in" and word in {"for", "select"}:
+            yield words[n + 1], words[n + 3 :], False
+    if words[-2:-1] == ["for"]:
+        yield words[-1], ["$@"], False
+    yield from _given_to(command, words, functions, printed)
+
+
+def _given_to(
+    command: SimpleCommand, words: list[str], functions: AbstractSet[str], printed: Sequence[str]
+) -> Iterator[_Given]:
+    """Yield what the words behind `set`, `read`, `printf -v` or a function's name are given."""
+    first = next((word for word in words if not _ASSIGNED.match(word)), "")
+    at = words.index(first) + 1 if first else 0
+    if first == "set" or first in functions:
+        yield "@", [text for text in words[at:] if text != "--"], False
+    if first == "printf" and words[at : at + 1] == ["-v"]:
+        yield "".join(words[at + 1 : at + 2]), words[at + 2 :], False
+    if not _READS.isdisjoint(words):
+        names = words[min(words.index(one) for one in _READS if one in words) + 1 :]
+        texts = [word.text for word in command.words if word.operator == "<<<"] or printed
+        parts = [part for text in texts for part in (text, *text.split())]
+        yield from ((name, list(dict.fromkeys(parts)), False) for name in names if parts)
+
+
+def _elements(value: str) -> list[str]:
+    """Return what a variable is set to: one value, or the elements of an array."""
+    if value[:1] != "(":
+        return [_FROM_HERE.split(value)[0]]
+    inner = parsed(value[1:-1]).commands
+    return [_ELEMENT.sub("", word.text) for one in inner for word in one.given]
+
+
+def _altered(value: str, how: str) -> str:
+    """Return a value as a shell alters it: `%y` removes `y` at its end, `#y` at its start.
+
+    Other ways, and of a very long value, give nothing.
+    """
+    sign, wanted = how[:1], how.lstrip(how[:1])
+    if sign in {"%", "#"} and len(value) <= _LONGEST_ALTERED:
+        ends = range(len(value) + 1)
+        pattern = plainly(without_quotes(wanted))
+        pieces = [value[:n] if sign == "%" else value[n:] for n in ends]
+        cut = [value[n:] if sign == "%" else value[:n] for n in ends]
+        fits = [
+            piece for piece, gone in zip(pieces, cut, strict=True) if fnmatchcase(gone, pattern)
+        ]
+        return (min if how[1:2] == sign else max)(fits, key=len, default=value)
+    return ""
+
+
+def _in_braces(name: str, names: set[str]) -> str:
+    return f"${{{name}}}" if name in names else ""
+
+
+def _told(texts: list[str], names: set[str]) -> list[str]:
+    """Return the values that are known, each once: a variable that is not set in `names` is empty.
+
+    What is computed is empty, too, but tells nothing if no name stands before it.
+    """
+    plain = (VARIABLE.sub(lambda of: _in_braces(of[1] or of[2], names), text) for text in texts)
+    shown = (text if len(text) <= _LONGEST_VALUE else _ends_of(text) for text in plain)
+    emptied = ((text, COMPUTED.sub("", text)) for text in shown)
+    told = (new for old, new in emptied if new == old or new[:1] != "/")
+    return [text for text in dict.fromkeys(told) if text.strip("$")]
+
+
+def _ends_of(text: str) -> str:
+    """Return the words at both ends of a long value: the others are joined with nothing."""
+    words = text.split()
+    return (
+        " ".join(word for word in (words[0], words[-1]) if len(word) <= _LONGEST_VALUE)
+        if words
+        else ""
+    )
