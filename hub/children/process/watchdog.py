@@ -258,35 +258,27 @@ def _signal_group(group: int, sign: int) -> bool:
 
 
 def end(
-    hub: int,
-    since: int,
-    leaders: dict[int, int],
-    grace: float,
-    patience: float = PATIENCE,
-    scarce: float = SCARCE,
+    hub: int, since: int, leaders: dict[int, int], grace: float, patience: float = PATIENCE
 ) -> bool:
     """End all children by SIGTERM, after `grace` seconds by SIGKILL; return whether all ended.
 
-    Killed processes have `patience` seconds to go. Where no file descriptor is free to look for
-    processes, one is waited for `scarce` seconds.
+    Killed processes have `patience` seconds to go.
     """
     termination = Termination(0, leaders)
     are_seen = True
     for sign, allowed in ((SIGTERM, grace), (SIGKILL, patience)):
-        are_seen = _signalled(termination, hub, since, scarce, sign)
+        are_seen = _signalled(termination, hub, since, sign)
         until = time.monotonic() + allowed
         while termination.left and time.monotonic() < until:
             time.sleep(LOOK_EVERY)
             if termination.prune():
-                are_seen = _signalled(termination, hub, since, scarce)
+                are_seen = _signalled(termination, hub, since)
     return are_seen and not termination.left
 
 
-def _signalled(
-    termination: Termination, hub: int, since: int, scarce: float, sign: int | None = None
-) -> bool:
+def _signalled(termination: Termination, hub: int, since: int, sign: int | None = None) -> bool:
     """Signal all children, once a file descriptor is free to look for them; False if none is."""
-    until = time.monotonic() + scarce
+    until = time.monotonic() + SCARCE
     while time.monotonic() < until:
         try:
             termination.signal_all(look(hub, since), sign)

@@ -207,10 +207,13 @@ def test_a_watchdog_ends_children_once_a_descriptor_to_find_them_is_free(start: 
     assert process.wait(5) == -signal.SIGTERM
 
 
-def test_a_watchdog_that_never_gets_a_descriptor_gives_up(start: Start) -> None:
+def test_a_watchdog_that_never_gets_a_descriptor_gives_up(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SCARCE", 0.05)
     process, since = asleep(start, {VARIABLE: MARK.text}), now()
     with no_descriptor_free():
-        assert not end(MARK.hub, since, {}, 0.05, 0.05, scarce=0.05)
+        assert not end(MARK.hub, since, {}, 0.05, 0.05)
     assert start_of(process.pid) is not None
 
 
