@@ -318,13 +318,13 @@ async def test_an_error_that_says_whose_fault_it_is_is_told(error: Exception, co
         relay, services = FailingRelay(hub.services, error), hub.services
         rounds = ModernCalls(relay, services)
 
-        class Failing(ConnectionBuilder):
+        class FailingConnections(ConnectionBuilder):
             def __call__(
                 self, outlet: Outlet, tasks: TaskStarter, principal: str, /
             ) -> ClientConnection:
                 return ClientConnection(relay, rounds, services, outlet, tasks, principal=principal)
 
-        client = FakeClient(Failing(services), tasks)
+        client = FakeClient(FailingConnections(services), tasks)
         await client.initialize({})
         told = await refusal(client, "prompts/get", {"name": "x"})
         assert told == {"code": code, "message": str(error)}
