@@ -12,9 +12,8 @@ from msgspec.structs import force_setattr
 
 from hub.calls.judging import JudgingContext
 from hub.calls.resolve import Relay
-from hub.calls.rounds import parked_calls
 from hub.calls.rounds.askable_call import AskableCall
-from hub.calls.rounds.parked_calls import ParkedCalls
+from hub.calls.rounds.parked_calls import MAX_PARKED_OF_ONE, ParkedCalls
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Payload
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
@@ -410,14 +409,17 @@ async def test_a_call_whose_result_cannot_be_passed_on_has_failed(
     assert {one["verdict"] for one in records[:-1]} <= {"admitted"}, "calls of another client"
 
 
-async def test_no_more_calls_are_parked_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parked_calls, "MAX_PARKED_OF_ONE", 1)
+@virtual_time
+async def test_no_more_calls_are_parked_than_may_be() -> None:
     child = silent()
-    async with scripted(child) as hub:
+    roomy: JsonObject = {"command": "x", "share": "roots", "concurrency": MAX_PARKED_OF_ONE + 1}
+    async with scripted(child, config={"servers": {"files": roomy}}) as hub:
         caller = ScriptedCaller(hub)
         result = await asked(child, caller)
+        for _ in range(MAX_PARKED_OF_ONE - 1):
+            await asked_again(child, caller)
         id_ = await caller.begin()
-        sent = await child.link.request("tools/call", nth=2)
+        sent = await child.link.request("tools/call", nth=MAX_PARKED_OF_ONE + 1)
         child.link.ask("more", ELICITATION, FORM)
         error = (await child.link.reply("more"))["error"]
         assert "too many calls wait for their clients' answers" in error["message"]

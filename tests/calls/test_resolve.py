@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.kit.fakes import (
     FakeChild,
     FakeClock,
     RecordingOutlet,
+    RecordingWorker,
     failure,
 )
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
@@ -737,23 +739,24 @@ async def test_after_a_restart_a_child_is_judged_by_what_it_lists_then(top: Path
         assert fake.link.requests("tools/call") == []
 
 
-async def test_a_call_that_is_never_judged_in_time_is_given_up(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake, judged = FakeChild(READ), list[JudgingContext]()
-
-    def is_still_valid(case: JudgingContext) -> bool:
-        judged.append(case)
-        return False
-
-    monkeypatch.setattr(JudgingContext, "is_still_valid", is_still_valid)
-    async with rig({"files": remote()}, {"files": fake}) as at:
+async def test_a_call_that_is_never_judged_in_time_is_given_up(top: Path) -> None:
+    fake, worker, shared = FakeChild(READ), RecordingWorker(), itertools.cycle(("ab", "a"))
+    async with rig({"files": remote()}, {"files": fake}, worker=worker) as at:
         client = at.client(top / "a")
-        result = await client.call("read", {"path": f"{top}/a/f"})
+        await client.session.effective(client.outlet)
+
+        def change() -> None:
+            roots: list[Json] = [{"uri": f"file://{top}/{name}"} for name in next(shared)]
+            client.session.roots.given({"roots": roots})
+
+        worker.before = change
+        long: list[Json] = [f"{number}, b" for number in range(400)]
+        result = await client.call("read", {"paths": [*long, f"{top}/a/f"]})
         assert (
             text_of(result) == "its roots, or its server, change faster than the call can be sent"
         )
         assert result["isError"] is True
+        judged = [one for one in worker.made if isinstance(one, Admitted)]
         assert len(judged) == MAX_JUDGEMENTS
         assert fake.link.requests("tools/call") == []
 

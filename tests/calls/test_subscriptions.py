@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from hub.calls import subscriptions
-from hub.calls.subscriptions import Subscriptions
+from hub.calls.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from hub.errors import RouteError
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
-from hub.values import Json
+from hub.values import Json, ServerName
 from tests.kit.fakes import SILENT, FakeChild, failure
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
@@ -67,14 +66,18 @@ async def test_a_subscription_at_a_child_that_is_gone_can_be_ended() -> None:
         assert await of(at, client).unsubscribe("x") == {}
 
 
-async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+def fill_up(client: RigClient, *, free: int) -> None:
+    """Give a client as many subscriptions, at another server, as leave `free` places."""
+    for number in range(MAX_SUBSCRIPTIONS - free):
+        client.session.notifier.subscriptions[ServerName("other"), f"{number}"] = f"{number}"
+
+
+async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again() -> None:
     fake = noting("note://1", "note://2", "note://3")
     async with rig({"files": remote()}, {"files": fake}) as at:
         alice, bob = at.client(), at.client()
         made = of(at, alice)
+        fill_up(alice, free=2)
         for uri in ("note://1", "note://2", "note://2"):
             await subscribe(made, alice, uri)
         with pytest.raises(RpcError, match="unsubscribe from one first"):
@@ -83,15 +86,16 @@ async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again
         await subscribe(of(at, bob), bob, "note://3")
         await made.unsubscribe("note://1")
         await subscribe(made, alice, "note://3")
-        assert list(alice.session.notifier.subscriptions.values()) == ["note://2", "note://3"]
+        held = list(alice.session.notifier.subscriptions.values())
+        assert (len(held), held[-2:]) == (MAX_SUBSCRIPTIONS, ["note://2", "note://3"])
 
 
-async def test_those_that_are_under_way_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+async def test_those_that_are_under_way_count() -> None:
     fake = noting("note://1", "note://2", "note://3")
     async with rig({"files": remote()}, {"files": fake}) as at:
         client = at.client()
         made = of(at, client)
+        fill_up(client, free=2)
 
         async def try_to(uri: str) -> None:
             with suppress(RpcError):
@@ -109,7 +113,7 @@ async def test_those_that_are_under_way_count(monkeypatch: pytest.MonkeyPatch) -
         await all_tasks_blocked()
         fake.answers[SUBSCRIBE] = {}
         await subscribe(made, client, "note://3")
-        assert len(client.session.notifier.subscriptions) == 2
+        assert len(client.session.notifier.subscriptions) == MAX_SUBSCRIPTIONS
 
 
 async def test_one_clients_end_is_not_the_others() -> None:

@@ -221,13 +221,27 @@ async def test_who_starts_silently_is_not_waited_for_without_end() -> None:
     assert fake.closed == 1
 
 
-async def test_who_says_no_messages_while_it_starts_is_told_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    conduct = PeerConduct("files")
-    conduct.count("stdout is not JSON-RPC", 10)
-    monkeypatch.setattr(FakeLink, "conduct", conduct, raising=False)
-    fake = FakeChild(answers={"initialize": SILENT})
+class PrintingLink(FakeLink):
+    """A connection to a child that prints before it says anything."""
+
+    def __init__(self, child: FakeChild) -> None:
+        super().__init__(child, None)
+        self.conduct = PeerConduct("files")
+        self.conduct.count("stdout is not JSON-RPC", 10)
+
+
+class PrintingChild(FakeChild):
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[FakeLink]:
+        link = PrintingLink(self)
+        try:
+            yield link
+        finally:
+            link.close()
+
+
+async def test_who_says_no_messages_while_it_starts_is_told_so() -> None:
+    fake = PrintingChild(answers={"initialize": SILENT})
     async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
         said = await error_of(child)
     assert "within 0.01 s of its start (stdout is not JSON-RPC)" in said

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - who hears of what fails in a callback
-from collections.abc import Callable
+import gc
 from typing import Any
 
 import anyio
-import pytest
 
 from hub.jsonrpc.deadlines import Deadlines
 from tests.kit.fakes import Signals
@@ -129,18 +128,16 @@ async def test_a_shorter_time_counts_for_what_begins_later_and_for_nothing_else(
     assert len(deadlines) == 1
 
 
-async def test_a_shorter_time_leaves_no_timer_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, deadlines = ExpiringEntries(), Deadlines(3600)
-    loop = asyncio.get_running_loop()
-    timers = list[asyncio.TimerHandle]()
-    call_at = loop.call_at
+def timers() -> int:
+    """Return how many timers are set, of all loops."""
+    found = (one for one in gc.get_objects() if isinstance(one, asyncio.TimerHandle))
+    return sum(not one.cancelled() for one in found)
 
-    def counted(when: float, callback: Callable[..., object], *args: object) -> object:
-        timers.append(call_at(when, callback, *args))
-        return timers[-1]
 
-    monkeypatch.setattr(loop, "call_at", counted, raising=False)
+@virtual_time
+async def test_a_shorter_time_leaves_no_timer_behind() -> None:
+    calls, deadlines, before = ExpiringEntries(), Deadlines(3600), timers()
     for allowed in range(3000, 1000, -200):
         deadlines.allow(allowed)
         calls.begin(deadlines, str(allowed))
-    assert sum(not timer.cancelled() for timer in timers) == 1
+    assert timers() == before + 1

@@ -3,12 +3,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from hub.app.connections import ConnectionBuilder
+from hub.calls.modern_calls import ModernCalls
+from hub.calls.resolve import Relay
 from hub.errors import ChildError, ConfigError, RouteError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Failure, Request
+from hub.jsonrpc.messages import Failure, Payload, Request
+from hub.jsonrpc.peer import Outlet
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     HANDSHAKE_VERSIONS,
@@ -21,7 +26,10 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
+from hub.server.connection import ClientConnection
 from hub.server.modern import CAPABILITIES
+from hub.sessions.services import Services
+from hub.system.tasks import TaskStarter
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, Script
 from tests.kit.hubs import READ_FILE, FakeClient
@@ -268,23 +276,31 @@ async def test_a_refusal_of_what_is_no_tool_is_an_error(tmp_path: Path, method: 
         assert child.link.requests(method) == []
 
 
-async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with scripted(FakeChild(ECHO)) as hub:
+class FailingRelay(Relay):
+    """Fails each call with `error`."""
+
+    def __init__(self, services: Services, error: Exception) -> None:
+        super().__init__(services)
+        self._error = error
+
+    async def call(self, *_: Any, **__: Any) -> Payload:
+        raise self._error
+
+
+async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody() -> None:
+    def break_down(_: Request) -> Answer:
+        raise LookupError("/home/secret")
+
+    async with scripted(FakeChild(ECHO, answers={"tools/call": break_down})) as hub:
         client = await hub.greeted()
-
-        async def break_down(*_: object) -> None:
-            raise LookupError("/home/secret")
-
-        monkeypatch.setattr(client.connection.session, "effective", break_down)
         with capture_logs() as logged:
             error = await refusal(client, "tools/call", SAY)
         assert error == {
             "code": INTERNAL_ERROR,
             "message": "Internal error of the hub; its log says more",
         }
-        assert [line["event"] for line in logged] == ["request failed"]
+        errors = [line["event"] for line in logged if line["log_level"] == "error"]
+        assert errors == ["request failed"]
         assert await client.request("ping", {}) == {}
 
 
@@ -297,16 +313,19 @@ async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody(
         (WireError(INVALID_REQUEST, "Nested too deeply"), INVALID_REQUEST),
     ],
 )
-async def test_an_error_that_says_whose_fault_it_is_is_told(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
-) -> None:
-    async with scripted(FakeChild(ECHO)) as hub:
-        client = await hub.greeted()
+async def test_an_error_that_says_whose_fault_it_is_is_told(error: Exception, code: int) -> None:
+    async with scripted(FakeChild(ECHO)) as hub, anyio.create_task_group() as tasks:
+        relay, services = FailingRelay(hub.services, error), hub.services
+        rounds = ModernCalls(relay, services)
 
-        async def fail(*_: object) -> None:
-            raise error
+        class FailingConnections(ConnectionBuilder):
+            def __call__(
+                self, outlet: Outlet, tasks: TaskStarter, principal: str, /
+            ) -> ClientConnection:
+                return ClientConnection(relay, rounds, services, outlet, tasks, principal=principal)
 
-        monkeypatch.setattr(client.connection.session, "effective", fail)
+        client = FakeClient(FailingConnections(services), tasks)
+        await client.initialize({})
         told = await refusal(client, "prompts/get", {"name": "x"})
         assert told == {"code": code, "message": str(error)}
 

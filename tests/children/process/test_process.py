@@ -72,10 +72,6 @@ def exists(path: str | Path) -> bool:
     return Path(path).exists()
 
 
-def entries(directory: Path) -> list[Path]:
-    return list(directory.iterdir())
-
-
 @asynccontextmanager
 async def launched(planned: LaunchPlan, graces: EndGraces = PATIENT) -> AsyncGenerator[Process]:
     async with (
@@ -356,12 +352,28 @@ async def test_a_command_that_the_system_refuses_is_not_named(tmp_path: Path) ->
     gc.collect()
 
 
-async def test_a_private_directory_goes_with_a_process_that_does_not_start(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert "no command" in await trouble_of(plan("no-such-command", cwd=None))
-    assert entries(tmp_path) == []
+class KeptFolders(ProcessSupervisor):
+    """Remembers the folders that were made for processes."""
+
+    def __init__(self) -> None:
+        super().__init__(Shutdown())
+        self.made: list[str] = []
+
+    @asynccontextmanager
+    async def private_folder(self, prefix: str) -> AsyncGenerator[str]:
+        async with super().private_folder(prefix) as folder:
+            assert exists(folder)
+            self.made.append(folder)
+            yield folder
+
+
+async def test_a_private_directory_goes_with_a_process_that_does_not_start() -> None:
+    supervisor = KeptFolders()
+    with pytest.raises(ChildError, match="no command"):
+        async with launch("files", plan("no-such-command", cwd=None), ENVIRONMENT, supervisor):
+            pytest.fail("there is no such command")
+    (folder,) = supervisor.made
+    assert not exists(folder)
 
 
 async def test_ending_a_process_that_was_not_started_does_nothing() -> None:

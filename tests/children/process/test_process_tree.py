@@ -6,8 +6,8 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -15,7 +15,6 @@ import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.process import process_tree as module
 from hub.children.process import watchdog
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
 from hub.children.process.supervised import ForkServerClient
@@ -30,6 +29,7 @@ pytestmark = [
 
 ASLEEP = "import signal, time; signal.signal(signal.SIGTERM, {}); time.sleep(60)"
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
 STARTS = """
 import subprocess, sys, time
 for env in None, {}:
@@ -161,12 +161,11 @@ async def test_no_grace_is_given_after_a_second_signal() -> None:
         assert there(pids) == []
 
 
-async def test_a_process_that_cannot_be_killed_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with kept(graces=EndGraces(term=0.05, kill=0.05)) as supervisor:
+async def test_a_process_that_is_there_when_patience_ends_is_logged() -> None:
+    async with kept(graces=EndGraces(term=0, kill=0)) as supervisor:
         tree = ProcessTree(supervisor)
-        (pid,) = begin(tree, SLEEPS)
-        with monkeypatch.context() as patch, capture_logs() as logs:
-            patch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
+        (pid,) = begin(tree, STUBBORN)
+        with capture_logs() as logs:
             await tree.end()
         assert [(entry["event"], entry["pids"]) for entry in logs] == [
             ("processes that cannot be killed were left", [pid])
@@ -222,18 +221,27 @@ async def test_a_process_started_without_free_descriptors_is_found_by_its_marks(
         assert there(pids) == []
 
 
-async def test_the_environment_does_where_limits_cannot_be_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_set_limit", lambda _: None)  # pyright: ignore
-    async with kept() as supervisor:
-        tree = ProcessTree(supervisor)
-        pids = starts(tree)
-        tree.mark_none()
-        await tree.end()
-        # Lost its parent, its session and its environment: only its limit would have told it.
-        assert there(pids) == pids[-1:]
-        os.kill(pids[-1], signal.SIGKILL)
+@contextmanager
+def with_limit_of_the_user() -> Generator[tuple[int, int]]:
+    """Have a limit of real-time CPU time that is no mark, as a user may set one."""
+    before = resource.getrlimit(resource.RLIMIT_RTTIME)
+    users = (200_000, before[1])
+    resource.setrlimit(resource.RLIMIT_RTTIME, users)
+    try:
+        yield users
+    finally:
+        resource.setrlimit(resource.RLIMIT_RTTIME, before)
+
+
+async def test_the_environment_does_where_limits_cannot_be_set() -> None:
+    with with_limit_of_the_user():
+        async with kept() as supervisor:
+            tree = Unnoticed(supervisor)
+            pids = starts(tree)
+            await tree.end()
+            # Lost its parent, its session and its environment: only its limit would have told it.
+            assert there(pids) == pids[-1:]
+            os.kill(pids[-1], signal.SIGKILL)
 
 
 async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
@@ -247,18 +255,13 @@ async def test_the_hub_itself_carries_no_mark_of_a_child() -> None:
 
 
 async def test_a_limit_that_the_user_has_set_is_not_used_as_a_mark() -> None:
-    before = resource.getrlimit(resource.RLIMIT_RTTIME)
-    users = (200_000, before[1])
-    resource.setrlimit(resource.RLIMIT_RTTIME, users)
-    try:
+    with with_limit_of_the_user() as users:
         async with kept() as supervisor:
             tree = ProcessTree(supervisor)
             pids = begin(tree, SLEEPS)
             assert resource.getrlimit(resource.RLIMIT_RTTIME) == users
             await tree.end()
             assert there(pids) == []
-    finally:
-        resource.setrlimit(resource.RLIMIT_RTTIME, before)
 
 
 async def test_a_tree_that_was_not_started_needs_no_end_and_no_watchdog() -> None:

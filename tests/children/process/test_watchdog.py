@@ -5,9 +5,9 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -190,31 +190,20 @@ def test_a_process_that_ignores_sigterm_is_killed(start: Start) -> None:
     assert process.wait(5) == -signal.SIGKILL
 
 
-def test_a_process_that_cannot_be_killed_is_given_up(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watchdog, "send", lambda *_: None)  # pyright: ignore
-    asleep(start, {VARIABLE: MARK.text})
-    assert not end(MARK.hub, now(), {}, 0.05, 0.05)
+def test_a_process_that_is_there_when_patience_ends_is_given_up(start: Start) -> None:
+    process = asleep(start, {VARIABLE: MARK.text}, stubborn=True)
+    assert not end(MARK.hub, now(), {}, 0, 0), "it was not waited for"
+    assert process.wait(5) == -signal.SIGKILL
 
 
-def test_a_watchdog_ends_children_once_a_descriptor_to_find_them_is_free(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watchdog_ends_children_once_a_descriptor_to_find_them_is_free(start: Start) -> None:
     process, since = asleep(start, {VARIABLE: MARK.text}), now()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-        real(seconds)
-
-    real = time.sleep
-    monkeypatch.setattr(time, "sleep", sleep)
+    freed = Timer(0.1, resource.setrlimit, (resource.RLIMIT_NOFILE, limit))
     with no_descriptor_free():
+        freed.start()
         assert end(MARK.hub, since, {}, 0.5)
+        freed.join()
     assert process.wait(5) == -signal.SIGTERM
 
 
@@ -222,10 +211,10 @@ def test_a_watchdog_that_never_gets_a_descriptor_gives_up(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "SCARCE", 0.05)
-    asleep(start, {VARIABLE: MARK.text})
-    since = now()
+    process, since = asleep(start, {VARIABLE: MARK.text}), now()
     with no_descriptor_free():
         assert not end(MARK.hub, since, {}, 0.05, 0.05)
+    assert start_of(process.pid) is not None
 
 
 def test_without_a_table_of_processes_a_group_is_ended(

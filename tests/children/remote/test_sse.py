@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.errors import ChildError, leaves
-from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import (
     MAX_MESSAGE_BYTES,
@@ -26,7 +25,7 @@ from hub.jsonrpc.messages import (
     lost,
     to_bytes,
 )
-from hub.jsonrpc.peer_conduct import MAX_STRAYS
+from hub.jsonrpc.peer_conduct import MAX_STRAYS, MAX_WASTE
 from hub.jsonrpc.rated_log import LINES
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.specs import RemoteTarget
@@ -262,14 +261,11 @@ async def test_a_child_that_streams_useless_events_is_ended(event: bytes) -> Non
         tasks.cancel_scope.cancel()
 
 
-async def test_an_event_without_an_end_is_the_end_of_the_child(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("hub.jsonrpc.peer_conduct.MAX_WASTE", 1_000_000)
-    monkeypatch.setattr(wire, "MAX_MESSAGE_BYTES", 1_000_000)
+async def test_an_event_without_an_end_is_the_end_of_the_child() -> None:
     async with scripted_remote() as child:
-        child.feed.write(b"data: ")
-        for _ in range(60):
+        child.link.conduct.verdict("before", MAX_WASTE - 500_000)
+        child.feed.write(b"data: " + b"x" * MAX_MESSAGE_BYTES)
+        for _ in range(20):
             child.feed.write(b"x" * 60_000)
         with pytest.raises(GoneError, match="events that do not end"):
             await child.next()

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from hub.jsonrpc.rated_log import LINES
 from hub.protocol.constants import INVALID_REQUEST
-from hub.server.http.legacy import event_store
+from hub.server.http.legacy.event_store import MAX_AGE
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
@@ -100,15 +100,13 @@ async def test_one_sessions_events_are_not_anothers() -> None:
         assert (await site.use("GET", second, last_event_id="1-0")).status == 400
 
 
-async def test_a_client_that_comes_back_too_late_again_and_again_does_not_fill_the_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(event_store, "MAX_AGE", -1.0)
+async def test_a_client_that_comes_back_too_late_again_and_again_does_not_fill_the_log() -> None:
     async with web(silent()) as site:
         key = await site.session()
         call, _, _ = await streaming(site, key)
         call.disconnect()
         await all_tasks_blocked()
+        site.clock.advance(MAX_AGE + 1)
         with capture_logs() as logs:
             for _ in range(LINES + 50):
                 again = site.start("GET", key, last_event_id="1-0")
