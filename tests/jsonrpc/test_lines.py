@@ -14,8 +14,7 @@ from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import PORTION, PORTIONS, SMALL, Lines, LineSplitter, TruncatedLine
 from hub.jsonrpc.loop_share import BURST, BYTE, READ, LoopShare, TimeBudget
 from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
-from hub.jsonrpc.write_batches import BatchedWriter
-from tests.kit.fakes import FakeClock, taken_into
+from tests.kit.fakes import FakeClock, batched_writer, taken_into
 
 
 def shown(lines: Iterable[bytes]) -> list[bytes | None]:
@@ -139,22 +138,8 @@ async def test_a_line_that_was_not_taken_is_offered_once() -> None:
     assert offered == [b"a", b"b"]
 
 
-class Pieces:
-    """A transport that keeps what is written into it."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-
-    def write(self, piece: bytes) -> None:
-        self.written.append(piece)
-
-    def is_closing(self) -> bool:
-        return False
-
-
 def test_what_answers_lines_that_came_at_once_is_one_write() -> None:
-    lines, pieces = Lines(), Pieces()
-    answers = BatchedWriter(cast("asyncio.WriteTransport", pieces))
+    lines, (answers, pieces) = Lines(), batched_writer()
 
     def answer(line: bytes) -> bool:
         answers.write(line.upper())

@@ -1,36 +1,16 @@
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - a transport
 from contextlib import suppress
-from typing import cast
 
-from hub.jsonrpc.write_batches import LARGE, BatchedWriter, arrival
-
-
-class Transport:
-    """Keeps what is written into it."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.closing = False
-
-    def write(self, piece: bytes) -> None:
-        self.written.append(piece)
-
-    def is_closing(self) -> bool:
-        return self.closing
+from hub.jsonrpc.write_batches import LARGE, arrival
+from tests.kit.fakes import WrittenTransport, batched_writer
 
 
-class BrokenTransport(Transport):
+class BrokenTransport(WrittenTransport):
     """Takes nothing."""
 
     def write(self, piece: bytes) -> None:
         raise RuntimeError("broken")
-
-
-def batched_writer(given: Transport | None = None) -> tuple[BatchedWriter, Transport]:
-    transport = given or Transport()
-    return BatchedWriter(cast("asyncio.WriteTransport", transport)), transport
 
 
 def test_outside_of_a_read_batch_data_is_written_at_once() -> None:

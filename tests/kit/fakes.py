@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - a transport
 import itertools
 import json
 import os
 import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import anyio
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.requests import UNSAID, RequestOwner
+from hub.jsonrpc.write_batches import BatchedWriter
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.protocol.constants import (
@@ -568,6 +570,26 @@ class FakeChild:
             link.close()
             self.closed += 1
             self.signals.moved()
+
+
+class WrittenTransport:
+    """A transport that keeps what is written into it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.closing = False
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+
+def batched_writer(given: WrittenTransport | None = None) -> tuple[BatchedWriter, WrittenTransport]:
+    """Return a writer, and the transport that it writes into."""
+    transport = given or WrittenTransport()
+    return BatchedWriter(cast("asyncio.WriteTransport", transport)), transport
 
 
 def failure(code: int, message: str) -> messages.Failure:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import anyio
 import httpx2
 
 from hub.children.remote.resumption import Pauses
+from hub.children.remote.sse import SseLink
+from hub.children.remote.streamable_http import HttpLink
+from hub.jsonrpc.messages import Message, Request
 from tests.kit.fakes import Signals
+
+AnyLink = TypeVar("AnyLink", HttpLink, SseLink)
 
 URL = "http://child.example/mcp"
 AT_ONCE = Pauses(usual=0.0, shortest=0.0)
@@ -116,6 +121,23 @@ def events(*chunks: bytes | Feed, **headers: str) -> httpx2.Response:
 
 def _bytes(chunks: tuple[bytes | Feed, ...]) -> list[bytes]:
     return [chunk for chunk in chunks if isinstance(chunk, bytes)]
+
+
+class ScriptedRemote(Generic[AnyLink]):
+    """A link to a scripted child; `feed` is the event stream that its script may answer with."""
+
+    def __init__(self, link: AnyLink, http: ScriptedHttp, feed: Feed | None = None) -> None:
+        self.link = link
+        self.http = http
+        self.feed = feed or Feed()
+
+    async def ask(self, request: Request) -> Message:
+        await self.link.outlet.send(request)
+        return await self.next()
+
+    async def next(self) -> Message:
+        with anyio.fail_after(20):  # a flood takes seconds where others use the processors, too
+            return await self.link.next()
 
 
 async def never() -> httpx2.Response:

@@ -12,10 +12,10 @@ from hub.children.remote.http_client import Endpoint
 from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, lost
+from hub.jsonrpc.messages import Failure, Notification, Request, Response, lost
 from hub.specs import RemoteTarget
 from tests.kit.loops import virtual_time
-from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events
+from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, ScriptedRemote, Sent, events
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
 GREETED = b'data: {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05"}}\n\n'
@@ -23,24 +23,11 @@ INITIALIZE = Request(1, "initialize", {})
 TAKEN = httpx2.Response(202, content=b"Accepted")
 
 
-class Falling:
-    """A link that may fall back, to a child that refuses streamable HTTP with `status`."""
-
-    def __init__(self, link: HttpLink, http: ScriptedHttp, feed: Feed) -> None:
-        self.link = link
-        self.http = http
-        self.feed = feed
-
-    async def ask(self, request: Request = INITIALIZE) -> Message:
-        await self.link.outlet.send(request)
-        with anyio.fail_after(10):
-            return await self.link.next()
-
-
 @asynccontextmanager
 async def falling(
     status: int, stream: Answer | None = None, *, falls_back: bool = True, body: bytes = b""
-) -> AsyncGenerator[Falling]:
+) -> AsyncGenerator[ScriptedRemote[HttpLink]]:
+    """Keep a link that may fall back to a child that refuses streamable HTTP with `status`."""
     feed = Feed(BEGIN)
 
     def script(sent: Sent) -> Answer:
@@ -56,7 +43,7 @@ async def falling(
     async with anyio.create_task_group() as tasks:
         endpoint = Endpoint(RemoteTarget(URL), http)
         link = HttpLink("far", endpoint, tasks, falls_back=falls_back)
-        yield Falling(link, http, feed)
+        yield ScriptedRemote(link, http, feed)
         tasks.cancel_scope.cancel()
 
 
@@ -65,7 +52,7 @@ async def test_a_child_without_streamable_http_is_spoken_to_over_the_older_trans
     status: int,
 ) -> None:
     async with falling(status) as child:
-        answer = await child.ask()
+        answer = await child.ask(INITIALIZE)
         assert isinstance(answer, Response)
         assert b"2024-11-05" in bytes(Raw(answer.result if isinstance(answer.result, Raw) else b""))
         await child.link.outlet.send(Notification("notifications/initialized", {}))
@@ -87,14 +74,14 @@ async def test_a_child_without_streamable_http_is_spoken_to_over_the_older_trans
 @pytest.mark.parametrize("status", [401, 403, 500])
 async def test_another_refusal_is_no_reason_to_fall_back(status: int) -> None:
     async with falling(status) as child:
-        assert isinstance(await child.ask(), wire.Lost)
+        assert isinstance(await child.ask(INITIALIZE), wire.Lost)
         assert [one.method for one in child.http.sent] == ["POST"]
 
 
 async def test_a_chosen_transport_is_kept() -> None:
     async with falling(405, falls_back=False) as child:
         refusal = "it answered with HTTP status 405 (check its url and transport)"
-        assert await child.ask() == lost(1, refusal)
+        assert await child.ask(INITIALIZE) == lost(1, refusal)
         assert [one.method for one in child.http.sent] == ["POST"]
 
 
@@ -119,18 +106,18 @@ ELSEWHERE = Feed(b"event: endpoint\ndata: http://other.example/\n\n")
 )
 async def test_a_child_that_offers_neither_is_refused_as_before(stream: Answer) -> None:
     async with falling(400, stream) as child:
-        assert await child.ask() == lost(1, "it answered with HTTP status 400")
+        assert await child.ask(INITIALIZE) == lost(1, "it answered with HTTP status 400")
 
 
 @virtual_time
 async def test_a_stream_that_names_no_endpoint_is_not_waited_for() -> None:
     async with falling(400, events(Feed())) as child:
-        assert await child.ask() == lost(1, "it answered with HTTP status 400")
+        assert await child.ask(INITIALIZE) == lost(1, "it answered with HTTP status 400")
 
 
 async def test_a_modern_childs_refusal_is_passed_on() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
     async with falling(400, httpx2.Response(405), body=body) as child:
-        answer = await child.ask()
+        answer = await child.ask(INITIALIZE)
         assert isinstance(answer, Failure)
         assert answer.id == 1

@@ -32,7 +32,16 @@ from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
 from tests.kit.loops import all_tasks_blocked
-from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, Sent, events, never
+from tests.kit.scripted_http import (
+    URL,
+    Answer,
+    Feed,
+    ScriptedHttp,
+    ScriptedRemote,
+    Sent,
+    events,
+    never,
+)
 
 BEGIN = b"event: endpoint\ndata: /messages?id=1\n\n"
 CALL = Request(7, "tools/call", {"name": "n"})
@@ -43,23 +52,10 @@ ANSWER = b'data: {"jsonrpc":"2.0","id":7,"result":' + RESULT + b"}\n\n"
 TAKEN = httpx2.Response(202, content=b"Accepted")
 
 
-class SseRemote:
-    """A link to a scripted child; the test writes the child's event stream."""
-
-    def __init__(self, link: SseLink, http: ScriptedHttp, feed: Feed) -> None:
-        self.link = link
-        self.http = http
-        self.feed = feed
-
-    async def next(self) -> Message:
-        with anyio.fail_after(20):  # a flood takes seconds where others use the processors, too
-            return await self.link.next()
-
-
 @asynccontextmanager
 async def scripted_remote(
     answer: Callable[[Sent], object] = lambda _: TAKEN, stream: Answer | None = None
-) -> AsyncGenerator[SseRemote]:
+) -> AsyncGenerator[ScriptedRemote[SseLink]]:
     feed = Feed(BEGIN)
 
     def script(sent: Sent) -> Answer:
@@ -72,7 +68,7 @@ async def scripted_remote(
         async with anyio.create_task_group() as tasks:
             link = SseLink("far", Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http), tasks)
             await tasks.start(link.listen)
-            yield SseRemote(link, http, feed)
+            yield ScriptedRemote(link, http, feed)
             tasks.cancel_scope.cancel()
 
 

@@ -43,6 +43,7 @@ from tests.kit.scripted_http import (
     Feed,
     Script,
     ScriptedHttp,
+    ScriptedRemote,
     Sent,
     events,
     json_body,
@@ -67,20 +68,11 @@ def event(text: bytes, id_: bytes = b"") -> bytes:
     return (b"id: " + id_ + b"\n" if id_ else b"") + b"data: " + text + b"\n\n"
 
 
-class StreamableRemote:
+class StreamableRemote(ScriptedRemote[HttpLink]):
     """A link to a scripted child, with the calls that a hub makes on it."""
 
-    def __init__(self, link: HttpLink, http: ScriptedHttp) -> None:
-        self.link = link
-        self.http = http
-
     async def ask(self, request: Request = CALL) -> Message:
-        await self.link.outlet.send(request)
-        return await self.next()
-
-    async def next(self) -> Message:
-        with anyio.fail_after(20):  # a flood takes seconds where others use the processors, too
-            return await self.link.next()
+        return await super().ask(request)
 
     async def nothing_more(self) -> None:
         """Assert that no message is left after all tasks are done."""
