@@ -27,6 +27,7 @@ _KINDS: Final[Mapping[int, EntryKind]] = {
 _FORMAT: Final = 0o170000  # S_IFMT: the bits of the file type
 _HAS_JUNCTIONS: Final = os.name == "nt"
 _JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
+_UNUSABLE: Final = "it contains a character that no path can have"
 _NAME_MAX: Final = 255
 _UNASKED: Final = Entry("other", -1, -1)
 
@@ -48,7 +49,7 @@ class OsDisk(LinkReader):
         except OSError as exc:
             raise (DeadEndError if _is_no_name(exc, path) else PathError)(_sentence(exc)) from exc
         except ValueError as exc:
-            raise PathError("it contains a character that no path can have") from exc
+            raise PathError(_UNUSABLE) from exc
         kind: EntryKind = _KINDS.get(found.st_mode & _FORMAT, "other")
         if _HAS_JUNCTIONS and getattr(found, "st_reparse_tag", 0) == _JUNCTION:
             kind = "link"
@@ -60,12 +61,16 @@ class OsDisk(LinkReader):
             return os.readlink(path).removeprefix("\\\\?\\")  # noqa: PTH115
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
+        except ValueError as exc:
+            raise PathError(_UNUSABLE) from exc
 
     def names(self, path: str) -> Sequence[str]:
         try:
             return os.listdir(path)  # noqa: PTH208 - names, not paths
         except OSError as exc:
             raise PathError(_sentence(exc)) from exc
+        except ValueError as exc:
+            raise PathError(_UNUSABLE) from exc
 
 
 class CachedDisk(LinkReader):

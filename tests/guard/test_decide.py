@@ -542,6 +542,17 @@ def test_any_json_yields_a_verdict(arguments: JsonObject, schema: Json) -> None:
         assert isinstance(verdict, Refused)
 
 
+@pytest.mark.parametrize("command", ["ls \0/*", ["\0/*"]])
+def test_a_pattern_below_a_folder_that_cannot_exist_is_explained(
+    tmp_path: Path, command: Json
+) -> None:
+    guard = compile_tool(None, read_only=True, policy=DEFAULT)
+    world = context(share(tmp_path), tmp_path)
+    judged = explain(tool_call({"command": command}), guard, world)
+    objections = [reading.objection for one in judged for reading in one.readings]
+    assert "it contains a character that no path can have" in objections
+
+
 def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     here = CATALOGUE.parent
     guard = compile_tool(None, read_only=True, policy=DEFAULT)

@@ -44,6 +44,14 @@ def test_a_name_that_is_too_long_is_a_dead_end_but_a_path_that_is_too_long_is_no
     assert not isinstance(caught.value, DeadEndError)
 
 
+@pytest.mark.parametrize("path", ["/a\0", "/\ud800"])
+def test_a_path_with_a_character_that_none_can_have_is_an_error(path: str) -> None:
+    links = OsDisk()
+    for ask in (links.entry, links.target, links.names):
+        with pytest.raises(PathError, match="a character that no path can have"):
+            ask(path)
+
+
 def test_a_cache_asks_once(tmp_path: Path) -> None:
     top = plant(tmp_path, "a", "link => a")
     disk = RecordingDisk()
