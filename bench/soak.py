@@ -25,10 +25,15 @@ from tests.live.plain_http import PlainClient
 CHILD = str(Path(__file__).parents[1] / "tests/live/many_child.py")
 IDLE_SESSION = 6
 """Seconds after which the session of a client that vanished ends; without this, half an hour."""
-HUB = (
-    f"import hub.server.http.app as http; http.SESSION_IDLE = {IDLE_SESSION}; "
-    "from hub.cli.main import main; raise SystemExit(main())"
-)
+HUB = f"""
+from functools import partial
+import hub.server.http.serve as serve
+from hub.cli.main import main
+from hub.server.http.app import HttpLimits, HttpServer
+assert serve.HttpServer is HttpServer, "its limits are given where it is made"
+serve.HttpServer = partial(HttpServer, limits=HttpLimits(session_idle={IDLE_SESSION}))
+raise SystemExit(main())
+"""
 SERVERS = [f"s{number}" for number in range(5)]
 CLIENTS = 200
 AT_ONCE = 24
