@@ -80,7 +80,7 @@ async def _open_confined(
     child_log: ChildLog | None,
     found: Confined,
 ) -> AsyncGenerator[ChildConnection]:
-    async with supervisor.private_folder("roots-hub-confined-") as private:
+    async with supervisor.folders.folder() as private:
         made = partial(confined_plan, spec, plan, private, found)
         confined = await in_own_thread(made, f"confines {spec.name}")
         async with open_process(spec.name, confined, spec.inherits, supervisor, child_log) as link:
