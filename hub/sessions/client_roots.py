@@ -161,6 +161,8 @@ class ClientRoots:
         return self.state
 
     async def _arrival(self, outlet: Outlet) -> None:
+        if self.state.awaits is None and self.state.failed is None:
+            return
         self._feed(Needed(self._clock()), outlet)
         number = self.state.awaits
         if number is None or self._arrived(number):
