@@ -202,8 +202,7 @@ class ChildHealth:
 
         Raises: ChildError if another call is trying the child.
         """
-        if not self.is_well:
-            self._step(Looked(self._clock()))
+        self._step(Looked(self._clock()))
         if not isinstance(self._breaker, BreakerHalfOpen):
             yield
             return

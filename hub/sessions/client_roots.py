@@ -151,7 +151,8 @@ class ClientRoots:
     async def current(self, outlet: Outlet) -> State:
         """Return the state, after waiting for a due answer; `outlet` is that of the call."""
         try:
-            await self._arrival(outlet)
+            if self.state.awaits is not None or self.state.failed is not None:
+                await self._arrival(outlet)
         except anyio.get_cancelled_exc_class():
             # A request sent through this call's response stream gets no answer after the call.
             if self._asking_through is outlet:
@@ -161,8 +162,6 @@ class ClientRoots:
         return self.state
 
     async def _arrival(self, outlet: Outlet) -> None:
-        if self.state.awaits is None and self.state.failed is None:
-            return
         self._feed(Needed(self._clock()), outlet)
         number = self.state.awaits
         if number is None or self._arrived(number):
