@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import anyio
 from msgspec import Struct
 
 from hub.calls.era_bridge import ask_by_result, ask_within
-from hub.children.clients import Stoppable
 from hub.jsonrpc import messages
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Payload
@@ -43,7 +42,7 @@ class ClientCaller(Struct, eq=False):
     send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None
-    for_roots: Stoppable | None = None
+    for_roots: Callable[[], None] | None = None
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
 
@@ -139,7 +138,7 @@ class ClientCaller(Struct, eq=False):
         """Give the call up if its client was not asked for its roots; return whether it was."""
         if not self.owner.unasked or self.for_roots is None:
             return False
-        self.for_roots.cancel()
+        self.for_roots()
         return True
 
     def _own_mailbox(self) -> SendQueue:

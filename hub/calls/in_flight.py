@@ -99,7 +99,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         resolved = self.route.resolved
         self.audit.is_in_flight = True
         if self.owner.unasked:
-            self.for_roots = _StartingOver(self)
+            self.for_roots = self.start_over
         resolved.slot.begin_use(self.audit.began)
         self.register.enter(self.request.id, self)
         self._at_child = ChildCall(
@@ -253,16 +253,6 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self._at_child = None  # the two hold each other, and would wait for the garbage collector
         self.route.resolved.slot.end_use(self.owner.services.machine.clock)
         self.register.leave(self.request.id, self)
-
-
-class _StartingOver:
-    """Restarts a call whose child wants roots that the client was not asked for yet."""
-
-    def __init__(self, in_flight: InFlightCall) -> None:
-        self._in_flight = in_flight
-
-    def cancel(self) -> None:
-        self._in_flight.start_over()
 
 
 class AwaitedReply:

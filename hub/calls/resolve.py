@@ -180,7 +180,7 @@ class Relay:
                 if cached is None:
                     self._keep_of_refused(request, case)
                 return refusal(spec, case.call, audit, case.pointer)
-            with case.slot.in_use(), case.slot.health.trying():
+            with case.slot.trying():
                 child = await self._obtain(case)
                 resolved = self._keep(request, case, child, cached)
                 return await self._in_flight(request, case, resolved, audit, verdict)

@@ -13,7 +13,7 @@ transport below it),
 Reading order:
 - `slot`, `pool/`: the key of a child, the pool, its limits; then `child`: the life of one child
 - `known/`: what servers list that do not run
-- `link`, `launched`, `process/`, `remote/`: connections
+- `link`, `process/`, `remote/`: connections; `pool/opener` opens them
 - `handshake`, `listing`, `listen_streams`: what the hub asks a child at the start and later
 - `clients`, `callbacks`, `asking/`, `log_levels`: the client side of a child
 - `child_call`: one call at a child, from its turn to its result

@@ -122,11 +122,6 @@ def pause_of(breaker: Breaker, now: float) -> float:
     return 0.0 if isinstance(breaker, BreakerHalfOpen) else max(0.0, breaker.until - now)
 
 
-def name_of(breaker: Breaker) -> str:
-    """Return the name of the state, for people."""
-    return _NAMES[type(breaker)]
-
-
 _NAMES: dict[type[Breaker], str] = {
     BreakerClosed: "closed",
     BreakerOpen: "open",
@@ -164,7 +159,7 @@ class ChildHealth:
     @property
     def breaker(self) -> str:
         """The breaker's state, for people: `closed`, `open` or `half-open`."""
-        return name_of(self._breaker)
+        return _NAMES[type(self._breaker)]
 
     @property
     def retry_at(self) -> float | None:
@@ -228,10 +223,9 @@ class ChildHealth:
             self._step(outcome)
 
     def _step(self, event: BreakerEvent) -> None:
-        before = self.breaker
-        self._breaker = step(self._breaker, event)
+        before, self._breaker = self._breaker, step(self._breaker, event)
         self.is_well = isinstance(self._breaker, BreakerClosed)
-        if self.breaker != before:
+        if type(self._breaker) is not type(before):
             tell = log.warning if self.breaker == "open" else log.info
             tell(
                 "breaker",

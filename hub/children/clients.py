@@ -33,14 +33,6 @@ class InputNeededError(Exception):
         self.lasts = lasts
 
 
-class Stoppable(Protocol):
-    """Something in progress that can be cancelled, such as a cancel scope."""
-
-    def cancel(self) -> None:
-        """Cancel it."""
-        ...
-
-
 class Caller(Protocol):
     """The client that a call is made for: it can be asked and notified during the call."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -80,11 +80,15 @@ class ChildSlot(Struct, eq=False):
                 self.child.follow(spec)
 
     @contextmanager
-    def in_use(self) -> Generator[None]:
-        """Count a call from before its child is ready until its response."""
+    def trying(self) -> Generator[None]:
+        """Count a call from before its child is ready until its response.
+
+        Raises: ChildError as `ChildHealth.trying`.
+        """
         self.uses += 1
         try:
-            yield
+            with nullcontext() if self.health.is_well else self.health.trying():
+                yield
         finally:
             self.uses -= 1
 

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.confinement import landlock, launcher, seccomp
-from hub.confinement.capabilities import FILES_OF_ANY_OWNER
 from hub.confinement.grants import Confined, FileGrant, FileGrants, Needs, file_grants
 from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
@@ -105,7 +104,7 @@ def _launcher_file(setting: ConfineSetting, encoded: bytes, found: Confined) -> 
     if not found.no_seccomp and machine:
         spared = (os.getpid(), -os.getpgrp())
         refused = compiled(machine, frozenset(setting.allow), spared)
-    kept = FILES_OF_ANY_OWNER if "any_owner" in setting.allow else ()
+    kept = launcher.FILES_OF_ANY_OWNER if "any_owner" in setting.allow else ()
     return launcher.encode(encoded, refused, (PARENT, PARENTS_GROUP), kept)
 
 

@@ -16,13 +16,61 @@ if __name__ == "__main__":
     # `-I` leaves out the program's directory. Appended last: it must not hide standard modules.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from hub.confinement.capabilities import CapabilitiesError, drop
 from hub.confinement.landlock import LandlockError, confine
 from hub.confinement.seccomp import SeccompError, filled_in, load
 
 FAILED = 125
 """Exit code if confining failed: the command was not run."""
 _PARENT_DEATH_SIGNAL, _SIGTERM = 1, 15
+FILES_OF_ANY_OWNER = (0, 1, 3, 4)
+"""CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID: root's rights to files of any owner."""
+_VERSION = 0x2008_0522
+_BOUNDING_READ, _BOUNDING_DROP = 23, 24
+_AMBIENT, _CLEAR_ALL = 47, 4
+_MOST = 64
+
+
+class CapabilitiesError(Exception):
+    """The kernel did not drop capabilities. The text says why."""
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Half(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def drop_capabilities(kept: tuple[int, ...] = ()) -> None:
+    """Drop all capabilities except `kept`; empty the ambient and inheritable sets.
+
+    The bounding set is reduced to `kept` if this process may change it. If not, a program that is
+    executed cannot regain dropped capabilities either, as long as `no_new_privs` is set.
+
+    Raises: CapabilitiesError.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in range(_MOST):
+        if number not in kept and libc.prctl(_BOUNDING_READ, number, 0, 0, 0) == 1:
+            libc.prctl(_BOUNDING_DROP, number, 0, 0, 0)
+    libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)  # fails on kernels without ambient capabilities
+    header, halves = _Header(_VERSION, 0), (_Half * 2)()
+    if libc.capget(ctypes.byref(header), halves):
+        raise CapabilitiesError(f"capabilities cannot be read: {os.strerror(ctypes.get_errno())}")
+    wanted = sum(1 << number for number in kept)
+    for at, half in enumerate(halves):
+        half.permitted &= wanted >> 32 * at & 0xFFFF_FFFF
+        half.effective &= half.permitted
+        half.inheritable = 0
+    if libc.capset(ctypes.byref(header), halves):
+        raise CapabilitiesError(
+            f"capabilities cannot be dropped: {os.strerror(ctypes.get_errno())}"
+        )
 
 
 def encode(
@@ -43,7 +91,7 @@ def _hold(file: str) -> None:
     with open(file, "rb") as held:
         file_grants, refused, above, capabilities = marshal.loads(held.read())  # noqa: S302 - the hub's
     confine(file_grants)
-    drop(capabilities)
+    drop_capabilities(capabilities)
     if above is not None:
         parent = os.getppid()
         refused = filled_in(refused, {above[0]: parent, above[1]: -os.getpgid(parent)})

@@ -14,7 +14,6 @@ from hub.jsonrpc.exact_json import (
     WireError,
     decode_strict,
     encode,
-    encode_lines,
     encoder,
     mended,
 )
@@ -109,7 +108,7 @@ def to_line(message: Message) -> bytes:
     try:
         return encoder.encode_lines([message])
     except UNWRITABLE:
-        return encode_lines([_as_text(message)])
+        return to_bytes(message) + b"\n"
 
 
 def _as_text(message: Message) -> Message:

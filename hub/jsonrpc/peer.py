@@ -362,7 +362,7 @@ class Peer:
         except WireError as exc:
             return Failure(id_, failure_of(exc).error)
         finally:
-            self.backlog.remove(id_, asked)
+            self.backlog.leave(id_, asked)
         return None
 
     async def _answer_into(self, asked: Asked) -> None:

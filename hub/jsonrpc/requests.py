@@ -215,7 +215,7 @@ class InboundRequests:
         self._is_closed = False
 
     def add(self, id_: RequestId, underway: Cancellable) -> None:
-        """Register a request, so that it can be cancelled.
+        """Register a request, so that it can be cancelled; `leave` must follow.
 
         Raises: WireError if its id is still in use, or if too many requests are in progress.
         """
@@ -225,15 +225,8 @@ class InboundRequests:
             raise WireError(INVALID_REQUEST, "A request with this id is under way", id_)
         self._underway[id_] = underway
 
-    def remove(self, id_: RequestId, underway: Cancellable) -> None:
-        """Forget a request whose response is made."""
-        if self._underway.get(id_) is underway:
-            del self._underway[id_]
-            if self._heavy:
-                self._weight -= self._heavy.pop(id_, 0)
-
     def add_size(self, id_: RequestId, size: int) -> None:
-        """Count the bytes of a large request (over `LIGHT`) until it is removed."""
+        """Count the bytes of a large request (over `LIGHT`) until it leaves."""
         if size > LIGHT and id_ in self._underway:
             self._heavy[id_] = size
             self._weight += size
@@ -255,11 +248,11 @@ class InboundRequests:
         self._underway[id_] = underway
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        """Forget a request from `enter` that was answered or abandoned."""
-        if self._heavy:
-            self.remove(id_, underway)
-        elif self._underway.get(id_) is underway:
+        """Forget a request that was answered or abandoned."""
+        if self._underway.get(id_) is underway:
             del self._underway[id_]
+            if self._heavy:
+                self._weight -= self._heavy.pop(id_, 0)
         if self._moved is not None:
             self._moves()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -12,10 +14,10 @@ from hub.catalog.merge import merged_instructions
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
 from hub.children.pool.pool import ChildPool
+from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
-from hub.sessions.client_logs import ClientLogs
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
@@ -29,6 +31,8 @@ from hub.values import JsonObject, ServerName, identity_of
 
 KEPT = 256
 """Number of launch plans in the cache; the oldest are dropped first."""
+MAX_LOGS: Final = 1024
+"""Principals whose shares of the log are remembered; the one that came first is forgotten first."""
 
 
 class LaunchPlanCache:
@@ -99,6 +103,27 @@ class Configured(Struct, frozen=True):
     left_out: Sequence[LeftOut] = ()
     max_result: ResultLimit | None = None
     profiles: Mapping[str, Configured] = field(default_factory=dict[str, "Configured"])
+
+
+class ClientLogs:
+    """The log of each principal; all sessions of a principal share it. `clock` is in seconds."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, max_logs: int = MAX_LOGS
+    ) -> None:
+        self._clock = clock
+        self._max_logs = max_logs
+        self._logs: dict[str, RatedLog] = {}
+
+    def of(self, principal: str) -> RatedLog:
+        """Return the log for lines about the clients of a principal."""
+        found = self._logs.get(principal)
+        if found is not None:
+            return found
+        if len(self._logs) >= self._max_logs:
+            self._logs.pop(next(iter(self._logs))).finish()
+        made = self._logs[principal] = RatedLog({"principal": principal}, self._clock)
+        return made
 
 
 class Services(Struct, eq=False):

@@ -33,7 +33,6 @@ from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
 from hub.sessions.decisions import ConsentGrants, Refusals
 from hub.sessions.notifications import RELAYED, ClientNotifier
-from hub.sessions.root_warnings import warn_of_all_paths, warn_of_no_paths
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
@@ -87,6 +86,7 @@ class Session:
             tasks=tasks,
             clock=services.machine.clock,
             debounce=services.settings.debounce,
+            patience=lambda: services.settings.timeout,
             warn=self.log.warning,
         )
         self._unfollow = services.operator.follow(self._operator_changed)
@@ -147,9 +147,7 @@ class Session:
         if self.peer is None:
             raise GoneError("the client is not connected")
         params: JsonObject = {} if cursor is None else {"cursor": cursor}
-        return await self.peer.request(
-            "roots/list", params, timeout=self.services.settings.timeout, outlet=outlet
-        )
+        return await self.peer.request("roots/list", params, timeout=None, outlet=outlet)
 
     def _read_roots(self, raw: Json) -> Announcement | None:
         machine, unsafe = self.services.machine, self.services.settings.unsafe
@@ -185,7 +183,8 @@ class Session:
             await self.roots.current(outlet), self.services.operator.roots()
         )
         self.services.config_file.grant(effective.roots)
-        self._warn(effective)
+        if not (effective.enforcing and effective.roots.roots):
+            self._warn(effective)
         return effective
 
     def why_no_roots(self, effective: EffectiveRoots) -> str:
@@ -195,12 +194,11 @@ class Session:
         return why_no_roots(self.roots.state, self.services.operator.roots()).reason
 
     def _warn(self, effective: EffectiveRoots) -> None:
-        name, operator = self._client_name, self.services.operator
-        if not effective.enforcing:
-            servers = self.services.servers.values()
-            warn_of_all_paths(self.log, servers, operator, self.principal, name)
-        elif not effective.roots.roots:
-            warn_of_no_paths(self.log, self.roots.state, operator, self.principal, name)
+        operator, who = self.services.operator, (self.principal, self._client_name)
+        if effective.enforcing:
+            operator.warn_of_no_paths(self.log, self.roots.state, *who)
+        else:
+            operator.warn_of_all_paths(self.log, self.services.servers.values(), *who)
 
     def known_effective(self, operator: OperatorRoots | None = None) -> EffectiveRoots:
         """Return the effective roots as far as they are known now, without asking.
@@ -263,14 +261,12 @@ class Session:
 
         A modern request over HTTP has nothing but the principal to tell its client by.
         """
-        client = self.key
-        if self.is_modern:
+        client, is_unknown = self.key, False
+        if self.client is not None and self.client.is_modern:
             client = self.party if self.headers is None else None
-        return ClientOfKey(self.key, client, self.identity, self.asks(), self._has_unknown_roots())
-
-    def _has_unknown_roots(self) -> bool:
-        declares = self.client is not None and self.client.declares("roots")
-        return self.is_modern and declares and isinstance(self.roots.state.phase, NotConnected)
+            is_asked = not isinstance(self.roots.state.phase, NotConnected)
+            is_unknown = self.client.declares("roots") and not is_asked
+        return ClientOfKey(self.key, client, self.identity, self.asks(), is_unknown)
 
     @property
     def is_modern(self) -> bool:

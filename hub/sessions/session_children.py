@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from hub.children.clients import ChildUser
-from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
+from hub.children.slot import ChildSlot, ClientOfKey, key_of
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import EMPTY
 from hub.sessions.services import Services
@@ -33,7 +33,10 @@ class SessionChildren:
 
         A child that was leased for other roots goes on with these, or is released.
         """
-        key, children = self._key(spec, here), self._services.children
+        children, roots = self._services.children, EMPTY if spec.share == "all" else here.roots
+        key = key_of(spec, self._services.plans.of(spec, here), roots, self._client())
+        if key.unknown:
+            key = children.settled(key)
         held = self.held.get(spec.name)
         if held is None:
             slot = self.held[spec.name] = children.lease(spec, key, self._session, user)
@@ -63,8 +66,3 @@ class SessionChildren:
             alone = slot.key.session == self._session
             self._services.children.release(slot, self._session, at_once=alone)
         self.held.clear()
-
-    def _key(self, spec: ServerSpec, here: EffectiveRoots) -> ChildKey:
-        roots = EMPTY if spec.share == "all" else here.roots
-        key = key_of(spec, self._services.plans.of(spec, here), roots, self._client())
-        return self._services.children.settled(key)

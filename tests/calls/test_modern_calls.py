@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import force_setattr
 
 from hub.calls.judging import JudgingContext
+from hub.calls.modern_calls import MAX_PARKED_OF_ONE, ParkedCalls
 from hub.calls.resolve import Relay
 from hub.calls.rounds.askable_call import AskableCall
-from hub.calls.rounds.parked_calls import MAX_PARKED_OF_ONE, ParkedCalls
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Payload
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND

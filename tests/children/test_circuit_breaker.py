@@ -20,7 +20,6 @@ from hub.children.circuit_breaker import (
     GivenUp,
     Looked,
     Taken,
-    name_of,
     pause_of,
     step,
 )
@@ -84,14 +83,6 @@ def test_nothing_else_moves_it(breaker: Breaker, event: BreakerEvent) -> None:
 
 def test_looking_leaves_a_trial_alone() -> None:
     assert step(BreakerHalfOpen(3, is_taken=True), Looked(9.0)) == BreakerHalfOpen(3, is_taken=True)
-
-
-def test_each_state_has_a_name() -> None:
-    assert [name_of(one) for one in (CLOSED, BreakerOpen(3, 0.0), BreakerHalfOpen(3))] == [
-        "closed",
-        "open",
-        "half-open",
-    ]
 
 
 EVENTS = st.one_of(

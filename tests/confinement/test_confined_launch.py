@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
+from hub.children.pool.opener import open_launched
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined_launch import cache_of, planned_grants, this_kernel
 from hub.errors import ChildError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.confinement import capabilities, landlock, launcher, seccomp
+from hub.confinement import landlock, launcher, seccomp
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled, rules
 from hub.specs import Allowance
 from tests.conftest import PROJECT
@@ -58,7 +58,7 @@ def begin(
         for place in (*SYSTEM_READ, "/proc", "/tmp")  # noqa: S108 - read
     ]
     file_grants += [("w", str(place), None) for place in write]
-    kept = capabilities.FILES_OF_ANY_OWNER if "any_owner" in allowed else ()
+    kept = launcher.FILES_OF_ANY_OWNER if "any_owner" in allowed else ()
     held = folder / "held"
     above = (PARENT, PARENTS_GROUP)
     refused = compiled(machine, allowed)
@@ -255,7 +255,7 @@ def test_roots_rights_to_files_can_be_kept_and_no_others(tmp_path: Path) -> None
     _, permitted, effective, bounding, *_ = begin(
         tmp_path, STATUS, allowed=frozenset({"any_owner"})
     ).stdout.split()
-    wanted = sum(1 << number for number in capabilities.FILES_OF_ANY_OWNER)
+    wanted = sum(1 << number for number in launcher.FILES_OF_ANY_OWNER)
     assert {int(one, 16) for one in (permitted, effective, bounding)} == {wanted}
 
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import anyio
 
-from hub.children.launched import open_launched
 from hub.children.link import ChildConnection
+from hub.children.pool.opener import open_launched
 from hub.children.process.process_tree import keeping
 from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy

@@ -212,7 +212,7 @@ def test_a_hub_that_is_killed_leaves_nothing(
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     with stdio_hub(tmp_path) as (piped, tree):
-        assert [*temporary.glob("roots-hub-*")], "confined servers have folders of their own"
+        assert [*temporary.glob("roots-hub.*/*")], "confined servers have folders of their own"
         piped.process.kill()
         began = time.monotonic()
         assert tree.until(lambda found: not found, LEFT_AFTER) == {}
@@ -237,13 +237,23 @@ def test_who_watches_over_children_ends_them_also_when_it_was_stopped(
 
 
 @pytest.mark.parametrize("number", rounds(2))
-def test_a_hub_that_is_killed_with_its_watchdog_leaves_nothing(number: int, tmp_path: Path) -> None:
+def test_a_hub_that_is_killed_with_its_watchdog_leaves_only_folders_to_the_next(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with stdio_hub(tmp_path) as (piped, tree):
         tree.kill(piped.process)
         began = time.monotonic()
         assert tree.until(lambda found: not found, LEFT_AFTER) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
         assert piped.process.wait(SOON) == -signal.SIGKILL
+    (left,) = temporary.iterdir()
+    with stdio_hub(tmp_path):
+        tree.until(lambda _: not left.exists(), SOON)
+        assert not left.exists()
+        assert [*temporary.glob("roots-hub.*/*")], "nor are those of the hub that runs"
 
 
 @pytest.mark.parametrize("number", rounds(1))

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from hub.guard.decide import Refused
 from hub.jsonrpc.rated_log import BYTES, LINES, TOLD_EVERY
 from hub.sessions.client import Client
-from hub.sessions.client_logs import ClientLogs
+from hub.sessions.services import ClientLogs
 from hub.sessions.session import Session
 from hub.values import Call
 from tests.kit.fakes import FakeClock

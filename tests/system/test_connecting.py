@@ -9,7 +9,6 @@ import anyio.lowlevel
 import httpx2
 import pytest
 
-from hub.children.remote.connect import IDLE_CONNECTIONS, KEEP_ALIVE
 from hub.children.remote.paced_network import PacedTransport
 from hub.jsonrpc.loop_share import LoopShare
 from hub.system.connecting import HostLookups, LookUp, addresses_of, first_connected, web_client
@@ -243,13 +242,7 @@ async def test_a_request_says_if_its_host_has_no_address(
     resolver(names.look_up)
     if isinstance(names.answer, Exception):
         names.may_answer.set()
-    transport = PacedTransport(
-        LoopShare(),
-        tls=httpx2.create_ssl_context(),
-        idle_connections=IDLE_CONNECTIONS,
-        keep_alive=KEEP_ALIVE,
-        socket_options=[],
-    )
+    transport = PacedTransport(LoopShare())
     asked = httpx2.Request("GET", "http://far.example/", extensions={"timeout": {"connect": 0.05}})
     with anyio.fail_after(5):
         async with transport:

@@ -7,8 +7,7 @@ import that.
 
 Main types: `RootsRequirement` (why a call needs its client's roots first), `ModernRoutes` (cached
 routes, by principal, name and roots), `StateSealer` (encrypted state, valid once), `AskableCall`
-and its `Dialogue` (a call that goes on while its client is away), `ParkedCalls` (finds it again).
+and its `Dialogue` (a call that goes on while its client is away).
 
-Read in this order: roots_needed, sealed_state, modern_routes, kept_reply, askable_call,
-parked_calls.
+Read in this order: roots_needed, sealed_state, modern_routes, kept_reply, askable_call.
 """

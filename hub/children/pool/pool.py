@@ -118,12 +118,12 @@ class ChildPool:
         self._callers.difference_update(servers)
 
     def settled(self, key: ChildKey) -> ChildKey:
-        """Return the key of the client's running child for the roots that it has named, if any.
+        """Return the key of the client's running child for the roots that it has named, else `key`.
 
-        Otherwise, and if `key` has roots itself, `key`. So a client that is not asked for its roots
+        `key` is of a client whose roots are not known. So a client that is not asked for its roots
         again finds what it left at that child.
         """
-        if not key.unknown or key.session is None:
+        if key.session is None:
             return key
         named = (
             other

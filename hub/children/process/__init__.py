@@ -11,7 +11,7 @@ Main types: `Process` (one child process with its pipes), `ProcessTree` (a child
 descendants), `ProcessSupervisor` (all process trees of the hub), `Mark` (tells whose a process is).
 
 Reading order:
-- `process`, `spawn`: start a process, read and write its lines, log its stderr
+- `process`, `spawn`, `private_folders`: start a process, read and write its lines, log its stderr
 - `process_tree`: mark processes, end them, reap orphans
 - `watchdog`, `subreaper`, `forkserver`: the programs outside the hub's process
 - `supervised`: the hub's side of those programs

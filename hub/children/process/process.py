@@ -252,7 +252,7 @@ async def launch(
     Raises: ChildError if it cannot be started.
     """
     env = {**environment, **dict(plan.env)}
-    own = supervisor.private_folder("roots-hub-") if plan.cwd is None else nullcontext()
+    own = supervisor.folders.folder() if plan.cwd is None else nullcontext()
     async with own as private:
         # The disk may hang: that may keep nobody else waiting.
         found = partial(_ensure_there, plan, env.get("PATH"), private or plan.cwd)

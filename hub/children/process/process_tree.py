@@ -11,7 +11,6 @@ import errno
 import os
 import secrets
 import sys
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -23,6 +22,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from hub.children.process import watchdog
+from hub.children.process.private_folders import PrivateFolders
 from hub.children.process.spawn import ChildPipes, Started, popen
 from hub.children.process.subreaper import encode
 from hub.children.process.supervised import (
@@ -43,7 +43,6 @@ from hub.children.process.watchdog import (
     Table,
     Termination,
 )
-from hub.system.disk import cleared
 from hub.system.shutdown import Shutdown
 
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
@@ -213,7 +212,7 @@ class ProcessSupervisor:
         self.shutdown = shutdown
         self.graces = graces or EndGraces()
         self.leaders: dict[int, int] = {}
-        self._folders: set[str] = set()
+        self.folders = PrivateFolders(self._tell_folder)
         self._since = 0
         self._hub = 0
         self._numbers = count(1)
@@ -245,20 +244,10 @@ class ProcessSupervisor:
         if self.server is not None:
             self.server.tell(line)
 
-    @asynccontextmanager
-    async def private_folder(self, prefix: str) -> AsyncGenerator[str]:
-        """Make a folder that is removed when the context ends, also if the hub is killed before."""
-        folder = tempfile.mkdtemp(prefix=prefix)
-        is_told = "\n" not in folder and len(os.fsencode(folder)) < LONGEST_LINE - len("+ \n")
-        if is_told:
-            self._folders.add(folder)
+    def _tell_folder(self, folder: str) -> None:
+        """Have a folder removed when the hub has ended."""
+        if "\n" not in folder and len(os.fsencode(folder)) < LONGEST_LINE - len("+ \n"):
             self.tell(f"+ {folder}\n")
-        try:
-            yield folder
-        finally:
-            if await cleared(folder) and is_told:
-                self._folders.discard(folder)
-                self.tell(f"- {folder}\n")
 
     async def look(self) -> Table:
         """Return the table of processes, read at or after this call.
@@ -298,11 +287,12 @@ class ProcessSupervisor:
             return
         for pid, start in self.leaders.items():
             self.tell(f"+ {pid} {start}\n")
-        for folder in self._folders:
-            self.tell(f"+ {folder}\n")
+        if self.folders.top is not None:
+            self._tell_folder(self.folders.top)
 
     async def close(self) -> None:
         """Let the fork server or watchdog end what is left, and wait for its exit."""
+        await self.folders.close()
         server, self.server = self.server, None
         if server is not None:
             server.close()

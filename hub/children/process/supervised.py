@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Final
 
 import anyio
@@ -21,6 +20,7 @@ import anyio
 from hub.children.process import watchdog
 from hub.children.process.spawn import ChildPipes, Started
 from hub.children.process.subreaper import END_NOW
+from hub.system.threads import OwnThread
 
 START_PATIENCE: Final = 10.0
 """Seconds in which a subreaper must report that the process has started or cannot be started."""
@@ -261,7 +261,7 @@ def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]
     try:
         handle = _handle(process)
     except (AttributeError, OSError):  # not Linux, or before 5.3
-        return _by_thread(process, told, loop)
+        return _by_thread(process, told)
 
     def stop() -> None:
         nonlocal handle
@@ -289,23 +289,16 @@ def _handle(process: Started) -> int:
     )
 
 
-def _by_thread(
-    process: Started, told: Callable[[], None], loop: asyncio.AbstractEventLoop
-) -> Callable[[], None]:
+def _by_thread(process: Started, told: Callable[[], None]) -> Callable[[], None]:
     is_watched = True
 
-    def tell() -> None:
+    def ended() -> None:
         if is_watched:
             told()
-
-    def wait() -> None:
-        process.wait()
-        with suppress(RuntimeError):  # the loop is closed already
-            loop.call_soon_threadsafe(tell)
 
     def stop() -> None:
         nonlocal is_watched
         is_watched = False
 
-    Thread(target=wait, name=f"exit of {process.pid}", daemon=True).start()
+    OwnThread(process.wait, f"exit of {process.pid}", ended)
     return stop

@@ -10,7 +10,7 @@ Main types: `HttpLink` and `SseLink` (the `ChildConnection` of each transport), 
 Reading order:
 - `connect`: open a connection
 - `paced_network`: the child's connections, which give way to others
-- `http_client`: requests, redirects, headers; `cookies`; `exchange`: a response and its body
+- `http_client`: requests, redirects, headers, cookies; `exchange`: a response and its body
 - `messages`: the queue of received messages, and a task for each request
 - `sse`: the transport of MCP 2024-11-05
 - `streamable_http`, then `resumption`: sessions and streams that are resumed; falls back to `sse`

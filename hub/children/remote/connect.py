@@ -5,7 +5,6 @@ Imported only when a remote child is opened, because it loads the HTTP client.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -25,15 +24,9 @@ from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget
-from hub.system.connecting import trusted
 
 CLOSE_GRACE = 2.0
 """Seconds that ending a session may take."""
-KEEP_ALIVE = 4.0
-"""Seconds that an unused connection is kept; many servers close it after five."""
-IDLE_CONNECTIONS = 32
-QUIET, PROBES_APART, PROBES = 60, 15, 4
-"""Seconds until a silent connection is probed, seconds between probes, and how many may fail."""
 
 
 @asynccontextmanager
@@ -59,7 +52,7 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
         target = replace(target, headers={**target.headers, **found})
     tokens = await _tokens(server, target, logins)
     pace, log = LoopShare(), log or ChildLog(server)
-    async with _client(pace) as transport:
+    async with PacedTransport(pace) as transport:
         endpoint = Endpoint(target, transport, tokens, pace, log)
         if target.transport == "sse":
             async with anyio.create_task_group() as tasks:
@@ -103,28 +96,3 @@ def _remedy(login: RemoteLogin) -> str | None:
     if login.page is None:
         return "its user cannot show who it is (the operator sets listen.auth.issuers[].pages)"
     return f"open {login.page} in a browser, and log in there"
-
-
-def _client(pace: LoopShare) -> PacedTransport:
-    """Return the HTTP client of one child; it has a connection for each call in flight."""
-    return PacedTransport(
-        pace,
-        tls=trusted(),
-        idle_connections=IDLE_CONNECTIONS,
-        keep_alive=KEEP_ALIVE,
-        socket_options=_probed(),
-    )
-
-
-def _probed() -> list[tuple[int, int, int]]:
-    """Return the socket options that end a connection whose other side has vanished."""
-    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    # macOS calls TCP_KEEPIDLE TCP_KEEPALIVE; older versions of Windows lack these options.
-    for names, value in (
-        (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), QUIET),
-        (("TCP_KEEPINTVL",), PROBES_APART),
-        (("TCP_KEEPCNT",), PROBES),
-    ):
-        known = [getattr(socket, name) for name in names if hasattr(socket, name)]
-        options += [(socket.IPPROTO_TCP, option, value) for option in known[:1]]
-    return options

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator, Mapping
+from typing import Final
 from urllib.parse import unquote
 
 import httpx2
 
-from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, CookieStore
 from hub.children.remote.exchange import (
     BREAKS,
     Exchange,
@@ -33,6 +33,13 @@ CONNECT_TIMEOUT = 30.0
 MAX_REDIRECTS = 5
 PIECE = 256 * 1024
 """Bytes of a message that are written at a time; the time limit applies to each piece."""
+
+MAX_COOKIES: Final = 50
+"""Cookies that are kept: as many as a client must keep of one host (RFC 6265, section 6.1)."""
+MAX_LINE: Final = 4 * 1024
+"""Bytes of one cookie with its attributes; no client needs to keep a longer one (the same RFC)."""
+MAX_BYTES: Final = 16 * 1024
+"""Bytes of all kept cookies: they go into each request, and many servers refuse larger headers."""
 
 _UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
@@ -225,3 +232,49 @@ def _may_follow(method: str, status: int, url: httpx2.URL, to: httpx2.URL) -> bo
         return False
     to_tls = (url.scheme, to.scheme) == ("http", "https") and (url.port, to.port) == (None, None)
     return _is_same_origin(url, to) or (to_tls and url.host == to.host)
+
+
+class CookieStore:
+    """Keeps the cookies that a child sets: load balancers keep a session at one node by them.
+
+    What is beyond the limits is dropped. A new value replaces an old one; a new cookie never
+    displaces an older one of its path.
+    """
+
+    def __init__(self) -> None:
+        self._cookies = httpx2.Cookies()
+        self._has_any = False
+
+    def add_to(self, request: httpx2.Request) -> None:
+        """Add the cookies that belong into a request to its headers."""
+        if self._has_any:
+            self._cookies.set_cookie_header(request)
+
+    def keep(self, response: httpx2.Response, request: httpx2.Request) -> int:
+        """Keep the cookies of a response; return how many were dropped."""
+        if "set-cookie" not in response.headers:
+            return 0
+        lines = [one for one in response.headers.raw if one[0].lower() == b"set-cookie"]
+        # The jar keeps each line's attributes, and parsing takes long: a flood does not get there.
+        taken = [one for one in lines[:MAX_COOKIES] if _can_be_kept(one[1])]
+        self._cookies.extract_cookies(httpx2.Response(200, headers=taken, request=request))
+        dropped = len(lines) - len(taken) + self._drop()
+        self._has_any = bool(self._cookies)
+        return dropped
+
+    def _drop(self) -> int:
+        """Drop the cookies beyond the limits, and return how many these are."""
+        kept = size = dropped = 0
+        for cookie in list(self._cookies.jar):
+            large = sum(map(len, (cookie.name, cookie.value or "", cookie.path, cookie.domain)))
+            if kept < MAX_COOKIES and size + large <= MAX_BYTES:
+                kept, size = kept + 1, size + large
+            else:
+                dropped += 1
+                self._cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
+        return dropped
+
+
+def _can_be_kept(line: bytes) -> bool:
+    """Return whether a cookie is short enough, and has only what a request header may have."""
+    return len(line) <= MAX_LINE and line.isascii()

@@ -9,6 +9,7 @@ few chunks has few lines and costs nothing here: responses are bounded by the hu
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - tells when the loop turns, which anyio does not
+import socket
 import ssl
 from collections.abc import Iterable
 from typing import Any
@@ -19,8 +20,13 @@ import httpx2
 
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import LoopShare
-from hub.system.connecting import HostLookups, LookingUpBackend
+from hub.system.connecting import HostLookups, LookingUpBackend, trusted
 
+KEEP_ALIVE = 4.0
+"""Seconds that an unused connection is kept; many servers close it after five."""
+IDLE_CONNECTIONS = 32
+QUIET, PROBES_APART, PROBES = 60, 15, 4
+"""Seconds until a silent connection is probed, seconds between probes, and how many may fail."""
 USUAL_LINES = 32
 """Lines in one read up to which it is not counted: the head of a response has fewer."""
 LINES_AT_ONCE = 16
@@ -28,24 +34,17 @@ LINES_AT_ONCE = 16
 
 
 class PacedTransport(httpx2.AsyncHTTPTransport):
-    """The HTTP client of one child, over paced connections."""
+    """The HTTP client of one child: a paced connection for each call in flight."""
 
-    def __init__(
-        self,
-        pace: LoopShare,
-        *,
-        tls: ssl.SSLContext,
-        idle_connections: int,
-        keep_alive: float,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION],
-    ) -> None:
+    def __init__(self, pace: LoopShare) -> None:
+        tls = trusted()
         super().__init__(verify=tls)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=None,
-            max_keepalive_connections=idle_connections,
-            keepalive_expiry=keep_alive,
-            socket_options=socket_options,
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE,
+            socket_options=_probed(),
             network_backend=_PacedBackend(pace),
         )
 
@@ -128,3 +127,17 @@ class PacedStream(httpcore2.AsyncNetworkStream):
         if info == "is_readable" and self._unread:
             return True
         return self._stream.get_extra_info(info)
+
+
+def _probed() -> list[tuple[int, int, int]]:
+    """Return the socket options that end a connection whose other side has vanished."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    # macOS calls TCP_KEEPIDLE TCP_KEEPALIVE; older versions of Windows lack these options.
+    for names, value in (
+        (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), QUIET),
+        (("TCP_KEEPINTVL",), PROBES_APART),
+        (("TCP_KEEPCNT",), PROBES),
+    ):
+        known = [getattr(socket, name) for name in names if hasattr(socket, name)]
+        options += [(socket.IPPROTO_TCP, option, value) for option in known[:1]]
+    return options

@@ -6,7 +6,7 @@ are resumed. In the modern era there is no session: to close the response is to 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 
@@ -340,16 +340,8 @@ class HttpLink:
         if not self._can_resume(post):
             raise ExchangeError(_BROKE_OFF)
         await anyio.sleep(self._pauses.after(post.parser.retry, 1))
-        asked = resumed(
-            self._endpoint,
-            self._session.headers,
-            post.parser,
-            self.conduct,
-            self._pauses,
-            attempts=MAX_RESUMPTIONS,
-        )
         try:
-            async with aclosing(asked) as events:
+            async with aclosing(self._resumed(post.parser, MAX_RESUMPTIONS)) as events:
                 async for event in events:
                     if await self._take(post, event):
                         return
@@ -363,19 +355,19 @@ class HttpLink:
     def _can_resume(self, post: _Post) -> bool:
         return bool(post.parser.last_id) and not post.is_modern
 
+    def _resumed(
+        self, parser: EventParser, attempts: int | None
+    ) -> AsyncGenerator[ServerSentEvent]:
+        headers = self._session.headers
+        return resumed(
+            self._endpoint, headers, parser, self.conduct, self._pauses, attempts=attempts
+        )
+
     async def _listen(self) -> None:
         """Queue the child's own messages from the GET stream, while the child offers one."""
         parser = EventParser(messages.MAX_MESSAGE_BYTES)
-        asked = resumed(
-            self._endpoint,
-            self._session.headers,
-            parser,
-            self.conduct,
-            self._pauses,
-            attempts=None,
-        )
         try:
-            async with aclosing(asked) as events:
+            async with aclosing(self._resumed(parser, None)) as events:
                 async for event in events:
                     for message in messages_in(self.conduct, event):
                         await self._pass_on(message)

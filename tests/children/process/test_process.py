@@ -352,28 +352,16 @@ async def test_a_command_that_the_system_refuses_is_not_named(tmp_path: Path) ->
     gc.collect()
 
 
-class KeptFolders(ProcessSupervisor):
-    """Remembers the folders that were made for processes."""
-
-    def __init__(self) -> None:
-        super().__init__(Shutdown())
-        self.made: list[str] = []
-
-    @asynccontextmanager
-    async def private_folder(self, prefix: str) -> AsyncGenerator[str]:
-        async with super().private_folder(prefix) as folder:
-            assert exists(folder)
-            self.made.append(folder)
-            yield folder
-
-
 async def test_a_private_directory_goes_with_a_process_that_does_not_start() -> None:
-    supervisor = KeptFolders()
+    supervisor = ProcessSupervisor(Shutdown())
     with pytest.raises(ChildError, match="no command"):
         async with launch("files", plan("no-such-command", cwd=None), ENVIRONMENT, supervisor):
             pytest.fail("there is no such command")
-    (folder,) = supervisor.made
-    assert not exists(folder)
+    made = supervisor.folders.top
+    assert made is not None
+    assert os.listdir(made) == []  # noqa: PTH208 - names, not paths
+    await supervisor.close()
+    assert not exists(made)
 
 
 async def test_ending_a_process_that_was_not_started_does_nothing() -> None:

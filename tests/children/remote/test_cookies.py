@@ -4,8 +4,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from hub.children.remote.cookies import MAX_BYTES, MAX_COOKIES, MAX_LINE
-from hub.children.remote.http_client import Endpoint
+from hub.children.remote.http_client import MAX_BYTES, MAX_COOKIES, MAX_LINE, Endpoint
 from hub.jsonrpc.rated_log import ChildLog
 from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, ScriptedHttp, Sent
