@@ -126,7 +126,9 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
     try:
         check_access(config.listen, context.environment)
     except ConfigError as error:
-        raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
+        (fault,) = error.faults
+        where = f"{document.origin}: {fault.where}"
+        raise ConfigError(where, fault.what, fault.fix) from None
     is_empty = may_be_empty and servers == {}
     made = config if is_empty else _Servers(document, None, context).config(config)
     _check_profiles(made)

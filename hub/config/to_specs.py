@@ -65,7 +65,7 @@ class _UnsafeDirectoryError(Exception):
     """A directory in a filesystem server's arguments may not be shared."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.where)
+        super().__init__(fault.said)
         self.fault = fault
 
 
@@ -222,7 +222,7 @@ def _policy(
     try:
         deny = DenyPatterns(tuple(config.roots.deny))
     except ValueError as exc:
-        raise ConfigError(f"roots.deny: {exc}", "Patterns are written as in .gitignore.") from exc
+        raise ConfigError("roots.deny", str(exc), "Patterns are written as in .gitignore.") from exc
     return Policy(
         mode=Mode(guard.mode),
         access=rules,

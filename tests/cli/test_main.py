@@ -179,7 +179,7 @@ def test_a_command_says_its_exit_code(performing: Callable[[int], int], code: in
     assert performing(code) == code
 
 
-CONFIG = ConfigError("hub.yaml: servers.a.args[2]: unknown placeholder", "Correct it.")
+CONFIG = ConfigError("hub.yaml: servers.a.args[2]", "unknown placeholder", "Correct it.")
 START = StartError("127.0.0.1:80: in use", "Free it.")
 ENDS: list[tuple[BaseException, int, HubError]] = [
     (CONFIG, 3, CONFIG),

@@ -209,8 +209,8 @@ def test_names_in_other_spellings_are_found() -> None:
 def test_a_list_that_cannot_be_edited_safely_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         added(text, "./new", None)
-    assert raised.value.where.startswith("roots.fallback: ")
-    assert raised.value.fix == "Nothing was changed. Edit the file by hand."
+    assert raised.value.faults[0].said.startswith("roots.fallback: ")
+    assert raised.value.faults[0].fix == "Nothing was changed. Edit the file by hand."
 
 
 def test_the_entries_are_known_as_they_are_written() -> None:

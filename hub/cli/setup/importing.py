@@ -277,7 +277,7 @@ def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:
             for left in found.made.left
         ],
         "broken": [
-            {"client": one.client, "file": str(one.path), "error": one.error.where}
+            {"client": one.client, "file": str(one.path), "error": one.error.faults[0].said}
             for one in found.discovery.broken
         ],
     }

@@ -36,7 +36,8 @@ def awkward(where: str) -> NoReturn:
     Raises: ConfigError.
     """
     raise ConfigError(
-        f"{where}: cannot be edited safely in the form it is written in",
+        where,
+        "cannot be edited safely in the form it is written in",
         "Nothing was changed. Edit the file by hand.",
     )
 

@@ -316,7 +316,7 @@ def test_an_error_names_its_place_in_the_config(
     configure(monkeypatch, servers, **keys)
     with pytest.raises(ConfigError) as caught:
         run("check")
-    assert f"the config: {where}: " in caught.value.where
+    assert f"the config: {where}: " in caught.value.faults[0].said
 
 
 def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
