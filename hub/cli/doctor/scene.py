@@ -186,13 +186,13 @@ def looked_at(source: str, scene: Scene) -> LookedAtConfig:
         what = "is a directory, or no plain file"
         return replace(made, faults=(Fault(str(path), what, "Name a file: --config FILE."),))
     context = LoadContext(scene.directory, str(scene.place.home), scene.environment)
-    made = replace(made, raw=_raw(source, scene))
     try:
-        config = load_config(source if path is None else str(path), context).config
+        loaded = load_config(source if path is None else str(path), context)
+        config, made = loaded.config, replace(made, raw=loaded.raw)
         place = place_of(this_machine(os.environ), config, path)
         usable = usable_servers(config, place)
     except ConfigError as error:
-        return replace(made, faults=error.faults)
+        return replace(made, faults=error.faults, raw=made.raw or _raw(source, scene))
     except (OSError, ValueError, RuntimeError):  # nothing that is in a file stops the doctor
         fix = "Write it anew: it is nested without end."
         return replace(made, faults=(Fault(made.name, "cannot be read", fix),))

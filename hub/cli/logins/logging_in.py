@@ -20,7 +20,7 @@ from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_i
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening
 from hub.cli.looping import run_loop
-from hub.config.inheritance import offered_to_commands
+from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.logins.login import Login
@@ -100,7 +100,9 @@ async def _secret(
         return None
     place = place_of(machine, config)
     found = await SecretReader().values(
-        f"servers.{name}.auth", {"client_secret": text}, offered_to_commands(server, config, place)
+        f"servers.{name}.auth",
+        {"client_secret": text},
+        Inheritance(config, place).of_commands(server),
     )
     return found["client_secret"]
 
