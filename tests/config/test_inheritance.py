@@ -86,7 +86,7 @@ def test_in_a_shared_hub_a_command_gets_what_all_sessions_have() -> None:
 
 
 def test_servers_that_choose_alike_have_the_same_variables_not_a_copy_each() -> None:
-    servers = {
+    servers: dict[str, Any] = {
         "a": {"command": "a"},
         "b": {"command": "b"},
         "c": {"command": "c", "environment": []},

@@ -84,8 +84,8 @@ def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
     if not rows:
         print("No server of this config has `auth`.")
     for row in rows:
-        whose = "" if row["principal"] is None else f"{on_one_line(row['principal'])}: "
-        print(f"{row['server']}  {whose}{row['state']}")
+        whose = "" if row["principal"] is None else f"{row['principal']}: "
+        print(on_one_line(f"{row['server']}  {whose}{row['state']}"))
     return 0
 
 

@@ -247,7 +247,10 @@ def _preview(outcomes: Iterable[_Outcome]) -> list[str]:
     lines: list[str] = []
     for one in outcomes:
         if one.error is not None:
-            lines += [f"{one.client}:", *(f"  {line}" for line in str(one.error).splitlines())]
+            lines += [
+                f"{one.client}:",
+                *(f"  {line}" for line in legible(str(one.error)).splitlines()),
+            ]
         elif one.change is None:
             where = "" if one.path is None else f" in {shown(one.path)}"
             lines.append(f"{one.client}: nothing to do{where}")
