@@ -24,7 +24,6 @@ from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
     address_warnings,
     audit_problem,
-    cwd_problem,
     folder_problems,
     missing_program,
     secret_problems,
@@ -228,10 +227,10 @@ def _problems(
 ) -> Iterator[Finding]:
     """Yield what will go wrong with a config that loads, as far as it shows offline."""
     for spec, effective in servers:
-        missing = missing_program(spec, effective)
-        found = (None if missing is None else missing.finding, cwd_problem(spec, effective))
-        yield from filter(None, found)
-    yield from folder_problems(config, place_of(this_machine(os.environ), config, path))
+        if (missing := missing_program(spec, effective)) is not None:
+            yield missing.finding
+    place = place_of(this_machine(os.environ), config, path)
+    yield from (one.finding for one in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
 
 
