@@ -13,37 +13,45 @@ class HubError(Exception):
 
 
 class Fault(Struct, frozen=True):
-    """One mistake in a config: `where` names the place and the mistake, `fix` the remedy.
+    """One mistake in a config: `where` names the place, `what` the mistake, `fix` the remedy.
 
-    Example of `where`: `hub.yaml: servers.files.args[2]: the variable X is not set`. `excerpt`
-    shows the line, without secrets; it is empty if there is none.
+    Example: `hub.yaml: servers.files.args[2]`, `the variable X is not set`. `excerpt` shows the
+    line, without secrets. It is empty if there is none, and so is `where`.
     """
 
     where: str
+    what: str
     fix: str
     excerpt: str = ""
 
+    @property
+    def said(self) -> str:
+        """Place and mistake."""
+        return ": ".join(filter(None, (self.where, self.what)))
+
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self.where, self.fix, self.excerpt)))
+        return "\n".join(filter(None, (self.said, self.fix, self.excerpt)))
 
 
 class ConfigError(HubError):
-    """The operator's config is wrong. `where` and `fix` are those of the first of its `faults`."""
+    """The operator's config is wrong. It has at least one of `faults`."""
 
-    def __init__(
-        self, where: str, fix: str, excerpt: str = "", *, others: Sequence[Fault] = ()
-    ) -> None:
-        self.faults = (Fault(where, fix, excerpt), *others)
-        count = f"\n\n{len(self.faults)} mistakes." if others else ""
-        super().__init__("\n\n".join(map(str, self.faults)) + count)
-        self.where = where
-        self.fix = fix
+    faults: tuple[Fault, ...]
+
+    def __init__(self, where: str, what: str, fix: str) -> None:
+        self._take((Fault(where, what, fix),))
 
     @classmethod
     def of(cls, faults: Sequence[Fault]) -> ConfigError:
         """Return the error with these faults, at least one."""
-        first, *others = faults
-        return cls(first.where, first.fix, first.excerpt, others=others)
+        made = cls.__new__(cls)
+        made._take((*faults,))
+        return made
+
+    def _take(self, faults: tuple[Fault, ...]) -> None:
+        count = f"\n\n{len(faults)} mistakes." if len(faults) > 1 else ""
+        super().__init__("\n\n".join(map(str, faults)) + count)
+        self.faults = faults
 
 
 class StartError(HubError):

@@ -127,7 +127,7 @@ class LeftOut(Struct, frozen=True):
     @property
     def reason(self) -> str:
         """Why it is left out, and what to do, as one sentence each."""
-        return "; ".join(f"{fault.where}. {fault.fix}" for fault in self.faults)
+        return "; ".join(f"{fault.said}. {fault.fix}" for fault in self.faults)
 
 
 class NeededScopes(Struct, frozen=True):

@@ -1,13 +1,30 @@
 import pytest
 
-from hub.errors import ChildError, ConfigError, HubError, RootError, RouteError, StartError, leaves
+from hub.errors import (
+    ChildError,
+    ConfigError,
+    Fault,
+    HubError,
+    RootError,
+    RouteError,
+    StartError,
+    leaves,
+)
 
 
 def test_an_operators_error_says_what_and_where_and_then_what_to_do() -> None:
-    wrong = ConfigError(
-        "hub.yaml: servers.files.args[2]: unknown placeholder ${rots}", "Write ${roots}."
+    where, what, fix = (
+        "hub.yaml: servers.a.args[2]",
+        "unknown placeholder ${rots}",
+        "Write ${roots}.",
     )
-    assert str(wrong).splitlines() == [wrong.where, wrong.fix]
+    assert str(ConfigError(where, what, fix)).splitlines() == [f"{where}: {what}", fix]
+    both = ConfigError.of([Fault(where, what, fix), Fault("", "no config", "Name one.", "excerpt")])
+    assert str(both).splitlines() == [
+        *(f"{where}: {what}", fix, ""),
+        *("no config", "Name one.", "excerpt", ""),
+        "2 mistakes.",
+    ]
     unable = StartError("port 8765 is in use", "Name another one with --http.")
     assert str(unable).splitlines() == [unable.what, unable.fix]
 

@@ -111,7 +111,7 @@ def _given(environment: Mapping[str, str]) -> str | None:
     """
     token = environment.get("HUB_TOKEN")
     if token and not is_sendable(token):
-        raise ConfigError(f"HUB_TOKEN: {NOT_SENDABLE}", "Take it out: no request can have it.")
+        raise ConfigError("HUB_TOKEN", NOT_SENDABLE, "Take it out: no request can have it.")
     return token
 
 

@@ -86,6 +86,17 @@ class RuntimeDirectory:
         except OSError as exc:
             raise UnsafeDirectoryError(f"{path}: {exc.strerror}") from exc
 
+    @classmethod
+    def existing(cls, environment: Mapping[str, str]) -> list[RuntimeDirectory]:
+        """Open all that are there and safe: hubs may have been started with other variables."""
+        found: list[RuntimeDirectory] = []
+        for path in runtime_paths(environment):
+            try:
+                found.append(cls.at(path))
+            except UnsafeDirectoryError:
+                pass
+        return found
+
     def names(self) -> list[str]:
         """Return the names of the hubs that have a socket here, whether they run or not."""
         ending = ".sock"

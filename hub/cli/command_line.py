@@ -76,6 +76,7 @@ _COMMANDS: Final = {
 }
 """The subcommands of each module of this package."""
 _OF_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
+_AFTER_DASHES: Final = " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
 _WRONG_CHOICE: Final = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 """How argparse says it."""
 
@@ -86,7 +87,10 @@ class _TopParser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         wrong = _WRONG_CHOICE.search(message)
         choices = re.findall(r"'([^']*)'", wrong[2]) if wrong else ()
-        super().error(message + (_meant(wrong[1], choices) if wrong else ""))
+        hint = _meant(wrong[1], choices) if wrong else ""
+        if "required" in message and self.prog.endswith(" wrap"):
+            hint = _AFTER_DASHES
+        super().error(legible(message + hint))
 
 
 class _CommandParser(_TopParser):
@@ -181,7 +185,7 @@ def _advice(options: Namespace, left: str) -> str:
     if "config" in options and Path(left).suffix in _OF_CONFIGS:
         return f" (a config is named by --config {left})"
     if "command" in options:
-        return " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
+        return _AFTER_DASHES
     known = re.findall(r"(?<![\w-])--[a-z][\w-]*", getattr(options, "usage", ""))
     return _meant(left.partition("=")[0], known) if left.startswith("-") else ""
 

@@ -105,7 +105,7 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
 
 def _no_config() -> ConfigError:
     here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
-    return ConfigError("no config", here or "Name one by --config or HUB_CONFIG.")
+    return ConfigError("", "no config", here or "Name one by --config or HUB_CONFIG.")
 
 
 def config_and_folders(options: Namespace) -> tuple[HubConfig | None, tuple[str, ...]]:
@@ -204,11 +204,12 @@ def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
         if held:
             return held[0]
         raise ConfigError(
-            f"profiles: none is for the token {wanted}: its clients are refused",
+            "profiles",
+            f"none is for the token {wanted}: its clients are refused",
             f"Add a profile with `match: {{tokens: [{wanted}]}}`.",
         )
     known = ", ".join(config.profiles) or "none"
-    raise ConfigError(f"--as {wanted}: there is no such profile or token", f"Profiles: {known}.")
+    raise ConfigError(f"--as {wanted}", "there is no such profile or token", f"Profiles: {known}.")
 
 
 def named_tool(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+from hub.legible import on_one_line
 from hub.system.log import shows_colours
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ class Steps(Protocol):
 
 class _PlainSteps:
     def begin(self, name: str, doing: str) -> None:
-        print(f"{name}: {doing}", flush=True)
+        print(f"{on_one_line(name)}: {doing}", flush=True)
 
     def end(self, name: str, result: str) -> None:
-        print(f"{name}: {result}", flush=True)
+        print(f"{on_one_line(name)}: {result}", flush=True)
 
 
 class _MovingSteps:
@@ -62,14 +63,15 @@ class _MovingSteps:
         self._under_way: dict[str, TaskID] = {}
 
     def begin(self, name: str, doing: str) -> None:
-        self._under_way[name] = self._shown.add_task(f"{name}: {doing}", total=None)
+        self._under_way[name] = self._shown.add_task(f"{on_one_line(name)}: {doing}", total=None)
 
     def end(self, name: str, result: str) -> None:
         from rich.text import Text  # noqa: PLC0415 - as below
 
         self._shown.remove_task(self._under_way.pop(name))
         # The terminal breaks long lines itself, so that they can be copied whole.
-        self._shown.console.print(Text.from_ansi(f"{name}: {result}"), soft_wrap=True)
+        text = Text.from_ansi(f"{on_one_line(name)}: {result}")
+        self._shown.console.print(text, soft_wrap=True)
 
 
 class NoSteps:

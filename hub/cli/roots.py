@@ -194,12 +194,13 @@ def _opened(options: Namespace) -> Generator[_Config]:
     context = load_context()
     source = config_source(options.config, os.environ)
     if source is None:
-        raise ConfigError("no config to edit", "Name one by --config or HUB_CONFIG.")
+        raise ConfigError("", "no config to edit", "Name one by --config or HUB_CONFIG.")
     load_config(source, context)  # first: its errors name the place
     if not is_own_config(source, context):
         shown = "the config" if is_inline(source) else source
         raise ConfigError(
-            f"{shown}: is not a hub.yaml; configs of other programs are not edited",
+            shown,
+            "is not a hub.yaml; configs of other programs are not edited",
             "Make a hub.yaml with `version: 1` and these servers, and name it by --config.",
         )
     with opened(context.directory / source) as file:

@@ -121,7 +121,7 @@ def _register_wrap(subparsers: Subparsers) -> None:
         help="let all sessions with this command line share one hub, as `attach` does",
     )
     wrap.add_argument("command", metavar="COMMAND", help="the server's command")
-    wrap.add_argument("args", metavar="ARGS", nargs="*", help="its arguments, after --")
+    wrap.add_argument("args", metavar="ARGS", nargs="*", default=[], help="its arguments, after --")
     wrap.set_defaults(perform=_wrap)
 
 

@@ -71,7 +71,7 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting]:
         watched = watched_config(options)
         config, warnings = required_config(options)
         for warning in warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            print(legible(f"warning: {warning}"), file=sys.stderr)
         setting = Setting(given=options.root, watched=watched)
     return config, replace(setting, log_file=log_file_of(options))
 
@@ -80,7 +80,7 @@ def _tools(options: Namespace) -> int:
     tools, failed = run_loop(_listed, *_chosen(options))
     print(json.dumps(tools, indent=2) if options.json else "\n".join(map(_shown, tools)))
     for name, why in failed.items():
-        print(f"{name}: {legible(why)}", file=sys.stderr)
+        print(legible(f"{name}: {why}"), file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -6,15 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from operator import itemgetter
 from typing import Final
 
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
-from hub.launch.environments import inherited, is_withheld, stable, without_hubs_own
+from hub.launch.environments import Inherits, inherited, is_withheld, stable, without_hubs_own
 from hub.launch.plan import plan
 from hub.launch.secret_references import CommandSecret
-from hub.paths.resolve import Flavour
 from hub.protocol.bearer import token_hash
 from hub.roots.roots import EMPTY
 
@@ -34,78 +32,80 @@ def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def inherited_by(server: Server, config: HubConfig, place: PathContext) -> dict[str, str]:
-    """Return the variables that a server's process inherits; a server behind a URL has none.
+class Inheritance:
+    """What the servers of a config inherit here, found out once for each value of `environment`.
 
-    By default a server of a shared hub inherits no others than the user's sessions have in common.
+    By default servers of a shared hub inherit no others than the user's sessions have in common.
     """
-    if not isinstance(server, StdioServer):
-        return {}
-    base = offered(config, place.environment)
-    if place.is_shared and server.environment == "default":
-        return stable(base, place.flavour)
-    if place.is_shared and server.environment == "minimal":
-        return inherited(stable(base, place.flavour), "minimal", place.flavour)
-    return inherited(base, server.environment, place.flavour)
+
+    def __init__(self, config: HubConfig, place: PathContext) -> None:
+        self._environment, self._flavour = place.environment, place.flavour
+        self._offered = offered(config, place.environment)
+        self._common = stable(self._offered, place.flavour) if place.is_shared else self._offered
+        self._found: dict[Inherits, tuple[dict[str, str], dict[str, str]]] = {}
+
+    def of(self, server: Server) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what a server's process inherits, and what of that may decide what it lists.
+
+        A server behind a URL has no process.
+        """
+        if not isinstance(server, StdioServer):
+            return {}, {}
+        choice = server.environment
+        if choice not in self._found:
+            base = self._common if choice in {"default", "minimal"} else self._offered
+            found = inherited(base, choice, self._flavour)
+            self._found[choice] = found, self._deciding(found, choice)
+        return self._found[choice]
+
+    def of_commands(self, server: Server) -> dict[str, str]:
+        """Return what commands inherit that print a server's secrets; {} if it has none."""
+        texts = server.env.values() if isinstance(server, StdioServer) else server.headers.values()
+        has_any = any(isinstance(one, CommandSecret) for text in texts for one in text.references)
+        return self._common if has_any else {}
+
+    def _deciding(self, inherits: Mapping[str, str], choice: Inherits) -> dict[str, str]:
+        """Return those that do not differ between two terminals of one user, or are named."""
+        named = choice if isinstance(choice, tuple) else ()
+        same = stable(inherits, self._flavour).keys() - _SOCKETS
+        return {
+            name: value
+            for name, value in inherits.items()
+            if name in same
+            or any(fnmatchcase(name, glob) for glob in named)
+            or (is_withheld(name, value) and name not in _SOCKETS)
+        }
+
+    def fingerprints(self, name: str, server: Server) -> tuple[str, str]:
+        """Return digests of what a running child depends on, and of what decides what it lists.
+
+        The first is for all but its roots. Two configs, or two clients' environments, that give a
+        server the same may share its children. Of a secret that the config refers to the digests
+        have the reference, not the value.
+        """
+        inherits, deciding = self.of(server)
+        for_commands = self.of_commands(server)
+        written = _written(name, server, self._environment)
+        return (
+            _digest(written, sorted(inherits.items()), sorted(for_commands.items())),
+            _digest(written, sorted(deciding.items())),
+        )
 
 
-def deciding(server: Server, inherits: Mapping[str, str], flavour: Flavour) -> dict[str, str]:
-    """Return those variables of `inherits` that may decide what a server lists.
-
-    What differs between two terminals of one user does not, unless the server's config names it.
-    """
-    if not isinstance(server, StdioServer):
-        return {}
-    named = server.environment if isinstance(server.environment, tuple) else ()
-    same = stable(inherits, flavour).keys() - _SOCKETS
-    return {
-        name: value
-        for name, value in inherits.items()
-        if name in same
-        or any(fnmatchcase(name, glob) for glob in named)
-        or (is_withheld(name, value) and name not in _SOCKETS)
-    }
-
-
-def offered_to_commands(server: Server, config: HubConfig, place: PathContext) -> dict[str, str]:
-    """Return the variables that commands get which print a server's secrets; {} if it has none.
-
-    In a shared hub these are no others than the user's sessions have in common.
-    """
-    texts = server.env.values() if isinstance(server, StdioServer) else server.headers.values()
-    if not any(isinstance(one, CommandSecret) for text in texts for one in text.references):
-        return {}
-    base = offered(config, place.environment)
-    return stable(base, place.flavour) if place.is_shared else base
-
-
-def fingerprint_of(
-    name: str,
-    server: Server,
-    inherits: Mapping[str, str],
-    environment: Mapping[str, str],
-    for_commands: Mapping[str, str] | None = None,
-) -> str:
-    """Return a digest of what a running child depends on, but for its roots.
-
-    Two configs, or two clients' environments, that give a server the same may share its children.
-    Of a secret that the config refers to the digest has the reference, not the value.
-    """
-    depends_on: list[object] = [server.era, server.roots.answer]
+def _written(name: str, server: Server, environment: Mapping[str, str]) -> list[object]:
+    """Return what the config says of a launch, with its variables filled in."""
+    said: list[object] = [server.era, server.roots.answer]
     if isinstance(server, StdioServer):
         launched = plan(server.template(name), EMPTY, environment)
-        depends_on += [launched.argv, launched.env, launched.cwd]
-        depends_on += [sorted(inherits.items()), server.confine.model_dump()]
+        said += [launched.argv, launched.env, launched.cwd, server.confine.model_dump()]
         secrets = dict(launched.secrets)
     else:
         plain = {key: text.plain for key, text in server.headers.items() if text.plain is not None}
-        depends_on += [server.url, sorted(plain.items()), server.transport]
+        said += [server.url, sorted(plain.items()), server.transport]
+        said += [server.auth is not None, server.auth is not None and server.auth.shared]
         secrets = {key: text for key, text in server.headers.items() if text.plain is None}
-        if server.auth is not None:
-            depends_on += [["auth", server.auth.shared]]
-    if secrets:
-        depends_on += [
-            [(key, text.identity) for key, text in sorted(secrets.items(), key=itemgetter(0))]
-        ]
-        depends_on += [sorted((for_commands or {}).items())]
-    return hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()
+    return [*said, sorted((key, text.identity) for key, text in secrets.items())]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -38,9 +38,10 @@ ServerModel: TypeAlias = StdioServer | RemoteServer
 
 
 class Loaded(Struct, frozen=True):
-    """A config, and warnings for the operator."""
+    """A config, the same as it is written, and warnings for the operator."""
 
     config: HubConfig
+    raw: ParsedConfig
     warnings: tuple[str, ...] = ()
 
 
@@ -67,10 +68,10 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
         context = replace(context, directory=(context.directory / source).parent.absolute())
     if client is None:
         config = _own(document, context, may_be_empty=may_be_empty)
-        return Loaded(config, tuple(_open_to_others(document, context)))
+        return Loaded(config, document.raw, tuple(_open_to_others(document, context)))
     config = _Servers(document, client, context).config(HubConfig(version=1))
     warnings = tuple(f"{document.origin}: {warning}" for warning in client.warnings)
-    return Loaded(config, warnings)
+    return Loaded(config, document.raw, warnings)
 
 
 def server_problems(name: str, server: ParsedConfig, context: LoadContext) -> list[Problem]:
@@ -126,7 +127,9 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
     try:
         check_access(config.listen, context.environment)
     except ConfigError as error:
-        raise ConfigError(f"{document.origin}: {error.where}", error.fix) from None
+        (fault,) = error.faults
+        where = f"{document.origin}: {fault.where}"
+        raise ConfigError(where, fault.what, fault.fix) from None
     is_empty = may_be_empty and servers == {}
     made = config if is_empty else _Servers(document, None, context).config(config)
     _check_profiles(made)

@@ -359,7 +359,7 @@ class HubConfig(Part):
     def fault(self, path: Path, what: str, fix: str) -> Fault:
         """Return the fault at a path, with its place in the file if there is one."""
         if self._fault_at is None:
-            return Fault(f"{spelled(path)}: {what}", fix)
+            return Fault(spelled(path), what, fix)
         return self._fault_at(path, what, fix)
 
     def guard_of(self, server: str) -> Guard:

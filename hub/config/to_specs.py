@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.catalog.merge import Offer, ToolText
 from hub.config.fields import AccessAt
-from hub.config.inheritance import deciding, fingerprint_of, inherited_by, offered_to_commands
+from hub.config.inheritance import Inheritance
 from hub.config.listening.auth import united
 from hub.config.models import FaultAt, HubConfig, RemoteAuth, Server, StdioServer
 from hub.config.operator_roots import PathContext
@@ -48,12 +48,13 @@ def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
     Raises: ConfigError if a path or pattern in the config is not usable, or if no server is.
     """
     rules = access_rules(config.roots.access, ("roots", "access"), place, config.fault)
+    inheritance = Inheritance(config, place)
     specs: dict[ServerName, ServerSpec] = {}
     left_out = [*config.left_out]
     for key, server in config.servers.items():
         name, policy = ServerName(key), _policy(config, key, server, rules, place)
         try:
-            specs[name] = _spec(config, name, policy, place)
+            specs[name] = _spec(config, name, policy, place, inheritance)
         except _UnsafeDirectoryError as exc:
             left_out.append(LeftOut(name, (exc.fault,)))
     if left_out and not specs:
@@ -65,16 +66,21 @@ class _UnsafeDirectoryError(Exception):
     """A directory in a filesystem server's arguments may not be shared."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.where)
+        super().__init__(fault.said)
         self.fault = fault
 
 
-def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContext) -> ServerSpec:
+def _spec(
+    config: HubConfig,
+    name: ServerName,
+    policy: Policy,
+    place: PathContext,
+    inheritance: Inheritance,
+) -> ServerSpec:
     server = config.servers[name]
     directories, ceiling = _own_directories(config, name, place)
-    inherits = inherited_by(server, config, place)
-    lists_by = deciding(server, inherits, place.flavour)
-    for_commands = offered_to_commands(server, config, place)
+    inherits, _ = inheritance.of(server)
+    fingerprint, catalog_id = inheritance.fingerprints(name, server)
     return ServerSpec(
         name=name,
         target=_target(name, server),
@@ -88,9 +94,9 @@ def _spec(config: HubConfig, name: ServerName, policy: Policy, place: PathContex
         confine=_confine(server),
         environment=server.environment if isinstance(server, StdioServer) else "default",
         inherits=inherits,
-        for_commands=for_commands,
-        fingerprint=fingerprint_of(name, server, inherits, place.environment, for_commands),
-        catalog_id=fingerprint_of(name, server, lists_by, place.environment),
+        for_commands=inheritance.of_commands(server),
+        fingerprint=fingerprint,
+        catalog_id=catalog_id,
         share=_share(name, server, place),
         eager={"auto": None, "lazy": False, "eager": True}[server.start],
         era=server.era,
@@ -222,7 +228,7 @@ def _policy(
     try:
         deny = DenyPatterns(tuple(config.roots.deny))
     except ValueError as exc:
-        raise ConfigError(f"roots.deny: {exc}", "Patterns are written as in .gitignore.") from exc
+        raise ConfigError("roots.deny", str(exc), "Patterns are written as in .gitignore.") from exc
     return Policy(
         mode=Mode(guard.mode),
         access=rules,

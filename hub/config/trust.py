@@ -33,7 +33,7 @@ def digest_of(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as exc:
-        raise ConfigError(f"{path}: {exc.strerror}", "Make the file readable.") from exc
+        raise ConfigError(str(path), str(exc.strerror), "Make the file readable.") from exc
 
 
 def trust_record(machine: Machine) -> TrustRecord:

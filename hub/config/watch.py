@@ -225,7 +225,12 @@ class ConfigWatch:
         faults = faults_of(error)
         if confirmed or faults != self._problem:
             for one in faults:
-                log.error("config not reloaded: the old one stays", where=one.where, fix=one.fix)
+                log.error(
+                    "config not reloaded: the old one stays",
+                    where=one.where,
+                    what=one.what,
+                    fix=one.fix,
+                )
         self._problem = faults
         self.file.state = ConfigState(source, told(faults))
         return ReloadReport(source, error=str(error))
@@ -260,7 +265,7 @@ def _read(watched: Watched) -> tuple[Loaded, str | None, LoadContext | None]:
     source, context, seen = watched.source, watched.context, watched.look()
     if seen is not None and not _is_file(seen):
         what = "is a directory" if stat.S_ISDIR(seen[-1]) else "is not a file"
-        raise ConfigError(f"{source}: {what}", "Put the config back in its place.")
+        raise ConfigError(source, what, "Put the config back in its place.")
     is_plain = context.digest is None and not context.reads_secrets
     if is_plain or seen is None or seen[2] > _LARGEST:
         return load_config(source, replace(context, reads_secrets=False)), None, None

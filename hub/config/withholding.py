@@ -30,7 +30,13 @@ def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
     """Log an error for each server that the config has and that cannot be used."""
     for one in left_out:
         for fault in one.faults:
-            log.error("server LEFT OUT", server=one.name, where=fault.where, fix=fault.fix)
+            log.error(
+                "server LEFT OUT",
+                server=one.name,
+                where=fault.where,
+                what=fault.what,
+                fix=fault.fix,
+            )
 
 
 def warn_of_missed(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> None:
@@ -98,7 +104,8 @@ def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
     match found:
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ConfigError(
-                f"servers.{spec.name}.confine: is require, but confining fails: {reason}",
+                f"servers.{spec.name}.confine",
+                f"is require, but confining fails: {reason}",
                 "`roots-hub check --confine` shows why. With confine: auto it runs unconfined.",
             )
         case Unconfined(reason):

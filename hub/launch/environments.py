@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import chain
 from typing import Final, Literal, TypeAlias
 
@@ -233,6 +234,7 @@ def is_withheld(name: str, value: str) -> bool:
     return _PROXIES.fullmatch(name) is None and _holds_a_login(value)
 
 
+@lru_cache(4096)
 def is_named_like_a_secret(name: str) -> bool:
     """Return whether one of the words in a variable's name means a secret."""
     if name in _HARMLESS:

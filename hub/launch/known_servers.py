@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 _FILESYSTEM: Final = frozenset(
@@ -57,6 +58,7 @@ def program_index(argv: Sequence[str]) -> int:
     return 0
 
 
+@lru_cache(256)
 def is_known(program: str) -> bool:
     """Return whether an argv element is a known filesystem server: bare, with version or path."""
     return (
@@ -98,6 +100,7 @@ def _is_runners(word: str, *, first: bool) -> bool:
     return not first and (word.startswith("-") or word in _RUNNER_WORDS)
 
 
+@lru_cache(256)
 def _command(word: str) -> str:
     return _SUFFIX.sub("", re.split(r"[\\/]", word)[-1].lower())
 

@@ -384,11 +384,11 @@ def _filled(where: str, template: Template, lookup: Lookup, roots: Sequence[str]
     try:
         return template.filled(lookup, roots)
     except TemplateError as error:
-        raise ConfigError(f"{where}: {error}", error.fix) from None
+        raise ConfigError(where, str(error), error.fix) from None
 
 
 def _fill(where: str, template: Template, lookup: Lookup, roots: Sequence[str]) -> str:
     try:
         return template.fill(lookup, roots)
     except TemplateError as error:
-        raise ConfigError(f"{where}: {error}", error.fix) from None
+        raise ConfigError(where, str(error), error.fix) from None

@@ -252,5 +252,5 @@ def test_a_token_of_the_environment_that_no_request_can_have_is_refused() -> Non
     with pytest.raises(ConfigError) as caught:
         ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret\r"})
     what = "HUB_TOKEN: begins or ends with a blank, or has a character that is not shown"
-    assert caught.value.where == what
+    assert caught.value.faults[0].said == what
     assert ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret"}).credentials.tokens

@@ -105,7 +105,7 @@ async def test_a_hub_whose_only_server_is_unsafe_does_not_start() -> None:
     server = {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", "/etc"]}
     error = await failing(read(servers={"files": server}))
     assert isinstance(error, ConfigError)
-    assert error.where == "servers.files.args[1]: /etc: Path is not safe for sharing"
+    assert error.faults[0].said == "servers.files.args[1]: /etc: Path is not safe for sharing"
 
 
 async def test_an_audit_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:

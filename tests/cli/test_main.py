@@ -8,11 +8,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.cli import command_line as module
 from hub.cli.check import plans
@@ -107,6 +109,19 @@ def test_a_misplaced_argument_is_an_error_that_says_where_it_belongs(
     assert bool(advice) == ("(" in said)
 
 
+@pytest.mark.parametrize("arguments", [["wrap"], ["wrap", "--"], ["wrap", "--root", "."]])
+def test_wrap_without_a_command_says_where_it_goes(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(
+        "roots-hub wrap: error: the following arguments are required: COMMAND "
+        "(put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "end"),
     [
@@ -179,7 +194,7 @@ def test_a_command_says_its_exit_code(performing: Callable[[int], int], code: in
     assert performing(code) == code
 
 
-CONFIG = ConfigError("hub.yaml: servers.a.args[2]: unknown placeholder", "Correct it.")
+CONFIG = ConfigError("hub.yaml: servers.a.args[2]", "unknown placeholder", "Correct it.")
 START = StartError("127.0.0.1:80: in use", "Free it.")
 ENDS: list[tuple[BaseException, int, HubError]] = [
     (CONFIG, 3, CONFIG),
@@ -306,6 +321,24 @@ def test_a_bad_config_is_three_and_starts_nothing(
     assert fix == "Write ${roots}, or set the variable."
     assert excerpt[2:] == ['1 | … "${rots}"', "  |   ^^^^^^^^^"]
     assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["check"], ["check", "--connect"], ["plan"], ["tools"], ["call", "x.y"], ["doctor"]],
+)
+def test_what_is_in_a_config_cannot_control_the_terminal(
+    tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = {"command": "/x/\x1b[2J b", "cwd": "/no\x1b[2J"}
+    raw = {"version": 1, "roots": {"fallback": ["/no\x1b[2J"]}, "servers": {"a\x1b[2J": server}}
+    file = tmp_path / "hub.yaml"
+    file.write_text(json.dumps(raw))
+    with capture_logs(), suppress(SystemExit):
+        main([*arguments, "--config", str(file)])
+    said = "".join(capsys.readouterr())
+    assert r"\x1b[2J" in said
+    assert "\x1b" not in said
 
 
 @pytest.mark.parametrize("command", ["run", "check", "plan"])

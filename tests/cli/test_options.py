@@ -55,8 +55,8 @@ def test_there_is_no_search_path(directory: Path) -> None:
     (directory / "hub.yaml").write_text((directory / "one.yaml").read_text())
     with pytest.raises(ConfigError) as caught:
         required_config(parsed())
-    assert caught.value.where == "no config"
-    assert caught.value.fix == "There is one here: --config hub.yaml"
+    assert caught.value.faults[0].said == "no config"
+    assert caught.value.faults[0].fix == "There is one here: --config hub.yaml"
 
 
 def test_what_the_config_warns_of_comes_with_it(directory: Path) -> None:

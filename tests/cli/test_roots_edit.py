@@ -66,7 +66,8 @@ def test_a_root_is_added_relative_to_the_config(
     top: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert roots("add", "docs") == roots("add", "conf/data", "--name", "Data") == 0
-    assert read(top) == "roots: {fallback: [../docs, {path: ./data, name: Data}]}\n"
+    lines = "    - ../docs\n    - {path: ./data, name: Data}\n"
+    assert read(top) == f"roots:\n  fallback:\n{lines}"
     assert shared(top) == [("docs", None), ("conf/data", "Data")]
     added = f"added {top}/docs (docs) to conf/hub.yaml\n{NOTED}"
     assert (
@@ -77,8 +78,9 @@ def test_a_root_is_added_relative_to_the_config(
 def test_other_spellings_of_a_path_stay_too(top: Path) -> None:
     for path in (f"{top}/more docs", "~/x", "./file.txt", f"file://{top}/docs"):
         assert roots("add", path) == 0
-    paths = f"{top}/more docs, ~/x, ../file.txt, {top}/docs"
-    assert read(top) == f"roots: {{fallback: [{paths}]}}\n"
+    paths = (f"{top}/more docs", "~/x", "../file.txt", f"{top}/docs")
+    lines = "".join(f"    - {path}\n" for path in paths)
+    assert read(top) == f"roots:\n  fallback:\n{lines}"
 
 
 def test_a_name_with_a_placeholder_in_it_is_only_a_name(top: Path) -> None:

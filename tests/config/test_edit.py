@@ -47,22 +47,29 @@ def fallback(text: str) -> Any:
     [
         (
             f"version: 1  # x\n\n{REST}",
-            f"version: 1  # x\nroots:\n  fallback:\n    - ./new\n\n{REST}",
+            f"version: 1  # x\n\n{REST}roots:\n  fallback:\n    - ./new\n",
         ),
         (f"{REST}version: 1", f"{REST}version: 1\nroots:\n  fallback:\n    - ./new"),
-        (f"version: 1\nroots:\n{REST}", f"version: 1\nroots: {{fallback: [./new]}}\n{REST}"),
-        (f"version: 1\nroots: {{}}\n{REST}", f"version: 1\nroots: {{fallback: [./new]}}\n{REST}"),
+        (f"version: 1\nroots:\n{REST}", f"version: 1\nroots:\n  fallback:\n    - ./new\n{REST}"),
+        (
+            f"version: 1\nroots: {{}}\n{REST}",
+            f"version: 1\nroots:\n  fallback:\n    - ./new\n{REST}",
+        ),
         (
             f"version: 1\nroots:  # r\n  # d\n  detect: true\n{REST}",
-            f"version: 1\nroots:  # r\n  fallback:\n    - ./new\n  # d\n  detect: true\n{REST}",
+            f"version: 1\nroots:  # r\n  # d\n  detect: true\n  fallback:\n    - ./new\n{REST}",
         ),
         (
             f"version: 1\nroots: {{detect: true}}\n{REST}",
-            f"version: 1\nroots: {{fallback: [./new], detect: true}}\n{REST}",
+            f"version: 1\nroots: {{detect: true, fallback: [./new]}}\n{REST}",
         ),
         (
             f"version: 1\nroots:\n  fallback: []  # none\n{REST}",
-            f"version: 1\nroots:\n  fallback: [./new]  # none\n{REST}",
+            f"version: 1\nroots:\n  fallback:  # none\n    - ./new\n{REST}",
+        ),
+        (
+            f"version: 1\nroots: {{fallback: []}}\n{REST}",
+            f"version: 1\nroots: {{fallback: [./new]}}\n{REST}",
         ),
         (
             f"version: 1\nroots: {{fallback: [a, 'b', ]}}\n{REST}",
@@ -73,7 +80,7 @@ def fallback(text: str) -> Any:
             "version: 1\r\nroots:\r\n  fallback:\r\n  - a  # A\r\n",
             "version: 1\r\nroots:\r\n  fallback:\r\n  - a  # A\r\n  - ./new\r\n",
         ),
-        ("{version: 1, servers: {}}", "{roots: {fallback: [./new]}, version: 1, servers: {}}"),
+        ("{version: 1, servers: {}}", "{version: 1, servers: {}, roots: {fallback: [./new]}}"),
     ],
 )
 def test_an_entry_is_added_as_the_last_one(before: str, after: str) -> None:
@@ -197,14 +204,13 @@ def test_names_in_other_spellings_are_found() -> None:
         "x: &x {fallback: [a]}\nversion: 1\nroots:\n  <<: *x\n  detect: true\n",
         "version: 1\nroots:\n  fallback: &all\n    - &one a\nx: *all\ny: *one\n",
         "roots: 7",
-        "servers: {}",
     ],
 )
 def test_a_list_that_cannot_be_edited_safely_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         added(text, "./new", None)
-    assert raised.value.where.startswith("roots.fallback: ")
-    assert raised.value.fix == "Nothing was changed. Edit the list by hand."
+    assert raised.value.faults[0].said.startswith("roots.fallback: ")
+    assert raised.value.faults[0].fix == "Nothing was changed. Edit the file by hand."
 
 
 def test_the_entries_are_known_as_they_are_written() -> None:

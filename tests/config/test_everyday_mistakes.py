@@ -37,7 +37,7 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(
     tmp_path: Path, row: dict[str, Any]
 ) -> None:
     faults = faults_of(tmp_path, row["form"], row["text"])
-    told = [(fault.where.removeprefix(f"f.{row['form']}: "), stable(fault.fix)) for fault in faults]
+    told = [(fault.said.removeprefix(f"f.{row['form']}: "), stable(fault.fix)) for fault in faults]
     assert told == [(said["where"], stable(said["fix"])) for said in row["said"]]
     shown = "\n".join(map(str, faults))
     assert [word for word in PYDANTIC if word in shown] == []

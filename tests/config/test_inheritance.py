@@ -83,3 +83,16 @@ def test_in_a_shared_hub_a_command_gets_what_all_sessions_have() -> None:
     assert "WINDOWID" not in one.for_commands
     assert one.for_commands["PATH"] == "/bin"
     assert two.for_commands.items() >= one.for_commands.items()
+
+
+def test_servers_that_choose_alike_have_the_same_variables_not_a_copy_each() -> None:
+    servers: dict[str, Any] = {
+        "a": {"command": "a"},
+        "b": {"command": "b"},
+        "c": {"command": "c", "environment": []},
+    }
+    config = HubConfig.model_validate({"version": 1, "servers": servers})
+    place = PathContext(OsDisk(), Flavour.POSIX, None, "/", TERMINAL)
+    a, b, c = (spec.inherits for spec in usable_servers(config, place).specs.values())
+    assert a is b
+    assert c is not a

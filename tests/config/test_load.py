@@ -24,7 +24,7 @@ def refused(tmp_path: Path, text: str, name: str = "hub.yaml") -> ConfigError:
     with pytest.raises(ConfigError) as raised:
         load(tmp_path, text, name, TOKEN=HIDDEN)
     assert HIDDEN not in str(raised.value)
-    assert raised.value.fix
+    assert raised.value.faults[0].fix
     return raised.value
 
 
@@ -136,11 +136,11 @@ servers:
     ],
 )
 def test_an_error_names_its_place(tmp_path: Path, text: str, where: str) -> None:
-    assert refused(tmp_path, text).where.startswith(f"hub.yaml: {where}")
+    assert refused(tmp_path, text).faults[0].said.startswith(f"hub.yaml: {where}")
 
 
 def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
-    assert refused(tmp_path, MINIMAL + "gaurd: off").fix == "Write `guard`."
+    assert refused(tmp_path, MINIMAL + "gaurd: off").faults[0].fix == "Write `guard`."
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ def test_a_near_miss_is_corrected(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_says_what_to_do(tmp_path: Path, text: str, fix: str) -> None:
-    assert refused(tmp_path, text).fix.startswith(fix)
+    assert refused(tmp_path, text).faults[0].fix.startswith(fix)
 
 
 def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
     text = MINIMAL + "roots: {fallback: [{path: /a, nmae: x}]}"
-    assert refused(tmp_path, text).fix == "Write `name`."
+    assert refused(tmp_path, text).faults[0].fix == "Write `name`."
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_keys_of_list_items_are_known_too(tmp_path: Path) -> None:
     ],
 )
 def test_a_key_in_the_wrong_place_is_sent_to_its_own(tmp_path: Path, text: str, home: str) -> None:
-    assert refused(tmp_path, text).fix == f"It belongs in {home}."
-    assert "mean" not in refused(tmp_path, MINIMAL + "qqqqqq: off").fix
+    assert refused(tmp_path, text).faults[0].fix == f"It belongs in {home}."
+    assert "mean" not in refused(tmp_path, MINIMAL + "qqqqqq: off").faults[0].fix
 
 
 CLAUDE: dict[str, Any] = {
@@ -237,7 +237,7 @@ def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_in_json_names_its_place(tmp_path: Path, text: str, where: str) -> None:
-    assert refused(tmp_path, text, "mcp.json").where.startswith(f"mcp.json: {where}")
+    assert refused(tmp_path, text, "mcp.json").faults[0].said.startswith(f"mcp.json: {where}")
 
 
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
@@ -301,12 +301,12 @@ def test_a_command_lines_mistake_names_the_argument() -> None:
 def test_keys_that_other_programs_have_are_known_to_be_theirs(
     tmp_path: Path, text: str, fix: str
 ) -> None:
-    assert refused(tmp_path, text).fix.startswith(fix)
+    assert refused(tmp_path, text).faults[0].fix.startswith(fix)
 
 
 def test_a_windows_path_in_json_is_said_to_want_its_backslashes_twice(tmp_path: Path) -> None:
     text = r'{"mcpServers": {"a": {"command": "C:\Users\x"}}}'
-    assert refused(tmp_path, text, "client.json").fix == r"Write each \ twice."
+    assert refused(tmp_path, text, "client.json").faults[0].fix == r"Write each \ twice."
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_what_makes_no_sense_in_a_clients_file_leaves_out_its_server_alone(tmp_p
     assert [one.name for one in config.left_out] == ["b", "c", "d", "e", "f"]
     assert config.is_clients
     assert all(
-        one.faults[0].where.startswith(f"zed.json: context_servers.{one.name}")
+        one.faults[0].said.startswith(f"zed.json: context_servers.{one.name}")
         for one in config.left_out
     )
 
@@ -389,16 +389,16 @@ def test_codex_has_its_servers_in_toml(tmp_path: Path) -> None:
     config = load(tmp_path, text + 'url = "https://h/"\n', "config.toml").config
     assert list(config.servers) == ["a"]
     fault = config.left_out[0].faults[0]
-    assert fault.where == (
+    assert fault.said == (
         "config.toml: mcp_servers.b.bearer_token_env_var: the variable T is not set"
     )
     assert fault.fix == "Set the variable T for the hub."
 
 
 def test_a_file_that_is_nearly_a_clients_is_told_the_section(tmp_path: Path) -> None:
-    assert refused(tmp_path, '{"mcpservers": {}}', "x.json").fix == "Write `mcpServers`."
+    assert refused(tmp_path, '{"mcpservers": {}}', "x.json").faults[0].fix == "Write `mcpServers`."
     unwrapped = refused(tmp_path, '{"a": {"command": "x"}}', "x.json")
-    assert unwrapped.where == "x.json: the servers are not in a section"
+    assert unwrapped.faults[0].said == "x.json: the servers are not in a section"
 
 
 @pytest.mark.parametrize(
@@ -413,9 +413,9 @@ def test_who_can_be_reached_through_a_proxy_needs_a_token(
     tmp_path: Path, listen: str, where: str
 ) -> None:
     error = refused(tmp_path, MINIMAL + f"listen: {{{listen}}}")
-    assert error.where.startswith(f"hub.yaml: {where}")
-    assert error.where.endswith("and there is no token")
-    assert "HUB_TOKEN" in error.fix
+    assert error.faults[0].said.startswith(f"hub.yaml: {where}")
+    assert error.faults[0].said.endswith("and there is no token")
+    assert "HUB_TOKEN" in error.faults[0].fix
     own = MINIMAL + f'listen: {{{listen}, token: "${{T}}"}}'
     assert load(tmp_path, own, T=HIDDEN).config.listen.token is not None
     load(tmp_path, MINIMAL + f"listen: {{{listen}}}", HUB_TOKEN=HIDDEN)

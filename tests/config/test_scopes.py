@@ -65,7 +65,7 @@ def test_general_scopes_those_of_a_server_and_those_of_a_tool_count_together(
 def test_scopes_that_no_token_can_have_are_an_error_at_each_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, SERVERS)
-    assert [fault.where.partition(": ")[2].partition(":")[0] for fault in caught.value.faults] == [
+    assert [fault.said.partition(": ")[2].partition(":")[0] for fault in caught.value.faults] == [
         "servers.files.scopes",
         "servers.files.tools.overrides.write.scopes",
         "servers.other.tools.overrides.erase.scopes",

@@ -79,8 +79,8 @@ def test_elsewhere_a_secret_is_refused_with_the_reason(
     with pytest.raises(ConfigError) as raised:
         load(tmp_path, served(json.loads(text)))
     (fault,) = raised.value.faults
-    assert f"servers.s.{key}: " in fault.where
-    assert why in fault.where
+    assert f"servers.s.{key}: " in fault.said
+    assert why in fault.said
     assert fix in fault.fix
 
 
@@ -93,7 +93,7 @@ def test_a_clients_own_config_runs_no_commands(tmp_path: Path) -> None:
     config = load(tmp_path, {"mcpServers": servers}, file="mcp.json", reads_secrets=True).config
     assert [*config.servers] == ["t"]
     (fault,) = config.left_out[0].faults
-    assert "mcpServers.s.env.A: ${cmd:...} is run from a hub.yaml alone" in fault.where
+    assert "mcpServers.s.env.A: ${cmd:...} is run from a hub.yaml alone" in fault.said
     assert fault.fix == "Put its output into a variable, or move the server to a hub.yaml."
     assert [one.name for one in config.left_out] == ["s", "u"]
 
@@ -157,6 +157,6 @@ def test_a_secret_that_the_hub_itself_needs_is_an_error(
 ) -> None:
     with pytest.raises(ConfigError) as raised:
         load(tmp_path, listening(listen), reads_secrets=True)
-    assert why in raised.value.where
-    assert raised.value.fix
+    assert why in raised.value.faults[0].said
+    assert raised.value.faults[0].fix
     assert "s3cret" not in str(raised.value).replace("echo s3cret", "")

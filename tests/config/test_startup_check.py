@@ -22,8 +22,8 @@ def server(mode: ConfineMode, command: str = "server") -> ServerSpec:
 def test_with_require_a_server_that_cannot_be_confined_is_an_error_at_load() -> None:
     with pytest.raises(ConfigError, match="no Landlock here") as caught:
         settle_confinement([server("require")], UNABLE)
-    assert caught.value.where.startswith("servers.files.confine: is require")
-    assert "check --confine" in caught.value.fix
+    assert caught.value.faults[0].said.startswith("servers.files.confine: is require")
+    assert "check --confine" in caught.value.faults[0].fix
 
 
 def test_one_that_runs_elsewhere_cannot_be_confined_whatever_the_kernel() -> None:

@@ -133,7 +133,7 @@ def test_a_pattern_that_gitignore_does_not_have_is_an_error() -> None:
     place = PathContext(OsDisk(), Flavour.POSIX, None, "/", {})
     with pytest.raises(ConfigError) as caught:
         usable_servers(config.model_copy(update={"roots": roots}), place)
-    assert caught.value.where.startswith("roots.deny: ")
+    assert caught.value.faults[0].said.startswith("roots.deny: ")
 
 
 def test_access_rules_are_read_with_their_links_followed(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_an_access_rule_for_an_unusable_path_is_an_error(tmp_path: Path) -> None
     top = plant(tmp_path, "loop => loop")
     with pytest.raises(ConfigError) as caught:
         spec({"command": "x"}, top, roots={"access": [{"path": f"{top}/loop", "access": "read"}]})
-    assert caught.value.where.startswith(f"roots.access[0].path: {top}/loop: ")
+    assert caught.value.faults[0].said.startswith(f"roots.access[0].path: {top}/loop: ")
 
 
 def test_a_filesystem_servers_directories_are_its_ceiling(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_a_directory_that_is_not_safe_to_share_is_an_error() -> None:
     server = {"command": "npx", "args": [FILES, "/etc"]}
     with pytest.raises(ConfigError) as caught:
         spec(server)
-    assert caught.value.where == "servers.s.args[1]: /etc: Path is not safe for sharing"
-    assert "roots.allow_unsafe" in caught.value.fix
+    assert caught.value.faults[0].said == "servers.s.args[1]: /etc: Path is not safe for sharing"
+    assert "roots.allow_unsafe" in caught.value.faults[0].fix
     allowed = spec(server, unsafe=False)
     assert allowed.directories == ("/etc",)
 

@@ -276,6 +276,10 @@ async def test_a_record_that_cannot_be_written_stops_nothing(top: Path) -> None:
 # What is wrong
 
 
+def said(line: Mapping[str, object]) -> str:
+    return f"{line['where']}: {line['what']}"
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
@@ -292,7 +296,7 @@ async def test_a_config_that_does_not_load_changes_nothing(
     at.file.write_bytes(text.encode("latin-1"))
     (line,) = await at.reloaded()
     assert (line["log_level"], at.taken) == ("error", [])
-    assert str(line["where"]).startswith(where)
+    assert said(line).startswith(where)
     assert line["fix"]
     assert at.known.state.error is not None
     assert at.known.state.error.startswith(where)
@@ -300,7 +304,7 @@ async def test_a_config_that_does_not_load_changes_nothing(
     assert first == "Nothing was taken over: the config that was in force stays."
     assert second.startswith(where)
     assert await at.reloaded() == []  # said once
-    assert [one["where"] for one in await at.reloaded(confirmed=True)] == [line["where"]]
+    assert [said(one) for one in await at.reloaded(confirmed=True)] == [said(line)]
     (line,) = await at.becomes(config())
     assert line["event"] == "config is in order again"
     assert at.known.state == ConfigState("hub.yaml")
@@ -341,15 +345,15 @@ async def test_something_else_in_its_place_changes_nothing(
     spoil(at.file)
     with anyio.fail_after(5):
         (line,) = await at.reloaded()
-    assert line["where"] == f"hub.yaml: {where}"
+    assert said(line) == f"hub.yaml: {where}"
     assert at.taken == []
 
 
 async def test_a_config_that_the_hub_cannot_take_changes_nothing(top: Path) -> None:
     at = Running(top, config())
-    at.refuses = ConfigError("roots.access: it is gone", "Name another path.")
+    at.refuses = ConfigError("roots.access", "it is gone", "Name another path.")
     (line,) = await at.becomes(config("{deny: [x]}"))
-    assert (line["where"], line["fix"]) == ("roots.access: it is gone", "Name another path.")
+    assert (said(line), line["fix"]) == ("roots.access: it is gone", "Name another path.")
     assert at.known.state.error == "roots.access: it is gone. Name another path."
     at.refuses = None
     await at.reloaded()
@@ -486,5 +490,5 @@ async def test_a_command_that_fails_at_a_reload_leaves_the_config_as_it_was(top:
     at = Running(top, with_command(top, 1), reads_secrets=True)
     (line,) = await at.becomes(with_command(top, 1).replace("echo token-1", "exit 7"))
     assert line["event"] == "config not reloaded: the old one stays"
-    assert "listen.token: the command 'sh' failed: exit code 7" in str(line["where"])
+    assert "listen.token: the command 'sh' failed: exit code 7" in said(line)
     assert at.taken == []

@@ -227,7 +227,7 @@ async def test_who_lets_clients_in_is_asked_first_and_may_refuse_the_change() ->
         def follow(config: HubConfig) -> None:
             heard.append(config.names)
             if config.names == "always":
-                raise ConfigError("listen: nobody is let in", "Set a token.")
+                raise ConfigError("listen", "nobody is let in", "Set a token.")
 
         hub.running.follow(follow)
         with pytest.raises(ConfigError):

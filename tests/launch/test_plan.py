@@ -314,7 +314,7 @@ def test_an_unset_variable_is_a_config_error_with_its_place(
 ) -> None:
     with pytest.raises(ConfigError) as raised:
         plan(template(*argv, **rest), TWO, ENVIRONMENT)
-    assert raised.value.where.startswith(where + "the variable NO is not set")
+    assert raised.value.faults[0].said.startswith(where + "the variable NO is not set")
 
 
 @pytest.mark.parametrize(

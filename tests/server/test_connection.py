@@ -307,7 +307,7 @@ async def test_what_nobody_foresaw_is_our_own_mistake_and_told_to_nobody() -> No
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ConfigError("servers.files.env.A: ${A} is not set", "Set it."), INTERNAL_ERROR),
+        (ConfigError("servers.files.env.A", "${A} is not set", "Set it."), INTERNAL_ERROR),
         (ChildError("server 'files' is gone"), INTERNAL_ERROR),
         (RouteError("Unknown tool: x"), INVALID_PARAMS),
         (WireError(INVALID_REQUEST, "Nested too deeply"), INVALID_REQUEST),

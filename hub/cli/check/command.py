@@ -24,7 +24,6 @@ from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
     address_warnings,
     audit_problem,
-    cwd_problem,
     folder_problems,
     missing_program,
     secret_problems,
@@ -48,7 +47,7 @@ from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
 from hub.config.withholding import missed, settle_confinement
 from hub.confinement.confined_launch import this_kernel
-from hub.legible import legible
+from hub.legible import legible, on_one_line
 from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
@@ -81,18 +80,22 @@ class Found(Struct, frozen=True, rename="camel"):
     def lines(self) -> Iterator[str]:
         """Yield it as lines for people."""
         for one in self.left_out:
-            yield f"{painted(one.name, NAME)}: {painted('down', BAD)}, left out:"
+            yield f"{painted(on_one_line(one.name), NAME)}: {painted('down', BAD)}, left out:"
             yield from (indent(legible(str(fault)), "  ") for fault in one.faults)
-        yield from (f"{painted('warning:', WARNING)} {text}" for text in self.warnings)
-        yield from (f"{painted('hint:', HINT)} {text}" for text in self.hints)
+        for label, style, texts in (
+            ("warning:", WARNING, self.warnings),
+            ("hint:", HINT, self.hints),
+        ):
+            yield from (f"{painted(label, style)} {on_one_line(text)}" for text in texts)
         yield from problem_lines(self.problems)
         count = "1 server" if len(self.servers) == 1 else f"{len(self.servers)} servers"
         style = BAD if self.left_out or self.problems else GOOD
-        yield f"{count}: {', '.join(self.servers)}. {painted(self._verdict(), style)}"
+        names = on_one_line(", ".join(self.servers))
+        yield f"{count}: {names}. {painted(on_one_line(self._verdict()), style)}"
         for shared in self.sharing:
-            yield f"{', '.join(shared.servers)}: {shared.who} ({shared.why})"
+            yield on_one_line(f"{', '.join(shared.servers)}: {shared.who} ({shared.why})")
         if self.known:
-            yield (
+            yield on_one_line(
                 f"{', '.join(self.known)}: known from an earlier start: listed before being started"
                 " again (`check --connect` renews what is known)"
             )
@@ -107,7 +110,7 @@ class Found(Struct, frozen=True, rename="camel"):
 
 def problem_lines(problems: Iterable[Finding]) -> Iterator[str]:
     """Yield problems as lines for people."""
-    yield from (f"{painted('problem:', BAD)} {one.sentence}" for one in problems)
+    yield from (f"{painted('problem:', BAD)} {on_one_line(one.sentence)}" for one in problems)
 
 
 def register(subparsers: Subparsers) -> None:
@@ -224,10 +227,10 @@ def _problems(
 ) -> Iterator[Finding]:
     """Yield what will go wrong with a config that loads, as far as it shows offline."""
     for spec, effective in servers:
-        missing = missing_program(spec, effective)
-        found = (None if missing is None else missing.finding, cwd_problem(spec, effective))
-        yield from filter(None, found)
-    yield from folder_problems(config, place_of(this_machine(os.environ), config, path))
+        if (missing := missing_program(spec, effective)) is not None:
+            yield missing.finding
+    place = place_of(this_machine(os.environ), config, path)
+    yield from (one.finding for one in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
 
 

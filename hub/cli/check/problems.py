@@ -9,6 +9,7 @@ import difflib
 import os
 import shlex
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from hub.audit.open_file import unfit
 from hub.cli.findings import Finding
-from hub.config.models import HubConfig, Roots
+from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
@@ -90,10 +91,14 @@ def _words(command: str) -> list[str]:
 
 def _programs(path: str | None) -> Iterator[str]:
     for directory in (path or os.defpath).split(os.pathsep):
-        try:
-            yield from (one.name for one in Path(directory).iterdir())
-        except OSError:
-            continue
+        yield from _names_in(Path(directory))
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return [one.name for one in directory.iterdir()]
+    except OSError:
+        return []
 
 
 def audit_problem(config: HubConfig) -> Finding | None:
@@ -117,26 +122,37 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
         )
 
 
-def named_folders(roots: Roots) -> Iterator[tuple[str, str]]:
-    """Yield the folders of `roots.fallback` and `roots.ceiling`, each behind its key."""
-    yield from (("roots.fallback", entry.path) for entry in roots.fallback)
-    yield from (("roots.ceiling", path) for path in roots.ceiling)
+class FolderProblem(Struct, frozen=True):
+    """A folder that cannot be used. `command` mends that; it is empty if only another one does."""
+
+    finding: Finding
+    command: str = ""
 
 
-def folder_problems(config: HubConfig, place: PathContext) -> Iterator[Finding]:
-    """Yield the folders of the config's roots that are not there, or that the hub leaves out."""
-    for where, path in named_folders(config.roots):
-        if not Path(path).exists():
-            yield _no_folder(where, path)
-        elif (why := why_no_root(path, place)) is not None:
+def folder_problems(
+    config: HubConfig,
+    servers: Iterable[tuple[ServerSpec, EffectiveRoots]],
+    place: PathContext,
+) -> Iterator[FolderProblem]:
+    """Yield the folders of roots and servers that cannot be used, or that the hub leaves out."""
+    roots = [("roots.fallback", entry.path) for entry in config.roots.fallback]
+    for where, path in [*roots, *(("roots.ceiling", path) for path in config.roots.ceiling)]:
+        found = _folder_problem(where, Path(path), may_be_file=True)
+        if found is not None:
+            yield found
+        elif (why := _why_no_root(path, place)) is not None:
             what = f"{path}: {why}: it is left out"
-            yield _problem("folders", where, what, ANOTHER_ROOT)
+            fix = (
+                "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
+            )
+            yield FolderProblem(_problem("folders", where, what, fix))
+    for spec, effective in servers:
+        for key, path in _folders_of(spec, effective):
+            where = f"servers.{spec.name}.{key}"
+            yield from filter(None, [_folder_problem(where, Path(path), may_be_file=False)])
 
 
-ANOTHER_ROOT = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
-
-
-def why_no_root(path: str, place: PathContext) -> str | None:
+def _why_no_root(path: str, place: PathContext) -> str | None:
     """Return why a folder that is there can be no root; None if it can."""
     try:
         place.root(path)
@@ -145,20 +161,47 @@ def why_no_root(path: str, place: PathContext) -> str | None:
     return None
 
 
-def _no_folder(where: str, path: str) -> Finding:
-    beside = Path(path).parent
-    names = [one.name for one in beside.iterdir()] if beside.is_dir() else []
-    fix = _did_you_mean(_likely(Path(path).name, names)) or "Make it, or take it out."
-    return _problem("folders", where, f"{path}: there is no such folder", fix)
+def _folders_of(spec: ServerSpec, effective: EffectiveRoots) -> Iterator[tuple[str, str]]:
+    """Yield a server's working directory and those in its arguments, each behind its key."""
+    if isinstance(spec.target, LaunchTemplate) and spec.target.cwd is not None:
+        made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
+        if made.cwd is not None:
+            yield "cwd", made.cwd
+    yield from (("args", path) for path in spec.directories)
 
 
-def cwd_problem(spec: ServerSpec, effective: EffectiveRoots) -> Finding | None:
-    """Return that a server's working directory is not there; None if it is, or has none."""
-    if not isinstance(spec.target, LaunchTemplate):
+def _folder_problem(where: str, path: Path, *, may_be_file: bool) -> FolderProblem | None:
+    """Return why a folder cannot be used; None if it can."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return _no_folder(where, path)
+    except OSError as exc:
+        what = f"{path}: cannot be looked at: {exc.strerror}"
+        return FolderProblem(_problem("folders", where, what, "Name a folder that you may read."))
+    is_folder = stat.S_ISDIR(found.st_mode)
+    if not is_folder and not may_be_file:
+        what = f"{path}: is a file, not a folder"
+        return FolderProblem(_problem("folders", where, what, "Name a folder."))
+    if not is_folder or os.access(path, os.R_OK | os.X_OK):
         return None
-    cwd = plan(spec.target, effective.roots, os.environ, directories=spec.directories).cwd
-    is_there = cwd is None or Path(cwd).is_dir()
-    return None if is_there else _no_folder(f"servers.{spec.name}.cwd", str(cwd))
+    what, fix = f"{path}: you may not read it", "Make it readable, or name a folder of yours."
+    is_own = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
+    command = f"chmod u+rx {shlex.quote(str(path))}" if is_own else ""
+    return FolderProblem(_problem("folders", where, what, fix), command)
+
+
+def _no_folder(where: str, path: Path) -> FolderProblem:
+    what = f"{path}: there is no such folder"
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+        what += f", but a link to {path}"
+    elif likely := _likely(path.name, _names_in(path.parent)):
+        return FolderProblem(_problem("folders", where, what, _did_you_mean(likely)))
+    fix = "Make it, or take it out."
+    return FolderProblem(
+        _problem("folders", where, what, fix), f"mkdir -p {shlex.quote(str(path))}"
+    )
 
 
 def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[Finding]:

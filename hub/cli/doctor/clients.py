@@ -83,7 +83,7 @@ def _unreadable(file: ClientFile) -> Finding | None:
 def _broken(file: ClientFile, error: Exception) -> Finding:
     what, fix = "cannot be parsed", "Correct the file."
     if isinstance(error, ConfigError):
-        what, fix = error.faults[0].where, error.faults[0].fix
+        what, fix = error.faults[0].said, error.faults[0].fix
     elif isinstance(error, StartError):
         what, fix = error.what, error.fix
     what = what.removeprefix(f"{file.path}: ")

@@ -50,14 +50,13 @@ def configs(scene: Scene) -> Iterator[Finding]:
 
 def _fault(fault: Fault, config: LookedAtConfig, scene: Scene, about: str) -> Finding:
     """Return a mistake as a finding."""
-    where, _, what = fault.where.partition(": ")
-    unset = _UNSET.search(fault.where)
+    unset = _UNSET.search(fault.what)
     fix = f"In {config.name}: {fault.fix} Then: {scene.hub} check{config.option}"
     if unset:
         fix = f"export {unset[1]}='...'"
     elif config.path is not None and not os.access(config.path, os.R_OK):
         fix = _readable(config.path, scene)
-    return Finding("problem", about, where, what or where, fix)
+    return Finding("problem", about, fault.where, fault.what, fix)
 
 
 def _readable(path: Path, scene: Scene) -> str:

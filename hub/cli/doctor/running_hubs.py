@@ -12,12 +12,7 @@ from hub import __version__
 from hub.attach.frames import peer_of
 from hub.attach.inquiry import ask
 from hub.attach.lifeline import NotAttachedError, connected
-from hub.attach.runtime_directory import (
-    HubPlace,
-    RuntimeDirectory,
-    UnsafeDirectoryError,
-    runtime_paths,
-)
+from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
 from hub.cli.doctor.files import OTHERS, quoted, status
 from hub.cli.doctor.scene import Scene
 from hub.cli.findings import Finding
@@ -29,16 +24,11 @@ _PATIENCE: Final = 1.0
 
 def running_hubs(scene: Scene) -> Iterator[Finding]:
     """Yield what is wrong with the hubs in the user's runtime directories."""
-    for path in runtime_paths(os.environ):
-        try:
-            directory = RuntimeDirectory.at(path)
-        except UnsafeDirectoryError:
-            continue  # not there; or said by `places.directories`
-        try:
-            for name in directory.names():
-                yield from _hub(HubPlace(directory, name), scene)
-        finally:
-            directory.close()
+    # What is not safe is said by `places.directories`.
+    for directory in RuntimeDirectory.existing(os.environ):
+        for name in directory.names():
+            yield from _hub(HubPlace(directory, name), scene)
+        directory.close()
 
 
 def _hub(place: HubPlace, scene: Scene) -> Iterator[Finding]:

@@ -183,19 +183,19 @@ def looked_at(source: str, scene: Scene) -> LookedAtConfig:
     path = None if is_inline(source) else Path(os.path.abspath(scene.directory / source))  # noqa: PTH100 - links stay
     made = LookedAtConfig(source, path)
     if path is not None and status(path) is not None and not is_plain_file(path):
-        what = f"{path}: is a directory, or no plain file"
-        return replace(made, faults=(Fault(what, "Name a file: --config FILE."),))
+        what = "is a directory, or no plain file"
+        return replace(made, faults=(Fault(str(path), what, "Name a file: --config FILE."),))
     context = LoadContext(scene.directory, str(scene.place.home), scene.environment)
-    made = replace(made, raw=_raw(source, scene))
     try:
-        config = load_config(source if path is None else str(path), context).config
+        loaded = load_config(source if path is None else str(path), context)
+        config, made = loaded.config, replace(made, raw=loaded.raw)
         place = place_of(this_machine(os.environ), config, path)
         usable = usable_servers(config, place)
     except ConfigError as error:
-        return replace(made, faults=error.faults)
+        return replace(made, faults=error.faults, raw=made.raw or _raw(source, scene))
     except (OSError, ValueError, RuntimeError):  # nothing that is in a file stops the doctor
-        what = f"{made.name}: cannot be read"
-        return replace(made, faults=(Fault(what, "Write it anew: it is nested without end."),))
+        fix = "Write it anew: it is nested without end."
+        return replace(made, faults=(Fault(made.name, "cannot be read", fix),))
     roots = for_rootless(operator_roots(config.roots, [], place))
     specs = tuple(usable.specs.values())
     return replace(made, config=config, specs=specs, left_out=usable.left_out, roots=roots)

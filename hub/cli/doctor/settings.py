@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import ANOTHER_ROOT, named_folders, secret_problems, why_no_root
+from hub.cli.check.problems import folder_problems, secret_problems
 from hub.cli.doctor.files import is_others, quoted, status, take_over
 from hub.cli.doctor.scene import LookedAtConfig, Scene
 from hub.cli.findings import Finding
 from hub.config.withholding import missed
-from hub.launch.plan import LaunchTemplate
 from hub.legible import on_one_line
+from hub.roots.effective import for_server
 
 _TRIES: Final = 50
 
@@ -39,61 +39,24 @@ def variables(scene: Scene) -> Iterator[Finding]:
 def folders(scene: Scene) -> Iterator[Finding]:
     """Yield the folders that configs name and that are not there, or cannot be used."""
     for config in scene.configs:
-        yield from _folders_of_roots(config)
-    for config, spec in scene.specs():
-        target = spec.target
-        if isinstance(target, LaunchTemplate) and target.cwd is not None:
-            cwd = target.cwd
-            with suppress(Exception):  # a placeholder without a value is told elsewhere
-                if not cwd.mentions_roots:
-                    text = cwd.fill(scene.environment.get, ())
-                    yield from _folder(config, f"servers.{spec.name}.cwd", Path(text))
-        for path in spec.directories:
-            yield from _folder(config, f"servers.{spec.name}.args", Path(path))
+        if config.config is None or config.roots is None:
+            continue
+        roots = config.roots
+        servers = ((spec, for_server(roots, spec.ceiling)) for spec in config.specs)
+        place = place_of(this_machine(os.environ), config.config, config.path)
+        for one in folder_problems(config.config, servers, place):
+            yield replace(one.finding, fix=one.command or _edit(one.finding, config))
 
 
-def _folders_of_roots(config: LookedAtConfig) -> Iterator[Finding]:
-    if config.config is None:
-        return
-    place = place_of(this_machine(os.environ), config.config, config.path)
-    for key, path in named_folders(config.config.roots):
-        found = [*_folder(config, key, Path(path))]
-        if not found and (why := why_no_root(path, place)) is not None:
-            fix = f"In {config.name}, at {key}: {ANOTHER_ROOT}"
-            found = [Finding("problem", "folders", key, f"{path} is left out: {why}", fix)]
-        yield from found
-
-
-def _folder(config: LookedAtConfig, key: str, path: Path) -> Iterator[Finding]:
-    about, where = "folders", key
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        if path.is_symlink():
-            target = os.path.realpath(path)
-            what = f"{path} is a link to {target}, which is not there"
-            yield Finding("problem", about, where, what, f"mkdir -p {quoted(target)}")
-            return
-        what = f"there is no folder {path}"
-        yield Finding("problem", about, where, what, f"mkdir -p {quoted(path)}")
-    except NotADirectoryError:
-        what = f"{path}: a part of it is a file, not a folder"
-        yield Finding("problem", about, where, what, f"In {config.name}, name a folder at {key}.")
-    except OSError as exc:
-        what = f"{path} cannot be looked at: {exc.strerror}"
-        yield Finding("problem", about, where, what, f"chmod u+rx {quoted(path.parent)}")
-    else:
-        if stat.S_ISDIR(found.st_mode) and not os.access(path, os.R_OK | os.X_OK):
-            fix = take_over(path) if is_others(found) else f"chmod u+rx {quoted(path)}"
-            fix = fix or f"In {config.name}, name a folder of yours at {key}."
-            yield Finding("problem", about, where, f"you may not read {path}", fix)
+def _edit(found: Finding, config: LookedAtConfig) -> str:
+    return f"In {config.name}, at {found.where}: {found.fix}"
 
 
 def secrets(scene: Scene) -> Iterator[Finding]:
     """Yield the secrets that servers' values refer to, and that cannot be read."""
     for config in scene.configs:
         for one in secret_problems(config.specs):
-            yield replace(one, fix=f"In {config.name}, at {one.where}: {one.fix}")
+            yield replace(one, fix=_edit(one, config))
 
 
 def audit_file(scene: Scene) -> Iterator[Finding]:

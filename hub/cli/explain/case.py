@@ -165,7 +165,7 @@ def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
         if one.name == server:
             raise ConfigError.of(one.faults)
     known = ", ".join(specs) or "none"
-    raise ConfigError(f"servers.{server}: there is no such server", f"Configured: {known}.")
+    raise ConfigError(f"servers.{server}", "there is no such server", f"Configured: {known}.")
 
 
 def _context(spec: ServerSpec, effective: EffectiveRoots, machine: Machine) -> CallContext:

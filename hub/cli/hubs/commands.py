@@ -98,7 +98,7 @@ def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
     )
 
     try:
-        directory = RuntimeDirectory.opened(os.environ)
+        RuntimeDirectory.opened(os.environ).close()
     except UnsafeDirectoryError as exc:
         raise StartError(f"no hub can be found: {exc}", "Make the directory yours alone.") from exc
     wanted = None
@@ -106,14 +106,17 @@ def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
         wanted = of_config(options.config, str(Path.cwd()))[0]
     found: list[RunningHub] = []
     silent: list[StartError] = []
-    for name in directory.names():
-        place = HubPlace(directory, name)
+    for place in (
+        HubPlace(directory, name)
+        for directory in RuntimeDirectory.existing(os.environ)
+        for name in directory.names()
+    ):
         try:
             said = _asked(place, "status")
         except StartError as error:
             silent.append(error)
             continue
-        if said is None and name.startswith("run-"):
+        if said is None and place.name.startswith("run-"):
             place.remove("sock")  # its process was killed, and no other hub has this name
             place.remove("key")
         if said is not None and (wanted is None or wanted == said.get("serves")):
@@ -155,7 +158,8 @@ def _reload(options: Namespace) -> int:
     said = hub.ask("reload")
     lines = said.get("lines")
     # The hub names its config as it was started with it, perhaps in another directory.
-    print(f"{hub.serves}:", *(lines if isinstance(lines, list) else ()), sep="\n")
+    shown = map(str, lines if isinstance(lines, list) else ())
+    print(f"{hub.serves}:", *map(on_one_line, shown), sep="\n")
     return 0 if said.get("ok", True) else 1
 
 

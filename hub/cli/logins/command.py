@@ -84,8 +84,8 @@ def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
     if not rows:
         print("No server of this config has `auth`.")
     for row in rows:
-        whose = "" if row["principal"] is None else f"{on_one_line(row['principal'])}: "
-        print(f"{row['server']}  {whose}{row['state']}")
+        whose = "" if row["principal"] is None else f"{row['principal']}: "
+        print(on_one_line(f"{row['server']}  {whose}{row['state']}"))
     return 0
 
 
@@ -147,9 +147,9 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     if name in servers:
         return servers[name]
     if name in config.servers:
-        raise ConfigError(f"servers.{name}: has no `auth`", "Add `auth: oauth` beside its `url`.")
+        raise ConfigError(f"servers.{name}", "has no `auth`", "Add `auth: oauth` beside its `url`.")
     known = ", ".join(servers) or "none"
-    raise ConfigError(f"servers.{name}: there is no such server", f"With `auth`: {known}.")
+    raise ConfigError(f"servers.{name}", "there is no such server", f"With `auth`: {known}.")
 
 
 def _read(machine: Machine, name: str, server: RemoteServer) -> tuple[Login | None, list[Login]]:

@@ -20,9 +20,10 @@ from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_i
 from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening
 from hub.cli.looping import run_loop
-from hub.config.inheritance import offered_to_commands
+from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
+from hub.legible import on_one_line
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reading import SecretReader
@@ -48,7 +49,7 @@ def perform(
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
     except (OSError, SecretError) as exc:
         raise unkept(options.server, exc) from exc
-    print(f"Logged in at {options.server}, by {login.issuer}.", file=sys.stderr)
+    print(on_one_line(f"Logged in at {options.server}, by {login.issuer}."), file=sys.stderr)
     return 0
 
 
@@ -100,13 +101,15 @@ async def _secret(
         return None
     place = place_of(machine, config)
     found = await SecretReader().values(
-        f"servers.{name}.auth", {"client_secret": text}, offered_to_commands(server, config, place)
+        f"servers.{name}.auth",
+        {"client_secret": text},
+        Inheritance(config, place).of_commands(server),
     )
     return found["client_secret"]
 
 
 async def _open(has_browser: bool, url: str) -> None:
-    print(f"Open this address to log in:\n  {url}", file=sys.stderr, flush=True)
+    print(f"Open this address to log in:\n  {on_one_line(url)}", file=sys.stderr, flush=True)
     if has_browser:
         await to_thread.run_sync(webbrowser.open, url)
 

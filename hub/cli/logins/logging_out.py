@@ -39,8 +39,8 @@ def perform(name: str, url: str, files: LoginFiles, patience: float = PATIENCE) 
         outcome = run_loop(_logged_out, url, files, patience)
     except OSError as exc:
         raise unkept(name, exc) from exc
-    whose = f"of {on_one_line(files.owner)} " if files.owner else ""
-    print(_said(name, whose, outcome), file=sys.stderr)
+    whose = f"of {files.owner} " if files.owner else ""
+    print(on_one_line(_said(name, whose, outcome)), file=sys.stderr)
     return 0
 
 
@@ -71,14 +71,13 @@ async def _revoked(url: str, files: LoginFiles) -> _Outcome:
     try:
         await revoke(login)
     except NotRevokedError as exc:
-        return _Outcome(why_not=on_one_line(str(exc))[:_MOST])
+        return _Outcome(why_not=str(exc)[:_MOST])
     return _Outcome(issuer=login.issuer)
 
 
 def _said(name: str, whose: str, outcome: _Outcome) -> str:
     if outcome.issuer is not None:
-        issuer = on_one_line(outcome.issuer)
-        return f"The login {whose}at {name} is forgotten here, and also at {issuer}."
+        return f"The login {whose}at {name} is forgotten here, and also at {outcome.issuer}."
     if outcome.why_not is None:
         return (
             f"There was no login {whose}at {name}." if whose else f"Nobody was logged in at {name}."

@@ -23,7 +23,7 @@ from hub.config.importing.discovery import Discovery, discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.config.source.documents import form_of
 from hub.errors import StartError, UsageError
-from hub.legible import on_one_line
+from hub.legible import legible, on_one_line
 from hub.specs import shown_url
 from hub.system.atomic_file import backed_up, created, opened
 
@@ -120,7 +120,7 @@ def _import(options: Namespace) -> int:
         told = _as_json(found, is_written=is_written)
         print(json.dumps({**told, "text": text} if options.dry_run else told, indent=2))
     elif options.dry_run:
-        print(f"\nWould write {found.output}:\n\n{text}", end="")
+        print(legible(f"\nWould write {found.output}:\n\n{text}"), end="")
     elif is_written:
         print("", *news(found.output, _count(len(made.servers))), sep="\n")
     return 0 if is_written or options.dry_run else 1
@@ -181,7 +181,7 @@ def _report(found: _Found, *, with_secrets: bool) -> Iterator[str]:
         yield from table(("client", "file", "server", "transport", "reached by", "status"), rows)
     for broken in found.discovery.broken:
         yield f"\n{broken.client}: {shown(broken.path)} cannot be read:"
-        yield from (f"  {line}" for line in str(broken.error).splitlines())
+        yield from (f"  {line}" for line in legible(str(broken.error)).splitlines())
     notes = [f"  {one.name}: {note}" for one in found.made.servers for note in one.notes]
     if notes:
         yield "\nNot carried over:"
@@ -277,7 +277,7 @@ def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:
             for left in found.made.left
         ],
         "broken": [
-            {"client": one.client, "file": str(one.path), "error": one.error.where}
+            {"client": one.client, "file": str(one.path), "error": one.error.faults[0].said}
             for one in found.discovery.broken
         ],
     }

@@ -157,7 +157,7 @@ def _check_servers(hub: HubConfigFile, outcomes: Sequence[_Outcome]) -> None:
         what = "no servers, and none to move into it"
         fix = "Add one: `servers: {files: {command: ...}}`."
     stay = [why for one in outcomes if one.moved is not None for why in one.moved.kept]
-    raise ConfigError(f"{hub.path}: {what}", on_one_line("; ".join(stay)) or fix)
+    raise ConfigError(str(hub.path), what, on_one_line("; ".join(stay)) or fix)
 
 
 def _config(options: Namespace) -> Path:
@@ -170,17 +170,21 @@ def _config(options: Namespace) -> Path:
         source = FOUND
     if source is None:
         fix = "Make one by roots-hub import or roots-hub init, or name one by --config."
-        raise ConfigError("there is no hub.yaml here for the hub to start with", fix)
+        raise ConfigError("", "there is no hub.yaml here for the hub to start with", fix)
     if is_inline(source):
-        raise ConfigError("the config is no file", "Save it in a file, and name that by --config.")
+        raise ConfigError(
+            "the config", "is no file", "Save it in a file, and name that by --config."
+        )
     path = Path(os.path.abspath(Path.cwd() / source))  # noqa: PTH100 - links stay
     if path.exists() or not options.replace:
         context = load_context()
         context = LoadContext(context.directory, context.home, _AllSet(os.environ))
         load_config(source, context, may_be_empty=options.replace)
         if options.replace and not is_own_config(source, context):
-            what = f"{source}: is not a hub.yaml, so no servers can be moved into it"
-            raise ConfigError(what, f"Make one: roots-hub import --from {shlex.quote(source)}")
+            what = "is not a hub.yaml, so no servers can be moved into it"
+            raise ConfigError(
+                source, what, f"Make one: roots-hub import --from {shlex.quote(source)}"
+            )
     return path
 
 
@@ -243,7 +247,10 @@ def _preview(outcomes: Iterable[_Outcome]) -> list[str]:
     lines: list[str] = []
     for one in outcomes:
         if one.error is not None:
-            lines += [f"{one.client}:", *(f"  {line}" for line in str(one.error).splitlines())]
+            lines += [
+                f"{one.client}:",
+                *(f"  {line}" for line in legible(str(one.error)).splitlines()),
+            ]
         elif one.change is None:
             where = "" if one.path is None else f" in {shown(one.path)}"
             lines.append(f"{one.client}: nothing to do{where}")

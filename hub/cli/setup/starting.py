@@ -30,7 +30,7 @@ from hub.config.importing.discovery import discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
-from hub.legible import on_one_line
+from hub.legible import legible, on_one_line
 
 
 class _Known(Struct, frozen=True):
@@ -113,7 +113,7 @@ def _init(options: Namespace) -> int:
     if options.json:
         print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))
     elif options.dry_run:
-        print(f"Would write {output}:\n\n{text}", end="")
+        print(legible(f"Would write {output}:\n\n{text}"), end="")
     elif is_written:
         names = ", ".join(one.name for one in servers) or "no servers yet"
         print(*news(output, names, *variables(servers, discovery)), sep="\n")

@@ -7,7 +7,7 @@ from typing import cast
 
 from hub.config.importing.carrying import CarriedServer, LeftServer
 from hub.config.source.documents import ParsedConfig
-from hub.config.source.yaml_flow import flow, quoted, scalar
+from hub.config.source.yaml_text import flow, quoted, scalar
 from hub.legible import on_one_line
 
 _HEAD = """\

@@ -7,7 +7,7 @@ refused. Nothing here reads or writes a client's file.
 Main types: `Installation` (what was done to one file, so that it can be undone).
 
 Read in this order:
-- `json_text`, `toml_text`, `yaml_text`: a member of a section, put into a text and taken out;
+- `json_text`, `toml_text`, and `yaml_text` of `source`: a member of a section, in and out;
 - `changes`: what installing and uninstalling make of a text;
 - `own_entry`: the command that starts the hub, in the words of each client;
 - `record`: what was installed where, kept in the hub's state directory.

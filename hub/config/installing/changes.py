@@ -11,9 +11,10 @@ from typing import Any, Final, TypeAlias, cast
 import yaml
 from msgspec import Struct, field
 
-from hub.config.installing import json_text, toml_text, yaml_text
+from hub.config.installing import json_text, toml_text
+from hub.config.source import yaml_text
 from hub.config.source.documents import Form
-from hub.config.source.mistakes import SyntaxMistakesError, awkward
+from hub.config.source.mistakes import SyntaxMistakesError, alike, awkward
 from hub.config.source.strict_json import read_json
 from hub.config.source.strict_yaml import MISREAD
 from hub.config.source.toml import read_toml
@@ -137,7 +138,7 @@ def uninstalled(text: str, form: Form, record: Installation) -> str:
     if digest(text) == record.after:
         return _undone(text, record.start, record)
     servers = section_of(parsed(text, form), record.section)
-    if record.name in servers and not _same(servers[record.name], record.entry):
+    if record.name in servers and not alike(servers[record.name], record.entry):
         raise EntryEditedError(servers[record.name])
     expected = _expected(text, form, record)
     if record.new and text.count(record.new) == 1:
@@ -225,22 +226,9 @@ def _real(text: str, form: Form) -> Form:
 
 def _is(text: str, form: Form, expected: Mapping[str, Any]) -> bool:
     try:
-        return _same(parsed(text, form), expected)
+        return alike(parsed(text, form), expected)
     except (ValueError, SyntaxMistakesError):
         return False
-
-
-def _same(one: object, other: object) -> bool:
-    """Return whether two parsed values are alike, whatever the order of their keys."""
-    if type(one) is not type(other) and not (isinstance(one, float) and isinstance(other, float)):
-        return False
-    if isinstance(one, dict):
-        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    if isinstance(one, list):
-        ones, others = cast("list[Any]", one), cast("list[Any]", other)
-        return len(ones) == len(others) and all(map(_same, ones, others))
-    return repr(one) == repr(other)
 
 
 def _is_there(raw: Mapping[str, Any], section: Sequence[str]) -> bool:

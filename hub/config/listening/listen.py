@@ -310,6 +310,7 @@ def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
     else:
         return
     raise ConfigError(
-        f"listen.{key}: {whose}, and there is no token",
+        f"listen.{key}",
+        f"{whose}, and there is no token",
         f"Set the variable HUB_TOKEN, listen.token or listen.tokens, or take listen.{key} out.",
     )

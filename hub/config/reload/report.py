@@ -63,14 +63,14 @@ def faults_of(error: HubError) -> tuple[Fault, ...]:
     if isinstance(error, ConfigError):
         return error.faults
     if isinstance(error, StartError):
-        return (Fault(error.what, error.fix),)
+        return (Fault("", error.what, error.fix),)
     what, _, fix = str(error).partition("\n")
-    return (Fault(what, fix),)
+    return (Fault("", what, fix),)
 
 
 def told(faults: tuple[Fault, ...]) -> str:
     """Return the first mistakes as sentences, without the lines of the file."""
-    sentences = [on_one_line(f"{one.where}. {one.fix}") for one in faults[:MOST_FAULTS]]
+    sentences = [on_one_line(f"{one.said}. {one.fix}") for one in faults[:MOST_FAULTS]]
     if len(faults) > MOST_FAULTS:
         sentences.append(f"And {len(faults) - MOST_FAULTS} more.")
     return " ".join(sentences)

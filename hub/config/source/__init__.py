@@ -12,5 +12,5 @@ Read in this order:
 - `strict_yaml`, `strict_json`, `toml`: parse, with the line and column of a mistake;
 - `places`: find paths in the text;
 - `excerpts`: show a line with its mistake underlined;
-- `yaml_flow`: write a value as YAML.
+- `yaml_text`: write a value as YAML, and edit a text.
 """

@@ -52,9 +52,9 @@ class Document:
         except SyntaxMistakesError as error:
             raise ConfigError.of([self._shown(mistake) for mistake in error.mistakes]) from None
         if raw is None:
-            raise ConfigError(f"{origin}: is empty", _START)
+            raise ConfigError(origin, "is empty", _START)
         if not isinstance(raw, dict):
-            raise ConfigError(f"{origin}: must be a mapping", _not_a_mapping(text, self.form))
+            raise ConfigError(origin, "must be a mapping", _not_a_mapping(text, self.form))
         self.raw = cast("ParsedConfig", raw)
 
     def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
@@ -68,10 +68,10 @@ class Document:
             if part != shown_part:
                 what = what.replace(str(part), str(shown_part))
                 fix = fix.replace(str(part), str(shown_part))
-        where = f"{spelled(shown_path)}: {what}" if path else what
         place = self._nearest(path)
         shown = "" if place is None else self._excerpt(place, path, of_key=of_key)
-        return Fault(f"{self.origin}: {where}", _in_form(fix, self.form), shown)
+        where = f"{self.origin}: {spelled(shown_path)}" if path else self.origin
+        return Fault(where, what, _in_form(fix, self.form), shown)
 
     def position(self, path: Path) -> int:
         """Return where in the text a path is, or what is nearest around it."""
@@ -124,9 +124,9 @@ class Document:
 
     def _shown(self, mistake: Mistake) -> Fault:
         number, column = line_and_column(self.text, mistake.at)
-        where = f"{self.origin}: line {number}, column {column}: {masked(mistake.what)}"
+        where = f"{self.origin}: line {number}, column {column}"
         shown = syntax_excerpt(self.origin, self.text, mistake.at)
-        return Fault(where, masked(mistake.fix), shown)
+        return Fault(where, masked(mistake.what), masked(mistake.fix), shown)
 
 
 def _legible(path: Path) -> Path:
@@ -178,8 +178,8 @@ def read(source: str, directory: FilePath, digest: str | None = None) -> Documen
     form = form_of(source)
     content = _content(directory / source, source, MAX_BYTES[form])
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
-        where = f"{source}: changed since it was trusted"
-        raise ConfigError(where, "Start again to be asked about it.")
+        fix = "Start again to be asked about it."
+        raise ConfigError(source, "changed since it was trusted", fix)
     return Document(source, _decoded(content, source), form)
 
 
@@ -254,27 +254,27 @@ def _content(path: FilePath, source: str, limit: int) -> bytes:
         with path.open("rb") as file:
             found = file.read(limit + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{source}: no such file", _missing_file(path, source)) from None
+        raise ConfigError(source, "no such file", _missing_file(path, source)) from None
     except IsADirectoryError:
-        raise ConfigError(f"{source}: is a directory", _file_in(path, source)) from None
+        raise ConfigError(source, "is a directory", _file_in(path, source)) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no name of a file"
-        raise ConfigError(f"{source}: {why}", "Make the file readable for this user.") from None
+        raise ConfigError(source, why, "Make the file readable for this user.") from None
     if len(found) > limit:
-        what = f"{source}: is larger than {limit >> 20} MiB"
-        raise ConfigError(what, "Name the file with the servers.")
+        what = f"is larger than {limit >> 20} MiB"
+        raise ConfigError(source, what, "Name the file with the servers.")
     return found
 
 
 def _decoded(found: bytes, source: str) -> str:
     if found[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
-        raise ConfigError(f"{source}: is not UTF-8 but UTF-16", "Save the file as UTF-8.")
+        raise ConfigError(source, "is not UTF-8 but UTF-16", "Save the file as UTF-8.")
     try:
         return found.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = found.count(b"\n", 0, error.start) + 1
-        where = f"{source}: is not UTF-8: line {line} has a character in another encoding"
-        raise ConfigError(where, "Save the file as UTF-8.") from None
+        what = f"is not UTF-8: line {line} has a character in another encoding"
+        raise ConfigError(source, what, "Save the file as UTF-8.") from None
 
 
 def _missing_file(path: FilePath, source: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 from msgspec import Struct
 
@@ -30,12 +30,26 @@ def twice(key: str, at: int) -> Mistake:
     return Mistake(f"duplicate key {key!r}", "Keep one of them.", at)
 
 
-def awkward(where: str, what: str = "file") -> NoReturn:
-    """Refuse to edit what is written at `where`; `what` is to be edited by hand.
+def awkward(where: str) -> NoReturn:
+    """Refuse to edit what is written at `where`.
 
     Raises: ConfigError.
     """
     raise ConfigError(
-        f"{where}: cannot be edited safely in the form it is written in",
-        f"Nothing was changed. Edit the {what} by hand.",
+        where,
+        "cannot be edited safely in the form it is written in",
+        "Nothing was changed. Edit the file by hand.",
     )
+
+
+def alike(one: object, other: object) -> bool:
+    """Return whether two parsed values are alike, whatever the order of their keys."""
+    if type(one) is not type(other) and not (isinstance(one, float) and isinstance(other, float)):
+        return False
+    if isinstance(one, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
+    if isinstance(one, list):
+        ones, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(ones) == len(others) and all(map(alike, ones, others))
+    return repr(one) == repr(other)

@@ -212,7 +212,8 @@ class AccessCheck:
         """
         if not (is_loopback(self._host) or is_guarded):
             raise ConfigError(
-                f"listen: {self._host} can be reached from other machines, and there is no token",
+                "listen",
+                f"{self._host} can be reached from other machines, and there is no token",
                 "Set the variable HUB_TOKEN, listen.token or listen.tokens, or bind 127.0.0.1.",
             )
 

@@ -316,7 +316,7 @@ def test_an_error_names_its_place_in_the_config(
     configure(monkeypatch, servers, **keys)
     with pytest.raises(ConfigError) as caught:
         run("check")
-    assert f"the config: {where}: " in caught.value.where
+    assert f"the config: {where}: " in caught.value.faults[0].said
 
 
 def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -549,13 +549,20 @@ def test_folders_that_the_hub_leaves_out_are_problems(
     assert problems(capsys) == []
 
 
+MAKE = "Make it, or take it out."
+
+
 def test_a_working_directory_that_is_not_there_is_a_problem(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (top / "a.txt").touch()
+    (top / "link").symlink_to("no")
     for cwd, told in (
         (f"{top}/b", []),
         ("my file", [f"{top}/my file: there is no such folder. Did you mean my files?"]),
         ("${root}/none", []),
+        ("a.txt", [f"{top}/a.txt: is a file, not a folder. Name a folder."]),
+        ("link", [f"{top}/link: there is no such folder, but a link to {top}/no. {MAKE}"]),
     ):
         configure(monkeypatch, {"s": {"command": "sh", "cwd": cwd}})
         assert problems(capsys) == [f"servers.s.cwd: {one}" for one in told]

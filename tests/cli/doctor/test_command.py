@@ -37,8 +37,15 @@ def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
     patient.change('fallback: ["%HOME/work"]', 'fallback: ["%HOME/work", "/etc"]')
     (found,) = [one for one in patient.found() if one["about"] == "folders"]
     assert (found["level"], found["where"]) == ("problem", "roots.fallback")
-    assert found["what"] == "/etc is left out: Path is not safe for sharing"
+    assert found["what"] == "/etc: Path is not safe for sharing: it is left out"
     assert found["fix"].startswith(f"In {patient.config}, at roots.fallback: Name a folder that")
+
+
+def test_a_folder_with_a_misspelt_name_is_not_to_be_made(patient: Patient) -> None:
+    (patient.home / "work").rename(patient.home / "works")
+    (found,) = [one for one in patient.found() if one["about"] == "folders"]
+    assert found["what"] == f"{patient.home}/work: there is no such folder"
+    assert found["fix"] == f"In {patient.config}, at roots.fallback: Did you mean works?"
 
 
 def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:

@@ -129,7 +129,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]
 
 def _answer(hub: socket.socket, asked: list[str]) -> None:
     status: JsonObject = {"serves": "/home/u/hub.yaml", "version": "1.0", "pid": os.getpid()}
-    status["lines"] = ["hub.yaml has nothing new."]
+    status["lines"] = ["hub.yaml has \x1b[2Jnothing new."]
     while True:
         try:
             connection, _ = hub.accept()
@@ -153,6 +153,25 @@ def test_a_hub_is_shown_though_another_one_does_not_answer(
     assert len(json.loads(capsys.readouterr().out)["hubs"]) == 1
 
 
+def test_a_hub_is_found_that_was_started_with_another_runtime_directory(
+    two: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "roots-hub/abc-abc.sock").unlink()
+    (tmp_path / "other").mkdir(mode=0o700)
+    paths = [str(tmp_path / "other/roots-hub"), str(tmp_path / "roots-hub")]
+
+    def runtime_paths(_: object) -> list[str]:
+        return paths
+
+    monkeypatch.setattr("hub.attach.runtime_directory.runtime_paths", runtime_paths)
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out.startswith("/home/u/hub.yaml\n")
+    assert main(["reload"]) == 0
+
+
 def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
     two: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,5 +192,5 @@ def test_a_reload_names_the_file_in_full_as_its_hub_may_have_been_started_elsewh
     two: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reload", "--config", "/home/u/hub.yaml"]) == 0
-    assert capsys.readouterr().out == "/home/u/hub.yaml:\nhub.yaml has nothing new.\n"
+    assert capsys.readouterr().out == "/home/u/hub.yaml:\nhub.yaml has \\x1b[2Jnothing new.\n"
     assert any("reload" in one for one in two)

@@ -48,6 +48,9 @@ def test_it_is_shown_who_is_logged_in(
     assert run("login", "--json") == 0
     shown = capsys.readouterr().out
     assert json.loads(shown)[0]["server"] == "far"
+    files.write(URL, replace(LOGIN, issuer="https://login.example.com/\x1b[2J"))
+    assert run("login") == 0
+    assert capsys.readouterr().out == "far  logged in by https://login.example.com/\\x1b[2J\n"
     assert "s3cret" not in shown
 
 

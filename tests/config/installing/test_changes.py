@@ -14,6 +14,7 @@ from hub.config.installing.changes import (
     installed,
     parsed,
     uninstalled,
+    with_entry,
     without_entry,
 )
 from hub.config.source.documents import Form
@@ -203,6 +204,7 @@ YAML = [
     "extensions:\nx: 1\n",
     "extensions:\n  a:\n    cmd: x  # mine\n    args:\n    - y\n\n# more\nx: 1\n",
     "extensions:\r\n    a:\r\n        cmd: x\r\nx: 1",
+    "--- \na: 1\n...\n",
     "x: |\n  text\n  extensions:\nextensions: {a: {cmd: x}}\n",
     'extensions:\n  a: {cmd: "x"}\n  b:\n    description: >\n      folded\n      text\n\n',
     '{\n\t"extensions": {\n\t\t"a": {}\n\t}\n}\n',
@@ -222,6 +224,13 @@ def test_a_comment_behind_an_empty_section_stays_there(void: str, end: str) -> N
     assert f"]{end}# x{end}x: 1{end}" in new
     lines = without_entry(new, "yaml", ("extensions",), "roots-hub")
     assert lines == f"extensions: {{}}  # mine{end}# x{end}x: 1{end}"
+
+
+def test_a_comment_below_a_server_stays_with_it() -> None:
+    text = "servers:\n  a:\n    command: x\n    # needs the variable K\n\n# the end\n"
+    new = with_entry(text, "yaml", ("servers",), "b", {"command": "y"})
+    added = '  b:\n    command: "y"\n'
+    assert new == text.replace("\n\n# the end", f"\n{added}\n# the end")
 
 
 @pytest.mark.parametrize("text", [text for text in YAML if "\n  a" in text or "    a:" in text])
@@ -268,7 +277,7 @@ def test_an_entry_that_was_edited_is_not_taken_out(form: Form) -> None:
         ('{"mcpServers": "x"}', "json"),
         ('mcp_servers = {a = {command = "x"}}\n', "toml"),
         ("extensions: [a]\n", "yaml"),
-        ("--- \na: 1\n...\n", "yaml"),
+        ("x: &all {extensions: {a: {}}}\n<<: *all\n", "yaml"),
     ],
 )
 def test_what_cannot_be_edited_safely_is_refused(text: str, form: Form) -> None:

@@ -166,7 +166,7 @@ def test_what_others_could_use_is_an_error(
         load(tmp_path, auth(**keys))
     assert where in str(caught.value)
     assert why in str(caught.value)
-    assert caught.value.fix
+    assert caught.value.faults[0].fix
 
 
 def test_a_public_name_needs_no_other_token_beside_it(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_what_says_no_moment_for_certain_is_an_error(
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, written)
     assert why in str(caught.value)
-    assert caught.value.fix
+    assert caught.value.faults[0].fix
     assert "0123456789abcdef" not in str(caught.value)
 
 
@@ -120,6 +120,6 @@ def test_a_token_that_no_request_can_have_is_refused(tmp_path: Path, listen: str
     with pytest.raises(ConfigError) as caught:
         load_config(str(file), LoadContext(tmp_path, "/home/u", {}))
     what = f"{at}: begins or ends with a blank, or has a character that is not shown"
-    assert caught.value.where == f"{file}: {what}"
-    assert caught.value.fix == "Take it out: no request can have it."
+    assert caught.value.faults[0].said == f"{file}: {what}"
+    assert caught.value.faults[0].fix == "Take it out: no request can have it."
     assert "s3cret" not in str(caught.value)

@@ -58,14 +58,14 @@ def test_a_wrong_key_is_underlined_instead_of_its_value() -> None:
 
 def test_what_is_nowhere_in_the_file_is_shown_by_what_is_around_it() -> None:
     fault = document("a:\n  b: 1\n").fault(("a", "x", "y"), "is wrong", "Do it.")
-    assert fault.where == "f: a.x.y: is wrong"
+    assert fault.said == "f: a.x.y: is wrong"
     assert fault.excerpt.splitlines()[2:] == ["1 | a", "  | ^"]
     assert document("a: 1").fault(("x",), "is wrong", "Do it.").excerpt == ""
 
 
 def test_a_short_spelling_is_the_place_of_its_only_key() -> None:
     fault = document("guard: of").fault(("guard", "mode"), "is wrong", "Write `mode: off`.")
-    assert (fault.where, fault.fix) == ("f: guard: is wrong", "Write `guard: off`.")
+    assert (fault.said, fault.fix) == ("f: guard: is wrong", "Write `guard: off`.")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_remedy_is_in_the_form_of_the_file(form: Form, text: str, fix: str) ->
 def test_all_mistakes_of_the_syntax_are_told(text: str, form: Form, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         document(text, form)
-    assert raised.value.where == said
+    assert raised.value.faults[0].said == said
     assert len(raised.value.faults) == 2
     assert str(raised.value).endswith("\n\n2 mistakes.")
 
@@ -107,7 +107,7 @@ def test_all_mistakes_of_the_syntax_are_told(text: str, form: Form, said: str) -
 def test_a_mistake_in_toml_has_its_place(text: str, at: str) -> None:
     with pytest.raises(ConfigError) as raised:
         document(text, "toml")
-    assert raised.value.where.startswith(f"f: {at}")
+    assert raised.value.faults[0].said.startswith(f"f: {at}")
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_a_mistake_in_toml_has_its_place(text: str, at: str) -> None:
 def test_a_file_without_keys_is_an_error(text: str, form: Form, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         document(text, form)
-    assert raised.value.where == said
-    assert "Start with `version: 1`" in raised.value.fix
+    assert raised.value.faults[0].said == said
+    assert "Start with `version: 1`" in raised.value.faults[0].fix
 
 
 def refused(tmp_path: Path, source: str) -> str:
@@ -182,7 +182,7 @@ def test_json_in_a_yaml_file_can_be_indented_with_tabs() -> None:
 def test_a_mistake_in_toml_is_told_in_plain_words(text: str, what: str) -> None:
     with pytest.raises(ConfigError) as raised:
         document(text, "toml")
-    assert f": {what}" in raised.value.where
+    assert f": {what}" in raised.value.faults[0].said
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,10 @@ def test_what_says_twice_which_page_it_is_of_is_of_none() -> None:
 def test_nobody_else_is_let_in_without_a_token(host: str, token: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
         AccessCheck(host, Credentials(BearerTokens(token)))
-    assert caught.value.where == (
+    assert caught.value.faults[0].said == (
         f"listen: {host} can be reached from other machines, and there is no token"
     )
-    assert "listen.token" in caught.value.fix
+    assert "listen.token" in caught.value.faults[0].fix
     assert AccessCheck(host, Credentials(BearerTokens("secret"))).needs_token
 
 
