@@ -9,10 +9,17 @@ import anyio.lowlevel
 import httpx2
 import pytest
 
-from hub.children.remote.connect import IDLE_CONNECTIONS, KEEP_ALIVE
-from hub.children.remote.paced_network import PacedTransport
+from hub.children.remote.paced_network import PacedBackend
 from hub.jsonrpc.loop_share import LoopShare
-from hub.system.connecting import HostLookups, LookUp, addresses_of, first_connected, web_client
+from hub.system.connecting import (
+    LIMITS,
+    HostLookups,
+    HttpTransport,
+    LookUp,
+    addresses_of,
+    first_connected,
+    web_client,
+)
 from tests.kit.loops import all_tasks_blocked
 from tests.server.http.auth.issuer import IssuerSite, site
 
@@ -243,13 +250,7 @@ async def test_a_request_says_if_its_host_has_no_address(
     resolver(names.look_up)
     if isinstance(names.answer, Exception):
         names.may_answer.set()
-    transport = PacedTransport(
-        LoopShare(),
-        tls=httpx2.create_ssl_context(),
-        idle_connections=IDLE_CONNECTIONS,
-        keep_alive=KEEP_ALIVE,
-        socket_options=[],
-    )
+    transport = HttpTransport(PacedBackend(LoopShare()), LIMITS)
     asked = httpx2.Request("GET", "http://far.example/", extensions={"timeout": {"connect": 0.05}})
     with anyio.fail_after(5):
         async with transport:

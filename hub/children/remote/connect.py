@@ -11,11 +11,12 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
+import httpx2
 from msgspec.structs import replace
 
 from hub.children.link import ChildConnection
 from hub.children.remote.http_client import Endpoint
-from hub.children.remote.paced_network import PacedTransport
+from hub.children.remote.paced_network import PacedBackend
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.errors import ChildError
@@ -25,7 +26,7 @@ from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget
-from hub.system.connecting import trusted
+from hub.system.connecting import HttpTransport
 
 CLOSE_GRACE = 2.0
 """Seconds that ending a session may take."""
@@ -105,15 +106,10 @@ def _remedy(login: RemoteLogin) -> str | None:
     return f"open {login.page} in a browser, and log in there"
 
 
-def _client(pace: LoopShare) -> PacedTransport:
+def _client(pace: LoopShare) -> HttpTransport:
     """Return the HTTP client of one child; it has a connection for each call in flight."""
-    return PacedTransport(
-        pace,
-        tls=trusted(),
-        idle_connections=IDLE_CONNECTIONS,
-        keep_alive=KEEP_ALIVE,
-        socket_options=_probed(),
-    )
+    limits = httpx2.Limits(max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=KEEP_ALIVE)
+    return HttpTransport(PacedBackend(pace), limits, _probed())
 
 
 def _probed() -> list[tuple[int, int, int]]:

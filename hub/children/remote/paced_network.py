@@ -15,7 +15,6 @@ from typing import Any
 
 import anyio
 import httpcore2
-import httpx2
 
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import LoopShare
@@ -27,30 +26,7 @@ LINES_AT_ONCE = 16
 """Lines that are handed over at once."""
 
 
-class PacedTransport(httpx2.AsyncHTTPTransport):
-    """The HTTP client of one child, over paced connections."""
-
-    def __init__(
-        self,
-        pace: LoopShare,
-        *,
-        tls: ssl.SSLContext,
-        idle_connections: int,
-        keep_alive: float,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION],
-    ) -> None:
-        super().__init__(verify=tls)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=None,
-            max_keepalive_connections=idle_connections,
-            keepalive_expiry=keep_alive,
-            socket_options=socket_options,
-            network_backend=_PacedBackend(pace),
-        )
-
-
-class _PacedBackend(LookingUpBackend):
+class PacedBackend(LookingUpBackend):
     """Opens paced connections of one child."""
 
     def __init__(self, pace: LoopShare) -> None:
