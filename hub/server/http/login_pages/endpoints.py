@@ -24,7 +24,7 @@ from hub.server.http.login_pages.steps import (
 )
 from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
 from hub.server.http.oauth_proxy.consent_page import HEADERS, text_page
-from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
 from hub.server.http.oauth_proxy.proxy import GoTo
 from hub.server.http.responses import respond
 from hub.server.http.welcome_page import framed
@@ -164,9 +164,8 @@ class LoginPageEndpoints:
                 raise RefusedStepError(later.status, later.text, later.headers)
             try:
                 yield
-            except (WrongTokenError, OAuthError) as exc:
-                if isinstance(exc, WrongTokenError) or exc.code == "invalid_grant":
-                    self._refused.note(address)
+            except (WrongTokenError, RefusedGrantError):
+                self._refused.note(address)
                 raise
 
     async def _show(self, person: ShownPerson, send: Send) -> None:

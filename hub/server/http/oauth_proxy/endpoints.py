@@ -15,7 +15,7 @@ from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
 from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, text_page
-from hub.server.http.oauth_proxy.errors import FOR_NOW, OAuthError, TryLaterError
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, TryLaterError
 from hub.server.http.oauth_proxy.proxy import GoTo, OAuthProxy
 from hub.server.http.responses import respond
 
@@ -28,7 +28,8 @@ class OAuthEndpoints:
 
     A proxy in front of the hub may have changed the path: that of the public URL counts as well.
     Codes and refresh tokens are asked about at the provider, with the hub's own secret: so an
-    address from which too many were refused has to wait.
+    address has to wait from which the provider has refused too many. What the hub refuses by itself
+    does not count: many clients may share an address.
     """
 
     def __init__(self, proxy: OAuthProxy, path: str) -> None:
@@ -87,9 +88,8 @@ class OAuthEndpoints:
                 raise TryLaterError(later)
             try:
                 return await self._proxy.tokens(form)
-            except OAuthError as exc:
-                if exc.code != FOR_NOW:
-                    self._refused_grants.note(address)
+            except RefusedGrantError:
+                self._refused_grants.note(address)
                 raise
 
     async def _served(

@@ -29,3 +29,10 @@ class TryLaterError(OAuthError):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(FOR_NOW, refusal.text)
         self.status, self.headers = refusal.status, dict(refusal.headers)
+
+
+class RefusedGrantError(OAuthError):
+    """The identity provider was asked about a code or token, which lets nobody in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("invalid_grant", text)

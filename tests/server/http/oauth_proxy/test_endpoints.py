@@ -220,6 +220,20 @@ async def test_who_is_refused_too_often_waits_and_others_do_not() -> None:
         assert other.status == 400
 
 
+async def test_a_client_whose_codes_the_hub_refuses_keeps_no_other_out() -> None:
+    """All clients behind a company's router have one address."""
+    async with proxied() as hub:
+        client_id = await hub.registered()
+        good = hub.bench.redeeming(client_id, await hub.bench.code(client_id))
+        asked = hub.bench.at.asked
+        for change in ({"code": "none"}, {"client_id": "gone"}, {"code_verifier": "x" * 43}):
+            for _ in range(MOST):
+                wrong = await hub.post("/mcp/oauth/token", urlencode({**good, **change}))
+                assert wrong.status == 400
+        assert hub.bench.at.asked == asked
+        assert (await hub.post("/mcp/oauth/token", urlencode(good))).status == 200
+
+
 async def test_codes_that_come_at_once_count_before_the_provider_has_answered() -> None:
     async with proxied() as hub:
         client_id = await hub.registered()
