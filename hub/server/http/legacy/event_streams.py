@@ -84,19 +84,25 @@ class StreamConnection:
 class EventStream:
     """The events of one stream, in order.
 
-    `is_resumable`: a client knows an event's id. `carried` is set while a connection carries the
-    stream, `idle` while none does.
+    `is_resumable`: a client knows an event's id; it may if the stream `begins_at` a number, behind
+    the events of an earlier process. `carried` is set while a connection carries the stream, `idle`
+    while none does.
     """
 
     def __init__(
-        self, journal: Journal, number: int, carrier: StreamConnection | None = None
+        self,
+        journal: Journal,
+        number: int,
+        carrier: StreamConnection | None = None,
+        *,
+        begins_at: int = 0,
     ) -> None:
-        self.is_resumable = False
+        self.is_resumable = bool(begins_at)
         self.carried = anyio.Event()
         self.idle = anyio.Event()
         self._journal = journal
         self.number = number
-        self._last = 0
+        self._first = self._last = begins_at
         self._turn = anyio.Lock()
         self._over = False
         self._questions: dict[int, Request] = {}
@@ -202,6 +208,7 @@ class EventStream:
             displaced.append(self._displaced())
             self._carry(carrier)
             if after is not None:
+                after = EventId(after.stream, max(after.number, self._first))
                 left = self._journal.after(after)
                 carrier.lost = self._journal.count_lost(after, left, self._last)
                 self._end_lost_questions(after, left)
@@ -257,8 +264,14 @@ class NotificationStream:
     `asking` is called when the client is asked something over the stream.
     """
 
-    def __init__(self, journal: Journal, asking: Callable[[], None] = lambda: None) -> None:
-        self._stream = EventStream(journal, STANDING)
+    def __init__(
+        self,
+        journal: Journal,
+        asking: Callable[[], None] = lambda: None,
+        *,
+        begins_at: int = 0,
+    ) -> None:
+        self._stream = EventStream(journal, STANDING, begins_at=begins_at)
         self._journal = journal
         self._asking = asking
         self._holder: object = None
