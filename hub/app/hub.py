@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import structlog
-from anyio import to_thread
+from anyio import Lock, to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -99,7 +99,7 @@ class Hub:
         """The parts of its own view."""
         return self.own.services
 
-    def view(
+    async def view(
         self,
         config: HubConfig,
         setting: Setting,
@@ -113,8 +113,8 @@ class Hub:
         made = made or configured(config, setting, machine)
         if any(isinstance(one, StdioServer) for one in config.servers.values()):
             self._prepare()
+        audit = await self._audits.of(config)
         self._children.limit(config.max_children, config.max_children_per_session)
-        audit = self._audits.of(config)
         view = View(config, setting, machine, self._services(made, setting, machine, audit))
         self._take_profiles(view, made, audit)
         return view
@@ -210,7 +210,7 @@ class Hub:
         Raises: ConfigError, StartError; then nothing has changed.
         """
         made = await to_thread.run_sync(configured, config, view.setting, view.machine)
-        audit = self._audits.of(config)
+        audit = await self._audits.of(config)
         for take in self._followers:
             take(config)
         self._children.limit(config.max_children, config.max_children_per_session)
@@ -254,16 +254,20 @@ class AuditLogs:
     def __init__(self, files: ExitStack) -> None:
         self._files = files
         self._open: dict[str | None, AuditSink] = {}
+        self._opening = Lock()
 
-    def of(self, config: HubConfig) -> AuditSink:
-        """Return the audit log of a config.
+    async def of(self, config: HubConfig) -> AuditSink:
+        """Return the audit log of a config; a thread opens its file, as the disk may be slow.
 
         Raises: StartError if its file cannot be written.
         """
         file = None if config.audit is None else config.audit.file
         if file not in self._open:
-            sink = self._files.enter_context(_audit_file(file))
-            self._open[file] = LoggedAudit(sink) if is_logged("debug") else sink
+            async with self._opening:
+                if file not in self._open:
+                    opened = await to_thread.run_sync(_audit_file, file)
+                    sink = self._files.enter_context(opened)
+                    self._open[file] = LoggedAudit(sink) if is_logged("debug") else sink
         return self._open[file]
 
 

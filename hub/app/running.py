@@ -55,7 +55,7 @@ async def running_hub(
     machine, shutdown = machine_with(environment), shutdown or Shutdown()
     made = configured(config, setting, machine)
     async with open_hub(machine, shutdown, open_child) as hub:
-        hub.own = hub.view(config, setting, machine, made)
+        hub.own = await hub.view(config, setting, machine, made)
         watch = hub.own_watch = hub.watch(hub.own)
         async with watching(watch, shutdown.asked_to_reload):
             yield hub

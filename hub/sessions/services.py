@@ -29,8 +29,12 @@ from hub.system.threads import FairWorker
 from hub.usage.principals import UsageByPrincipal
 from hub.values import JsonObject, ServerName, identity_of
 
-KEPT = 256
-"""Number of launch plans in the cache; the oldest are dropped first."""
+KEPT: Final = 4 * 1024 * 1024
+"""Bytes of launch plans in the cache, about; the oldest are dropped first."""
+SMALL: Final = KEPT // 256
+"""Bytes that a launch plan counts as at least."""
+_PART: Final = 64
+"""Bytes that a component of a path takes as an object of its own, beside its characters."""
 MAX_LOGS: Final = 1024
 """Principals whose shares of the log are remembered; the one that came first is forgotten first."""
 
@@ -42,12 +46,13 @@ class LaunchPlanCache:
     """
 
     def __init__(
-        self, environment: Mapping[str, str], directory: str, *, max_kept: int = KEPT
+        self, environment: Mapping[str, str], directory: str, *, max_bytes: int = KEPT
     ) -> None:
-        self._max_kept = max_kept
+        self._max_bytes = max_bytes
         self._environment = environment
         self._directory = directory
         self._kept: dict[tuple[ServerName, RootSet, bool], tuple[ServerSpec, LaunchPlan]] = {}
+        self._bytes = 0
 
     def of(self, spec: ServerSpec, here: EffectiveRoots) -> LaunchPlan | None:
         """Return the launch plan of a server with the roots `here`; None for a remote server.
@@ -64,10 +69,21 @@ class LaunchPlanCache:
         made = plan(spec.target, roots, self._environment, directories=spec.directories)
         if made.cwd is None and anywhere:
             made = replace(made, cwd=self._directory)
-        while len(self._kept) >= self._max_kept:
-            del self._kept[next(iter(self._kept))]
+        self._bytes += _size_of(made) - (0 if kept is None else _size_of(kept[1]))
         self._kept[spec.name, roots, anywhere] = spec, made
+        while self._bytes > self._max_bytes and len(self._kept) > 1:
+            _, oldest = self._kept.pop(next(iter(self._kept)))
+            self._bytes -= _size_of(oldest)
         return made
+
+
+def _size_of(made: LaunchPlan) -> int:
+    """Return about how many bytes a plan takes, with the roots that it was made for."""
+    texts = sum(map(len, (*made.argv, *made.shown, *(value for _, value in made.env))))
+    roots = sum(
+        len(one.uri) + 2 * len(one.path) + _PART * len(one.parts) for one in made.roots.roots
+    )
+    return max(SMALL, texts + roots)
 
 
 class RootsSettings(Struct, frozen=True):

@@ -23,7 +23,9 @@ from hub.system.threads import OwnThread
 STAGGER: Final = 0.25
 """Seconds until the next address is tried as well (RFC 8305, section 5)."""
 
-MOST_CONNECTIONS, MOST_IDLE, KEPT_IDLE = 100, 20, 5.0
+LIMITS: Final = httpx2.Limits(
+    max_connections=100, max_keepalive_connections=20, keepalive_expiry=5.0
+)
 """Connections of one `web_client`; how many of them may be idle, and for how many seconds."""
 
 LookUp = Callable[[str], Sequence[str]]
@@ -165,14 +167,23 @@ class LookingUpBackend(httpcore2.AsyncNetworkBackend):
         return await first_connected(addresses, connect, _FAILURES)
 
 
-class _Transport(httpx2.AsyncHTTPTransport):
-    def __init__(self, backend: LookingUpBackend) -> None:
+class HttpTransport(httpx2.AsyncHTTPTransport):
+    """Sends requests over connections that `backend` opens."""
+
+    def __init__(
+        self,
+        backend: LookingUpBackend,
+        limits: httpx2.Limits,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> None:
         super().__init__(verify=trusted())
+        # The library takes no backend itself.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=trusted(),
-            max_connections=MOST_CONNECTIONS,
-            max_keepalive_connections=MOST_IDLE,
-            keepalive_expiry=KEPT_IDLE,
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            socket_options=socket_options,
             network_backend=backend,
         )
 
@@ -181,7 +192,8 @@ class _Client(httpx2.AsyncClient):
     """Connects by its own lookups where the environment names no proxy for an address."""
 
     def _init_transport(self, *_: Any, **__: Any) -> httpx2.AsyncBaseTransport:
-        return _Transport(LookingUpBackend(_lookups_of_this_loop()))
+        # Not by `transport=`: then the library goes through no proxy of the environment.
+        return HttpTransport(LookingUpBackend(_lookups_of_this_loop()), LIMITS)
 
 
 _lookups: RunVar[HostLookups] = RunVar("lookups")

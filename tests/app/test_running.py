@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from hub.app.connections import ConnectionBuilder
 from hub.app.hub import INFO
@@ -114,6 +117,24 @@ async def test_an_audit_file_that_cannot_be_written_ends_the_start(tmp_path: Pat
     assert isinstance(error, StartError)
     assert error.what.startswith(f"audit.file {path}: ")
     assert error.fix == "Name a file that the hub may write."
+
+
+async def test_a_slow_disk_does_not_hold_the_loop_while_an_audit_file_is_opened(
+    tmp_path: Path,
+) -> None:
+    path, threads = tmp_path / "audit.jsonl", list[str]()
+    path.touch(mode=0o644)  # that is logged where the file is opened
+
+    def note(_logger: object, _method: str, event: EventDict) -> EventDict:
+        threads.append(threading.current_thread().name)
+        return event
+
+    with capture_logs(processors=[note]) as logged:
+        config, opened = read(audit={"file": str(path)}), FakeChild(ECHO).opened
+        async with running_hub(config, Setting(), environment={}, open_child=opened):
+            pass
+    (at,) = (at for at, one in enumerate(logged) if "by other users" in one["event"])
+    assert threads[at] != threading.main_thread().name
 
 
 async def test_an_audit_file_that_is_a_link_ends_the_start(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from hub.errors import ConfigError
 from hub.roots.effective import EffectiveRoots
-from hub.roots.roots import EMPTY
-from hub.sessions.services import LaunchPlanCache
+from hub.roots.roots import EMPTY, Root, RootSet
+from hub.sessions.services import KEPT, LaunchPlanCache
 from tests.kit.rigs import launched, remote, roots_at
 from tests.kit.trees import plant
 
@@ -68,9 +69,34 @@ def test_a_variable_that_is_not_set_is_said_each_time() -> None:
 
 
 def test_only_so_many_plans_are_kept(top: Path) -> None:
-    known, spec = LaunchPlanCache({}, "/hub", max_kept=1), launched("files")
+    known, spec = LaunchPlanCache({}, "/hub", max_bytes=1), launched("files")
     first = known.of(spec, at(top / "a"))
     known.of(spec, at(top / "b"))
     again = known.of(spec, at(top / "a"))
     assert again == first
     assert again is not first
+
+
+def long_roots(number: int) -> RootSet:
+    def root(one: int) -> Root:
+        parts = (f"{number}", f"{one}", *(f"folder-{level}" for level in range(100)))
+        path = "/" + "/".join(parts)
+        return Root(f"file://{path}", path, "", False, parts, 1, number * 1000 + one)
+
+    return RootSet(tuple(map(root, range(64))))
+
+
+def test_many_long_roots_take_no_more_memory_than_short_ones(top: Path) -> None:
+    known, spec = LaunchPlanCache({}, "/hub"), launched("files", "${roots}")
+    short = known.of(spec, at(top / "a"))
+    for _ in range(3):
+        assert known.of(spec, at(top / "a")) is short
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            known.of(spec, EffectiveRoots(long_roots(number), "client"))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * KEPT
+    assert known.of(spec, at(top / "a")) is not short

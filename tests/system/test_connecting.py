@@ -9,7 +9,7 @@ import anyio.lowlevel
 import httpx2
 import pytest
 
-from hub.children.remote.paced_network import PacedTransport
+from hub.children.remote.paced_network import paced_transport
 from hub.jsonrpc.loop_share import LoopShare
 from hub.system.connecting import HostLookups, LookUp, addresses_of, first_connected, web_client
 from tests.kit.loops import all_tasks_blocked
@@ -242,7 +242,7 @@ async def test_a_request_says_if_its_host_has_no_address(
     resolver(names.look_up)
     if isinstance(names.answer, Exception):
         names.may_answer.set()
-    transport = PacedTransport(LoopShare())
+    transport = paced_transport(LoopShare())
     asked = httpx2.Request("GET", "http://far.example/", extensions={"timeout": {"connect": 0.05}})
     with anyio.fail_after(5):
         async with transport:

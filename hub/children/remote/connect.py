@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hub.children.link import ChildConnection
 from hub.children.remote.http_client import Endpoint
-from hub.children.remote.paced_network import PacedTransport
+from hub.children.remote.paced_network import paced_transport
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.errors import ChildError
@@ -52,7 +52,7 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
         target = replace(target, headers={**target.headers, **found})
     tokens = await _tokens(server, target, logins)
     pace, log = LoopShare(), log or ChildLog(server)
-    async with PacedTransport(pace) as transport:
+    async with paced_transport(pace) as transport:
         endpoint = Endpoint(target, transport, tokens, pace, log)
         if target.transport == "sse":
             async with anyio.create_task_group() as tasks:

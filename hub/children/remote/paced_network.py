@@ -20,7 +20,7 @@ import httpx2
 
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.loop_share import LoopShare
-from hub.system.connecting import HostLookups, LookingUpBackend, trusted
+from hub.system.connecting import HostLookups, HttpTransport, LookingUpBackend
 
 KEEP_ALIVE = 4.0
 """Seconds that an unused connection is kept; many servers close it after five."""
@@ -33,23 +33,13 @@ LINES_AT_ONCE = 16
 """Lines that are handed over at once."""
 
 
-class PacedTransport(httpx2.AsyncHTTPTransport):
-    """The HTTP client of one child: a paced connection for each call in flight."""
-
-    def __init__(self, pace: LoopShare) -> None:
-        tls = trusted()
-        super().__init__(verify=tls)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=None,
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            keepalive_expiry=KEEP_ALIVE,
-            socket_options=_probed(),
-            network_backend=_PacedBackend(pace),
-        )
+def paced_transport(pace: LoopShare) -> HttpTransport:
+    """Return the HTTP client of one child: a paced connection for each call in flight."""
+    limits = httpx2.Limits(max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=KEEP_ALIVE)
+    return HttpTransport(PacedBackend(pace), limits, _probed())
 
 
-class _PacedBackend(LookingUpBackend):
+class PacedBackend(LookingUpBackend):
     """Opens paced connections of one child."""
 
     def __init__(self, pace: LoopShare) -> None:

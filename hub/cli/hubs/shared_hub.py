@@ -97,7 +97,7 @@ class ViewOfEach:
             self._setting, watched=watched, given=given, is_for_one=True, shared_by=self._machine
         )
         machine = replace(self._machine, environment=environment, directory=directory)
-        view = self._hub.view(config, setting, machine)
+        view = await self._hub.view(config, setting, machine)
         watch = self._views[view] = self._hub.watch(view)
         try:
             async with watching(watch, anyio.sleep_forever):

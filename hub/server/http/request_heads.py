@@ -96,18 +96,24 @@ class HeaderChecks:
 
     async def admission(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal:
         """Return who sent a request, or why `gatekeeper` or its path refuses it."""
-        admitted = self.looked_at(scope, headers)
-        address = self._proxies.client(_peer(scope), headers)
-        if isinstance(admitted, Unverified):
-            later = self.failed_logins.refusal(address)
-            admitted = later or await self._gatekeeper.verified(admitted)
-        if isinstance(admitted, Refusal) and _is_wrong_token(admitted, headers):
-            self._gatekeeper.end_lapsed()
-            later = self.failed_logins.refusal(address)
-            if later is None:
+        found = self.looked_at(scope, headers)
+        if isinstance(found, Unverified) or _is_wrong_token(found, headers):
+            found = await self._tried(found, headers, self._proxies.client(_peer(scope), headers))
+        return found if isinstance(found, Refusal) else self._served(scope, found)
+
+    async def _tried(
+        self, found: Admission | Refusal | Unverified, headers: RequestHeaders, address: str
+    ) -> Admission | Refusal:
+        """Return the same for a token that is unknown or wrong, unless its address has to wait."""
+        async with self.failed_logins.attempt(address) as later:
+            if later is not None:
+                return later
+            if isinstance(found, Unverified):
+                found = await self._gatekeeper.verified(found)
+            if _is_wrong_token(found, headers):
+                self._gatekeeper.end_lapsed()
                 self.failed_logins.note(address)
-            admitted = later or admitted
-        return admitted if isinstance(admitted, Refusal) else self._served(scope, admitted)
+            return found
 
     async def admitted_still(
         self, scope: Scope, headers: RequestHeaders, admission: Admission, since: tuple[int, int]
@@ -215,8 +221,9 @@ def _peer(scope: Scope) -> str | None:
     return None if peer is None else peer[0]
 
 
-def _is_wrong_token(refusal: Refusal, headers: RequestHeaders) -> bool:
-    return refusal.status == UNAUTHORIZED and headers.get("authorization") is not None
+def _is_wrong_token(found: Admission | Refusal | Unverified, headers: RequestHeaders) -> bool:
+    is_refused = isinstance(found, Refusal) and found.status == UNAUTHORIZED
+    return is_refused and headers.get("authorization") is not None
 
 
 def _text(value: bytes) -> str:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
+
+import anyio
+from msgspec import Struct, field
 
 from hub.server.http.access import Refusal
 from hub.usage.counters import LastMinute
@@ -20,18 +24,55 @@ KEPT: Final = 4096
 """How many addresses are counted; with more, those are forgotten that have failed least."""
 
 
+class _Address(Struct, eq=False):
+    """What failed in the last minute, how many are looked at now, and when one of these ends."""
+
+    failed: LastMinute = field(default_factory=LastMinute)
+    under_way: int = 0
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+
 class FailedLogins:
     """The tokens of each address that were refused in the last minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MOST) -> None:
         self.clock = clock
         self._most = most
-        self._of: dict[str, LastMinute] = {}
+        self._of: dict[str, _Address] = {}
+
+    @asynccontextmanager
+    async def attempt(self, address: str) -> AsyncGenerator[Refusal | None]:
+        """Let an unknown token be looked at; yields why none is looked at now, or None.
+
+        `note` must be called in the context for a token that is refused. No more are looked at at
+        once than may still be refused, the others wait: none passes because it came beside others.
+        """
+        while self._may_all_fail(address):
+            later = self.refusal(address)
+            if later is not None:
+                yield later
+                return
+            await self._of[address].ended.wait()
+        one = self._counted(address)
+        one.under_way += 1
+        try:
+            yield None
+        finally:
+            one.under_way -= 1
+            ended, one.ended = one.ended, anyio.Event()
+            ended.set()
+            if not one.under_way and not one.failed.total(self.clock()):
+                self._of.pop(address, None)
+
+    def _may_all_fail(self, address: str) -> bool:
+        """Return whether the limit is reached once all that are looked at now are refused."""
+        one = self._of.get(address)
+        return one is not None and one.failed.total(self.clock()) + one.under_way >= self._most
 
     def refusal(self, address: str) -> Refusal | None:
         """Return why no further unknown token of an address is looked at now, or None."""
-        failed = self._of.get(address)
-        wait = 0.0 if failed is None else failed.wait(self.clock(), self._most)
+        one = self._of.get(address)
+        wait = 0.0 if one is None else one.failed.wait(self.clock(), self._most)
         if not wait:
             return None
         seconds = math.ceil(wait)
@@ -41,15 +82,21 @@ class FailedLogins:
 
     def note(self, address: str) -> None:
         """Count a token that was refused."""
-        now = self.clock()
-        failed = self._of.get(address)
-        if failed is None:
+        self._counted(address).failed.add(self.clock())
+
+    def _counted(self, address: str) -> _Address:
+        one = self._of.get(address)
+        if one is None:
             if len(self._of) >= KEPT:
-                self._make_room(now)
-            failed = self._of[address] = LastMinute()
-        failed.add(now)
+                self._make_room(self.clock())
+            one = self._of[address] = _Address()
+        return one
 
     def _make_room(self, now: float) -> None:
         """Forget half of the addresses: those that failed least in the last minute."""
-        by_count = sorted(self._of, key=lambda address: -self._of[address].total(now))
+
+        def count(address: str) -> int:
+            return self._of[address].failed.total(now) + self._of[address].under_way
+
+        by_count = sorted(self._of, key=count, reverse=True)
         self._of = {address: self._of[address] for address in by_count[: KEPT // 2]}

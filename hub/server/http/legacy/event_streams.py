@@ -8,14 +8,13 @@ with the id of the last event that it got, and gets the later ones.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import anyio
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Message, Notification, Request, lost
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.legacy.event_store import STANDING, EventId, Journal, StoredEvent
@@ -85,22 +84,28 @@ class StreamConnection:
 class EventStream:
     """The events of one stream, in order.
 
-    `is_resumable`: a client knows an event's id. `carried` is set while a connection carries the
-    stream, `idle` while none does.
+    `is_resumable`: a client knows an event's id; it may if the stream `begins_at` a number, behind
+    the events of an earlier process. `carried` is set while a connection carries the stream, `idle`
+    while none does.
     """
 
     def __init__(
-        self, journal: Journal, number: int, carrier: StreamConnection | None = None
+        self,
+        journal: Journal,
+        number: int,
+        carrier: StreamConnection | None = None,
+        *,
+        begins_at: int = 0,
     ) -> None:
-        self.is_resumable = False
+        self.is_resumable = bool(begins_at)
         self.carried = anyio.Event()
         self.idle = anyio.Event()
         self._journal = journal
         self.number = number
-        self._last = 0
+        self._first = self._last = begins_at
         self._turn = anyio.Lock()
         self._over = False
-        self._questions: dict[int, RequestId] = {}
+        self._questions: dict[int, Request] = {}
         self._carrier: StreamConnection | None = None
         self._carry(carrier)
 
@@ -139,22 +144,30 @@ class EventStream:
             id_ = EventId(self.number, self._last)
             chunk = b"id: %b\r\n" % str(id_).encode() + event(message)
             if isinstance(message, Request):
-                self._note_question(message.id)
+                self._questions = {
+                    at: one for at, one in self._unanswered() if one.id != message.id
+                }
+                self._questions[self._last] = message
             self._journal.add(id_, chunk)
             self.is_resumable = True
             await self._write(chunk)
 
-    def _note_question(self, id_: RequestId) -> None:
+    def _unanswered(self) -> Iterable[tuple[int, Request]]:
+        """Return what the client was asked over the stream and has not answered, by event."""
         waiting = self._journal.pending.waiting
-        self._questions = {at: one for at, one in self._questions.items() if waiting(one)}
-        self._questions[self._last] = id_
+        return [(at, one) for at, one in self._questions.items() if waiting(one.id)]
+
+    async def ask_again(self) -> None:
+        """Ask anew what the client has not answered: it does not say which events it has got."""
+        for _, question in self._unanswered():
+            await self.put(question)
 
     def _end_lost_questions(self, after: EventId, left: Sequence[StoredEvent]) -> None:
         """Wait no more for answers to what the client was asked behind `after` and cannot get."""
         stored = {event.id.number for event in left}
-        for number, id_ in self._questions.items():
+        for number, question in self._questions.items():
             if number > after.number and number not in stored:
-                self._journal.pending.settle(lost(id_, TOO_LATE))
+                self._journal.pending.settle(lost(question.id, TOO_LATE))
 
     async def comment(self) -> None:
         """Send a comment, which means nothing."""
@@ -195,6 +208,7 @@ class EventStream:
             displaced.append(self._displaced())
             self._carry(carrier)
             if after is not None:
+                after = EventId(after.stream, max(after.number, self._first))
                 left = self._journal.after(after)
                 carrier.lost = self._journal.count_lost(after, left, self._last)
                 self._end_lost_questions(after, left)
@@ -250,8 +264,14 @@ class NotificationStream:
     `asking` is called when the client is asked something over the stream.
     """
 
-    def __init__(self, journal: Journal, asking: Callable[[], None] = lambda: None) -> None:
-        self._stream = EventStream(journal, STANDING)
+    def __init__(
+        self,
+        journal: Journal,
+        asking: Callable[[], None] = lambda: None,
+        *,
+        begins_at: int = 0,
+    ) -> None:
+        self._stream = EventStream(journal, STANDING, begins_at=begins_at)
         self._journal = journal
         self._asking = asking
         self._holder: object = None
@@ -304,14 +324,17 @@ class NotificationStream:
     ) -> None:
         """Hold the stream open until client or session end it; call `opened` when it is up.
 
-        With `after`, resume the stream after that event, in place of a lost connection. If later
-        events are stored no more, or too many waited, the client is told to list again.
+        With `after`, resume the stream after that event, in place of a lost connection; without it
+        the client is asked again what it has not answered. If later events are stored no more, or
+        too many waited, it is told to list again.
         """
         holder = self._holder = object()
         self._is_listening = False
         try:
             carrier = await self._stream.attach(send, after)
             await (self._stream.prime() if primed else self._stream.comment())
+            if after is None:
+                await self._stream.ask_again()
             dropped, self._dropped = self._dropped, 0
             if dropped:
                 self._journal.log.info(

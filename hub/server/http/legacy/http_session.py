@@ -29,8 +29,7 @@ class HttpSession(Struct, eq=False):
 
     `notification_stream` carries messages that belong to no request, `streams` the responses to
     requests. `idle_since` counts only while nothing is in flight. `has_called`: the client made a
-    call. `is_settled`: the registry `Sessions` has noticed that. `is_adopted`: another process
-    opened the session.
+    call. `is_settled`: the registry `Sessions` has noticed that.
     """
 
     connection: ClientConnection
@@ -41,7 +40,6 @@ class HttpSession(Struct, eq=False):
     idle_since: float = 0.0
     has_called: bool = False
     is_settled: bool = False
-    is_adopted: bool = False
 
     def __post_init__(self) -> None:
         self.idle_since = self.clock()
@@ -114,9 +112,6 @@ class HttpSession(Struct, eq=False):
         after = EventId.parse(seen)
         if after is not None and after.stream == STANDING and self.notification_stream.knows(after):
             await self._stand(after, receive, send)
-        elif after is not None and after.stream == STANDING and self.is_adopted:
-            # An event of the process before: what it kept is gone, the stream goes on from here.
-            await self._stand(None, receive, send)
         elif after is None or not await self.streams.resume(after, send, receive):
             text = f"Nothing is kept from after the event {seen!r}: make the request again"
             error = Failure(None, {"code": INVALID_REQUEST, "message": text})

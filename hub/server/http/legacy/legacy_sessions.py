@@ -92,7 +92,7 @@ class LegacySessions:
         if refused is not None:
             return refused
         key = self._ids.made_for(client, sender.admission.identity)
-        return key, self._added(key, sender, tasks, first_stream=1)
+        return key, self._added(key, sender, tasks)
 
     async def adopted(
         self, key: str, sender: Sender, tasks: TaskStarter
@@ -107,9 +107,8 @@ class LegacySessions:
         refused = self._refusal(sender)
         if refused is not None:
             return refused
-        # No stream of this process has the number of an earlier one: clients come back by numbers.
-        session = self._added(key, sender, tasks, first_stream=int(self._ids.clock() * 1000))
-        session.is_adopted = True
+        # No event of this process has the id of an earlier one: clients come back by these.
+        session = self._added(key, sender, tasks, begins_at=int(self._ids.clock() * 1000))
         session.speaks(client.version)
         session.connection.adopt(client)
         for method in LIST_CHANGED:
@@ -128,11 +127,11 @@ class LegacySessions:
         return None if full is None else NoRoomForSession(full)
 
     def _added(
-        self, key: str, sender: Sender, tasks: TaskStarter, *, first_stream: int
+        self, key: str, sender: Sender, tasks: TaskStarter, *, begins_at: int = 0
     ) -> HttpSession:
         journal = self._events.journal(sender.principal)
-        streams = ResumableStreams(journal, self._poll_after, _numbers=count(first_stream))
-        stream = NotificationStream(journal, streams.note_question)
+        streams = ResumableStreams(journal, self._poll_after, _numbers=count(begins_at + 1))
+        stream = NotificationStream(journal, streams.note_question, begins_at=begins_at)
         connections = self._open_connection.within(sender.admission.profile)
         connection = connections(stream, tasks, sender.principal)
         session = HttpSession(connection, stream, streams, self._clock)

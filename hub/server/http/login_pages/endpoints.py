@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from html import escape
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -16,8 +16,6 @@ from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.login_pages.known_people import IssuerLogin
 from hub.server.http.login_pages.steps import (
-    BAD_REQUEST,
-    UNAVAILABLE,
     LoginSteps,
     RefusedStepError,
     ShownPerson,
@@ -26,7 +24,7 @@ from hub.server.http.login_pages.steps import (
 )
 from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
 from hub.server.http.oauth_proxy.consent_page import HEADERS, text_page
-from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
 from hub.server.http.oauth_proxy.proxy import GoTo
 from hub.server.http.responses import respond
 from hub.server.http.welcome_page import framed
@@ -131,8 +129,7 @@ class LoginPageEndpoints:
         except RefusedStepError as exc:
             await _tell(send, exc.status, str(exc), exc.headers)
         except OAuthError as exc:
-            status = UNAVAILABLE if exc.code == "temporarily_unavailable" else BAD_REQUEST
-            await _tell(send, status, str(exc))
+            await _tell(send, exc.status, str(exc))
 
     def _is_ours(self, scope: Scope) -> bool:
         return self._steps.is_from_issuer(query_of(scope))
@@ -155,22 +152,21 @@ class LoginPageEndpoints:
         elif "issuer" in form:
             await _go(send, await self._steps.at_issuer(ticket, form["issuer"], browser))
         else:
-            with self._counted(address):
+            async with self._counted(address):
                 person = self._steps.with_token(ticket, form.get("token", "").strip(), browser)
             await self._show(person, send)
 
-    @contextmanager
-    def _counted(self, address: str) -> Generator[None]:
+    @asynccontextmanager
+    async def _counted(self, address: str) -> AsyncGenerator[None]:
         """Count who fails to show who it is; refuse those that have failed too often."""
-        later = self._refused.refusal(address)
-        if later is not None:
-            raise RefusedStepError(later.status, later.text, later.headers)
-        try:
-            yield
-        except (WrongTokenError, OAuthError) as exc:
-            if isinstance(exc, WrongTokenError) or exc.code == "invalid_grant":
+        async with self._refused.attempt(address) as later:
+            if later is not None:
+                raise RefusedStepError(later.status, later.text, later.headers)
+            try:
+                yield
+            except (WrongTokenError, RefusedGrantError):
                 self._refused.note(address)
-            raise
+                raise
 
     async def _show(self, person: ShownPerson, send: Send) -> None:
         action = f"{self._paths[0]}/logins/{quote(person.server, safe='')}"  # as browsers see it
@@ -184,7 +180,7 @@ class LoginPageEndpoints:
         if server:
             await _tell(send, 200, await self._steps.came_back(server, query, browser))
         else:
-            with self._counted(address):
+            async with self._counted(address):
                 person = await self._steps.from_issuer(query, browser)
             await self._show(person, send)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hub.server.http.auth.admission import Admission
 from hub.server.http.auth.credentials import LOCAL, Credentials
-from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.errors import RefusedGrantError
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens
 
 
@@ -31,7 +31,7 @@ class IssuerLogin(Struct, frozen=True):
         given = await self.provider.redeemed(code, verifier)
         claims = await self.id_tokens.claims(given, nonce=nonce)
         if claims is None:
-            raise OAuthError("invalid_grant", "the identity provider gives no ID token")
+            raise RefusedGrantError("the identity provider gives no ID token")
         return f"{claims['iss']} {claims['sub']}"
 
 

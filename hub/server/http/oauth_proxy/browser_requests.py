@@ -53,12 +53,12 @@ def query_of(scope: Scope) -> dict[str, str]:
 
 
 def fields_in(text: str) -> dict[str, str]:
-    """Return form fields; a field may stand only once (RFC 6749, 3.1).
+    """Return form fields; a field may stand only once, an empty one is left out (RFC 6749, 3.1).
 
     Raises: OAuthError.
     """
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(text, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise OAuthError("invalid_request", "there are too many fields") from None
     fields = dict(pairs)

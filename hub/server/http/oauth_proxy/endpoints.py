@@ -15,14 +15,12 @@ from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
 from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, text_page
-from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, TryLaterError
 from hub.server.http.oauth_proxy.proxy import GoTo, OAuthProxy
 from hub.server.http.responses import respond
 
 _METADATA: Final = "/.well-known/oauth-authorization-server"
 _NO_STORE: Final = {"cache-control": "no-store"}
-_FOR_NOW: Final = "temporarily_unavailable"
-_STATUS: Final = {_FOR_NOW: 503, "server_error": 500}
 
 
 class OAuthEndpoints:
@@ -30,7 +28,8 @@ class OAuthEndpoints:
 
     A proxy in front of the hub may have changed the path: that of the public URL counts as well.
     Codes and refresh tokens are asked about at the provider, with the hub's own secret: so an
-    address from which too many were refused has to wait.
+    address has to wait from which the provider has refused too many. What the hub refuses by itself
+    does not count: many clients may share an address.
     """
 
     def __init__(self, proxy: OAuthProxy, path: str) -> None:
@@ -68,19 +67,30 @@ class OAuthEndpoints:
             await respond(send, 405, {"error": "Method not allowed"}, allowed)
             return
         answer = _Answer(send, is_page=step in {"authorize", "callback"})
-        later = self._refused_grants.refusal(address) if step == "token" else None
-        if later is not None:
-            said = {"error": _FOR_NOW, "error_description": later.text}
-            await answer.told(later.status, said, later.headers)
-            return
         try:
-            await self._served(step, scope, headers, receive, answer)
+            if step == "token":
+                form = fields_in((await body_of(receive)).decode("latin-1"))
+                await answer.told(200, await self._granted(form, address))
+            else:
+                await self._served(step, scope, headers, receive, answer)
         except GoneError:
             return
         except OAuthError as exc:
-            if step == "token" and exc.code != _FOR_NOW:
-                self._refused_grants.note(address)
             await answer.refusal(exc)
+
+    async def _granted(self, form: Mapping[str, str], address: str) -> dict[str, Any]:
+        """Return the tokens that a client at this address asks for.
+
+        Raises: OAuthError.
+        """
+        async with self._refused_grants.attempt(address) as later:
+            if later is not None:
+                raise TryLaterError(later)
+            try:
+                return await self._proxy.tokens(form)
+            except RefusedGrantError:
+                self._refused_grants.note(address)
+                raise
 
     async def _served(
         self, step: str, scope: Scope, headers: RequestHeaders, receive: Receive, answer: _Answer
@@ -90,9 +100,6 @@ class OAuthEndpoints:
                 await answer.told(200, self._proxy.metadata)
             case "register":
                 await answer.told(201, self._proxy.register(_object(await body_of(receive))))
-            case "token":
-                form = fields_in((await body_of(receive)).decode("latin-1"))
-                await answer.told(200, await self._proxy.tokens(form))
             case "authorize" if scope["method"] == "POST":
                 form = fields_in((await body_of(receive)).decode("latin-1"))
                 allowed = form.get("answer") == "allow"
@@ -144,11 +151,11 @@ class _Answer:
         await respond(self._send, 303, b"", {**HEADERS, "location": place.url})
 
     async def refusal(self, exc: OAuthError) -> None:
-        status = _STATUS.get(exc.code, 400)
         if self._is_page:
-            await self.page(status, text_page(str(exc)), {})
+            await self.page(exc.status, text_page(str(exc)), exc.headers)
         else:
-            await self.told(status, {"error": exc.code, "error_description": str(exc)})
+            said = {"error": exc.code, "error_description": str(exc)}
+            await self.told(exc.status, said, exc.headers)
 
 
 def _object(body: bytes) -> dict[str, Any]:

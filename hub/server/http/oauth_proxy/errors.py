@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from hub.server.http.access import Refusal
+
+FOR_NOW: Final = "temporarily_unavailable"
+_STATUS: Final = {FOR_NOW: 503, "server_error": 500}
+
 
 class OAuthError(Exception):
-    """A request is refused: `code` is an error of RFC 6749 or RFC 7591, the text is for people."""
+    """A request is refused: `code` is an error of RFC 6749 or RFC 7591, the text is for people.
+
+    `status` and `headers` are those of the answer over HTTP.
+    """
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
+        self.status = _STATUS.get(code, 400)
+        self.headers = dict[str, str]()
+
+
+class TryLaterError(OAuthError):
+    """Too much was refused of the address of a request."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(FOR_NOW, refusal.text)
+        self.status, self.headers = refusal.status, dict(refusal.headers)
+
+
+class RefusedGrantError(OAuthError):
+    """The identity provider was asked about a code or token, which lets nobody in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("invalid_grant", text)

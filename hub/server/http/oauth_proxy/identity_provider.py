@@ -27,7 +27,7 @@ from hub.server.http.auth.issuer_metadata import (
     open_client,
 )
 from hub.server.http.auth.signed_tokens import SignedTokens
-from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
 
 AT_ONCE: Final = 16
 """How many codes and refresh tokens it is asked about at once; others wait."""
@@ -262,7 +262,7 @@ class IdentityProvider:
             return _tokens_in(said)
         if status in _REFUSED and error == "invalid_grant":
             self._note_answer()
-            raise OAuthError("invalid_grant", "the identity provider does not take it any more")
+            raise RefusedGrantError("the identity provider does not take it any more")
         raise IssuerUnavailableError(f"{found.token}: HTTP status {status}, {str(error)[:100]!r}")
 
 
@@ -327,12 +327,12 @@ class IdTokens:
         try:
             said = (await self._signed.verified(given.id_token)).claims
         except InvalidTokenError as exc:
-            raise OAuthError("invalid_grant", f"the ID token does not let in: {exc}") from None
+            raise RefusedGrantError(f"the ID token does not let in: {exc}") from None
         except IssuerUnavailableError:
             text = "the identity provider cannot be asked now"
             raise OAuthError("temporarily_unavailable", text) from None
         if (nonce or said.get("nonce")) != said.get("nonce"):
-            raise OAuthError("invalid_grant", "the ID token is of another login")
+            raise RefusedGrantError("the ID token is of another login")
         if said.get("azp", self._client_id) != self._client_id:
-            raise OAuthError("invalid_grant", "the ID token is for another client")
+            raise RefusedGrantError("the ID token is for another client")
         return said

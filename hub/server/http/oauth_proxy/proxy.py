@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct, structs
 
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderTokens
 from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
@@ -222,7 +222,7 @@ class OAuthProxy:
         given = await self.provider.redeemed(code.code, code.login.verifier)
         said = await self._id_tokens.claims(given, nonce=code.login.nonce)
         if said is None:
-            raise OAuthError("invalid_grant", "the identity provider gives no ID token")
+            raise RefusedGrantError("the identity provider gives no ID token")
         claims = _of_person(said)
         log.info("a client was let in by its user's login", principal=claims["sub"])
         ticket = RefreshTicket(
@@ -243,7 +243,7 @@ class OAuthProxy:
         said = await self._id_tokens.claims(given, nonce=None)
         claims = ticket.claims if said is None else _of_person(said)
         if claims["sub"] != ticket.claims["sub"]:
-            raise OAuthError("invalid_grant", "the refresh token is another person's")
+            raise RefusedGrantError("the refresh token is another person's")
         again = structs.replace(ticket, token=given.refresh_token or ticket.token, claims=claims)
         return self._issued(given, again, scopes)
 

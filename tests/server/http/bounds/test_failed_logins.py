@@ -1,5 +1,11 @@
+import anyio
+import pytest
+
 from hub.server.http.bounds.failed_logins import KEPT, FailedLogins
 from tests.kit.fakes import FakeClock
+from tests.kit.loops import all_tasks_blocked
+
+HERE = "192.0.2.7"
 
 
 def test_an_address_that_fails_too_often_has_to_wait() -> None:
@@ -25,3 +31,63 @@ def test_many_addresses_do_not_push_out_the_one_that_fails_most() -> None:
     for number in range(2 * KEPT):
         failed.note(f"2001:db8:{number:x}::/64")
     assert failed.refusal("192.0.2.7") is not None
+
+
+class Attempts:
+    """Tokens that come at the same time from one address, and how many of them are looked at."""
+
+    def __init__(self, failed: FailedLogins) -> None:
+        self.failed = failed
+        self.looked_at = self.waits = self.most = self.under_way = 0
+        self.may_end = anyio.Event()
+
+    async def one(self, *, is_wrong: bool) -> None:
+        async with self.failed.attempt(HERE) as later:
+            if later is not None:
+                self.waits += 1
+                return
+            self.looked_at += 1
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+            await self.may_end.wait()
+            self.under_way -= 1
+            if is_wrong:
+                self.failed.note(HERE)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_wrong", "looked_at", "waits"),
+    [(0, True, 3, 7), (2, True, 1, 9), (0, False, 10, 0), (2, False, 10, 0), (3, False, 0, 10)],
+)
+async def test_no_token_passes_the_limit_because_it_comes_beside_others(
+    before: int, is_wrong: bool, looked_at: int, waits: int
+) -> None:
+    failed = FailedLogins(FakeClock(), most=3)
+    for _ in range(before):
+        failed.note(HERE)
+    attempts = Attempts(failed)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(lambda: attempts.one(is_wrong=is_wrong))
+            await all_tasks_blocked()
+            async with failed.attempt("192.0.2.8") as later:
+                assert later is None
+            attempts.may_end.set()
+    assert (attempts.looked_at, attempts.waits) == (looked_at, waits)
+    assert attempts.most == max(0, 3 - before)
+
+
+async def test_who_waits_for_others_and_goes_leaves_their_places_as_they_are() -> None:
+    failed = FailedLogins(FakeClock(), most=1)
+    attempts = Attempts(failed)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: attempts.one(is_wrong=False))
+            await all_tasks_blocked()
+            with anyio.move_on_after(0):
+                await attempts.one(is_wrong=True)
+            assert (attempts.looked_at, attempts.waits) == (1, 0)
+            attempts.may_end.set()
+        await attempts.one(is_wrong=True)
+    assert failed.refusal(HERE) is not None

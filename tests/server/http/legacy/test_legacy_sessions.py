@@ -87,6 +87,24 @@ async def test_an_event_stream_goes_on_after_an_event_of_the_process_before() ->
         assert (lost.status, "make the request again" in str(lost.json)) == (400, True)
 
 
+async def test_no_event_is_taken_for_one_of_the_process_before() -> None:
+    """A client whose new stream breaks before it has read of it comes back with the old event."""
+    hub = Processes()
+    async with web(ids=hub.ids()) as site:
+        key = await site.session()
+    async with web(ids=hub.ids()) as site:
+        unread = site.start("GET", key, last_event_id="0-2")
+        await unread.heard(3)
+        unread.disconnect()
+        await unread.served()
+        stream = site.start("GET", key, last_event_id="0-2")
+        assert [event["method"] for event in await stream.heard(3)] == list(LIST_CHANGED)
+        assert stream.ids[-3:] == unread.ids[-3:]
+        newer = site.start("GET", key, last_event_id="0-2")
+        await newer.heard(3)
+        assert (newer.status, (await stream.over()).status) == (200, 200)
+
+
 async def test_no_stream_is_taken_for_one_of_the_process_before() -> None:
     hub = Processes()
     child = FakeChild(ECHO, answers={"tools/call": SILENT})

@@ -9,7 +9,8 @@ from starlette.types import Message
 from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Notification, Request
+from hub.jsonrpc.messages import Notification, Request, Response
+from hub.jsonrpc.requests import AwaitedRequest
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.legacy.event_store import MAX_AGE, EventId, EventStore
 from hub.server.http.legacy.event_streams import WAITING_NOTIFICATIONS, NotificationStream
@@ -188,6 +189,36 @@ async def test_a_silent_stream_is_kept_alive() -> None:
 
 
 # A client that comes back
+
+
+async def test_who_opens_the_stream_anew_is_asked_again_what_it_has_not_answered() -> None:
+    journal = EventStore(FakeClock()).journal()
+    notification_stream = NotificationStream(journal)
+    for number in (1, 2):
+        journal.pending.add(number, AwaitedRequest(None))
+    async with held(notification_stream) as stream:
+        for number in (1, 2):
+            await notification_stream.send(Request(number, "elicitation/create", {"at": number}))
+        await notification_stream.send(TOLD)
+        await stream.connection.heard(3)
+        stream.connection.disconnect()
+        await stream.until_served()
+    journal.pending.settle(Response(1, {}))
+    await notification_stream.send(Notification("n1", {}))
+    for opened in range(2):
+        async with held(notification_stream) as stream:
+            events = await stream.connection.heard(2 - opened)
+            assert events[0] == {
+                "jsonrpc": "2.0",
+                "id": 2,
+                "method": "elicitation/create",
+                "params": {"at": 2},
+            }
+            assert [one["method"] for one in events[1:]] == ["n1"] * (1 - opened)
+    async with held(notification_stream, after=EventId(0, 6)) as stream:
+        await notification_stream.send(TOLD)
+        (told,) = await stream.connection.heard(1)
+        assert told["method"] == TOLD.method
 
 
 async def test_what_a_client_did_not_get_it_gets_when_it_comes_back() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
+import anyio
 import pytest
 
 from hub.server.http.auth.bearer_tokens import BearerTokens
@@ -21,6 +23,7 @@ from hub.server.http.bounds.failed_logins import MOST
 from hub.server.http.oauth_proxy.browser_requests import MOST_BYTES
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from tests.kit.asgi import Connection, request
+from tests.kit.loops import all_tasks_blocked
 from tests.server.http.auth.issuer import RESOURCE
 from tests.server.http.oauth_proxy.provider import BROWSER, CALLBACK, ProxyBench, fields_of
 from tests.server.http.test_app import Web, asked, initialize, web
@@ -217,6 +220,42 @@ async def test_who_is_refused_too_often_waits_and_others_do_not() -> None:
         assert other.status == 400
 
 
+async def test_a_client_whose_codes_the_hub_refuses_keeps_no_other_out() -> None:
+    """All clients behind a company's router have one address."""
+    async with proxied() as hub:
+        client_id = await hub.registered()
+        good = hub.bench.redeeming(client_id, await hub.bench.code(client_id))
+        asked = hub.bench.at.asked
+        for change in ({"code": "none"}, {"client_id": "gone"}, {"code_verifier": "x" * 43}):
+            for _ in range(MOST):
+                wrong = await hub.post("/mcp/oauth/token", urlencode({**good, **change}))
+                assert wrong.status == 400
+        assert hub.bench.at.asked == asked
+        assert (await hub.post("/mcp/oauth/token", urlencode(good))).status == 200
+
+
+async def test_codes_that_come_at_once_count_before_the_provider_has_answered() -> None:
+    async with proxied() as hub:
+        client_id = await hub.registered()
+        form = urlencode(hub.bench.redeeming(client_id, await hub.bench.code(client_id)))
+        hub.bench.at.codes.clear()
+        hub.bench.at.forms.clear()
+        hub.bench.at.answers = anyio.Event()
+        statuses = Counter[int]()
+
+        async def redeem() -> None:
+            statuses[(await hub.post("/mcp/oauth/token", form)).status] += 1
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2 * MOST):
+                    tasks.start_soon(redeem)
+                await all_tasks_blocked()
+                hub.bench.at.answers.set()
+        assert statuses == {400: MOST, 429: MOST}
+        assert len(hub.bench.at.forms) == MOST
+
+
 async def test_nobody_waits_for_having_asked_while_the_provider_was_down() -> None:
     async with proxied() as hub:
         client_id = await hub.registered()
@@ -227,6 +266,19 @@ async def test_nobody_waits_for_having_asked_while_the_provider_was_down() -> No
         hub.bench.at.is_down = False
         hub.bench.clock.advance(6)  # it is looked for again
         assert (await hub.post("/mcp/oauth/token", form)).status == 200
+
+
+async def test_a_field_without_a_value_counts_as_left_out() -> None:
+    """Clients that send all fields that they know are served, too (RFC 6749, 3.1 and 3.2)."""
+    async with proxied() as hub:
+        client_id = await hub.registered()
+        query = hub.bench.asking(client_id, resource="", scope="", redirect_uri="")
+        page = await hub.get("/mcp/oauth/authorize", urlencode(query), cookie=COOKIE)
+        assert page.status == 200
+        code = await hub.bench.code(client_id)
+        form = hub.bench.redeeming(client_id, code, redirect_uri="", resource="", refresh_token="")
+        given = await hub.post("/mcp/oauth/token", urlencode(form))
+        assert (given.status, given.json["token_type"]) == (200, "Bearer")
 
 
 @pytest.mark.parametrize(
