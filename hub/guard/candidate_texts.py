@@ -43,7 +43,7 @@ from hub.guard.text.names import (
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
-from hub.guard.text.programs import created_paths, tamed, without_texts
+from hub.guard.text.programs import created_paths, from_entered_folders, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
@@ -242,7 +242,7 @@ class CandidateTexts(Struct, frozen=True):
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         if is_whole and len(value) <= PATH_MAX:
-            value = without_mount_targets(without_texts(value))
+            value = from_entered_folders(without_mount_targets(without_texts(value)), reader.env)
         value = with_short_roots(value, self.reader)
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
         self.tracer.effort.spend(sum(map(len, spellings)))

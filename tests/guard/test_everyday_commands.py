@@ -704,6 +704,62 @@ TEXTS_OUT = [
     "git clone / x | cut -d / -f 1",
     "git diff --no-index / x",
 ]
+ENTERED = [
+    "cd build && cmake ..",
+    "mkdir -p build && cd build && cmake .. && make -j4",
+    "mkdir -p build/x && cd build/x && cmake -DCMAKE_BUILD_TYPE=Release ../..",
+    "cd src && cat ../a.txt | head && cd .. && ls",
+    "cd src/sub && python ../a.py > ../../out.txt 2>&1",
+    "cd {top}/project/src && pytest ../tests",
+    "cd src && for f in ../*.txt; do echo $f; done",
+    "(cd src && tar czf ../x.tgz .) && ls src",
+    "cd src && gcc -I../include -o ../build/x a.c --sysroot=../lib",
+    "cd 'src' && cat '../a.txt' \"../a.txt\"",
+    "set -e; cd src && npm run build -- --out ../dist",
+    "cd src && cd sub && ls ../..",
+]
+ENTERED_OUT = [
+    "cd src && cat ../../private/x",
+    "cd src && cd .. && cat ../private/x",
+    "cd src; cat ../private/x",
+    "cd src || cat ../private/x",
+    "cd src && ls; cat ../private/x",
+    "cd src && ls || cat ../private/x",
+    "cd src & cat ../private/x",
+    "cd src | cat ../private/x",
+    "cd src && true | cd .. && cat ../private/x",
+    "(cd src) && cat ../private/x",
+    "cd src && (cd ..) && (cat ../../private/x)",
+    "cd src && cd - && cat ../private/x",
+    "cd src && time cd .. && cat ../private/x",
+    "cd src && pushd .. && cat ../private/x",
+    "cd src && $x cd .. && cat ../private/x",
+    "cd src && eval 'cd ..' && cat ../private/x",
+    "cd src && . ../x && cat ../private/x",
+    "cd src && x=cd && $x .. && cat ../private/x",
+    "cd $x && cat ../private/x",
+    "cd *c && cat ../private/x",
+    "cd ./ && cat ../private/x",
+    "cd '' && cat ../private/x",
+    "cd {top}/project && cat ../private/x",
+    "cd ~ && cat ../private/x",
+    "cd src && cat ~/../private/x",
+    "CDPATH=. && cd src && cat ../private/x",
+    "export CDPATH=a:b && cd src && cat ../private/x",
+    "cd() { true; } && cd src && cat ../private/x",
+    "alias cd=true && cd src && cat ../private/x",
+    "cat a.txt && cd src && cat ../private/x",
+    "npm install && cd src && npm install ../private",
+    "mkdir x && cd x && touch ../new",
+    "cd src && cat x=../../private/x",
+    "! cd src && cat ../private/x",
+    "if cd src && true; then true; fi && cat ../private/x",
+    "cd src && sh -c 'cat ../private/x'",
+    "cd src a && cat ../private/x",
+    "cd src # && \ncat ../private/x",
+    "cd leak/.. && cat ../x",
+    "cd build/out && cat ../x",
+]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",
     "PYTHONPATH=src:leak pytest",
@@ -722,8 +778,12 @@ def top(tmp_path: Path) -> Path:
         tmp_path,
         "project/a.txt",
         "project/src/a.py",
+        "project/src/sub/b.py",
+        "project/build/x",
+        "project/build/out => ../../private/y",
         "project/leak => ../private/x",
         "private/x",
+        "private/y/z",
         "project/.venv/bin/python => /usr/bin/python3",
         "project/.venv/bin/python3 => python",
         "project/.venv/bin/leak => ../../../private/x",
@@ -759,10 +819,11 @@ def objection(top: Path, command: str) -> str | None:
         *FOUND,
         *HANDED_ON,
         *TEXTS,
+        *ENTERED,
     ],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
-    assert objection(top, command) is None
+    assert objection(top, command.replace("{top}", str(top))) is None
 
 
 @pytest.mark.parametrize(
@@ -780,10 +841,11 @@ def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
         *ASSIGNED_OUT,
         *HANDED_ON_OUT,
         *TEXTS_OUT,
+        *ENTERED_OUT,
     ],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:
-    assert objection(top, command) is not None
+    assert objection(top, command.replace("{top}", str(top))) is not None
 
 
 def test_what_developers_run_is_let_through(top: Path) -> None:

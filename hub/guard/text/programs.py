@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -217,6 +217,59 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     if rest and rest[0].raw == "-e":
         return rest[1:2]
     return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
+
+
+_ENTERS = re.compile(r"\bcd\s[^|;\n]*&&(?s:.*)\.\.")
+_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
+_PROGRAM = re.compile(r"[\w./-]*\w")
+_MOVES = frozenset(
+    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
+)
+"""What else may change the folder that a command runs in, or how `cd` does so."""
+_IS_OF_SHELL = frozenset({"cd", "set", "export", "echo", "true", "mkdir"})
+"""These open nothing even if no shell reads the command; but the last may make a new folder."""
+_CLIMB = re.compile(r"""(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))""")
+_ABOVE = re.compile(r"(?:\.\./?)+")
+
+
+def from_entered_folders(command: str, env: Mapping[str, str]) -> str:
+    """Return a command with the folder that it surely runs in before its `..`.
+
+    For `cd a && ls ..` it is `cd a && ls a/..`.
+    """
+    if not _ENTERS.search(command) or "CDPATH" in command or "CDPATH" in env:
+        return command
+    commands = surely_parsed(command) if not renames_programs(command) else []
+    first = commands[0].given[0].raw if commands else ""
+    climbs, at = list[tuple[int, str]](), ""
+    for one in commands if first in _IS_OF_SHELL else ():
+        climbs += _climbs_of(one, at, is_new=first == "mkdir") if at else ()
+        words, entered = one.given, _entered(one)
+        if entered:
+            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
+        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
+            break
+        at = at if one.after in {"&&", "|"} else ""
+    for start, folder in reversed(climbs):
+        command = f"{command[:start]}{folder}{command[start:]}"
+    return command
+
+
+def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
+    for word in command.words:
+        climb = _CLIMB.match(word.raw)
+        if climb and (not is_new or _ABOVE.fullmatch(word.text)):
+            # `-Ia/../b` has the path `/../b` in it.
+            yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
+
+
+def _entered(command: SimpleCommand) -> str:
+    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
+    words = command.given
+    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
+        return ""
+    is_alone = command.before not in {"|", "||"} and command.after != "|"
+    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
