@@ -47,7 +47,7 @@ _CREATES = re.compile(
 _OUTPUT_OPTION = re.compile(
     r"-[oOP]|--(?:out|dest|target-dir)[\w-]*|--[\w-]*(?:dir|directory|file|folder)|-out"
 )
-_CREATED = re.compile(r"(?:(--?[A-Za-z][\w-]*=|-[A-Za-z])|of=)?(/.*)", re.DOTALL)
+_CREATED = re.compile(r"(?:(--?[A-Za-z][\w-]*=|-[A-Za-z])|of=)?([/${].*)", re.DOTALL)
 _STARTS_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
 _VOLUME = re.compile(r"(?:-[ditPqT]*v|--volume)=?")
 _WILD = re.compile(r"[*?\[]")
@@ -115,9 +115,10 @@ class WordContext(NamedTuple):
 
 def created_paths(word: str, env: Mapping[str, str]) -> list[str]:
     """Return the absolute paths of what a word creates: `/x`, `$y/x`, `of=/x`, `-o/x`."""
-    forms = (form for form in forms_from_top(word, env) if not _WILD.search(form))
-    found = map(_CREATED.fullmatch, (word, *forms))
-    paths = (created[2].lstrip("/") for created in found if created is not None)
+    created = _CREATED.fullmatch(word)
+    text = word if created is None else created[2]
+    forms = (text, *(form for form in forms_from_top(text, env) if not _WILD.search(form)))
+    paths = (form.lstrip("/") for form in forms if form[:1] == "/")
     return [f"/{form}" for path in paths for form in dict.fromkeys((path, path.partition(":")[0]))]
 
 
@@ -167,8 +168,9 @@ _FLAG = re.compile(
     re.DOTALL,
 )
 """An option that leaves the next word alone."""
-_OPENS_NOTHING = frozenset(
+OPENS_NOTHING = frozenset(
     {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
+    | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
 )
 """Programs that open none of the words behind the sign where a shell would end their command."""
 _OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?@")
@@ -185,7 +187,7 @@ def without_texts(command: str) -> str:
     commands = surely_parsed(command) if _HAS_TEXTS.search(command) else []
     if not commands or _VARIES.search(command) or renames_programs(command):
         return command
-    opens = commands[0].given[0].raw not in _OPENS_NOTHING
+    opens = commands[0].given[0].raw not in OPENS_NOTHING
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
     for text, n in reversed(texts):
         parts = text.raw.split() if opens else []
