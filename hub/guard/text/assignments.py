@@ -44,8 +44,9 @@ _UNSURE = re.compile(
 _CAN_BE_EMPTY = re.compile(
     r"\$(?!PWD\b|\{PWD\})(?:\{[^{}%#/]*\}|\w+|[@*#?!-])|\A~|['\"$]", re.ASCII
 )
-_BLOCKS = {"do": (0, 1), "then": (0, 1), "{": (0, 1), "else": (1, 1), "elif": (1, 0)}
-_BLOCKS |= dict.fromkeys(("done", "fi", "}", "esac"), (1, 0))
+_BLOCKS = {"do": (0, 1), "then": (0, 1), "{": (0, 1), "else": (1, 1), "elif": (1, 0)} | (
+    dict.fromkeys(("done", "fi", "}", "esac"), (1, 0))
+)
 """How many blocks end, and how many start, before a command with this first word."""
 _BEFORE_WORDS = frozenset({"do", "then", "else", "{", "export"})
 _BEHIND = frozenset({"", "&&", ";", "\n", "("})
