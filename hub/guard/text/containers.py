@@ -30,6 +30,8 @@ _WHOLE_DISK = re.compile(
 )
 _WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
 _CAN_START = re.compile(r"docker|podman|nerdctl|kubectl")
+_HAS_SIGN = re.compile(r"[:=$`]")
+"""Each mount has one of these, or comes from a variable or a command."""
 _CAN_MOUNT = re.compile(r"[vB$]|mount|bind|src|source", re.I)
 _OPTION = re.compile(r"-[ditPqT]*[vB]|--volume|--mount|--bind")
 """An option whose value, the next word, is what a container mounts."""
@@ -110,7 +112,7 @@ def mounts_whole_disk(command: str, reader: Reader, effort: Meter, depth: int = 
     """
     if _WHOLE_DISK_AS_ARGUMENT.fullmatch(command) or _WHOLE_DISK.search(command):
         return True
-    if not _CAN_MOUNT.search(command) and " " in command:
+    if " " in command and not (_HAS_SIGN.search(command) and _CAN_MOUNT.search(command)):
         return False
     spellings = (one for text in _forms_of(command) for one in spellings_of(text, reader))
     return any(_Mounts(one, reader, effort, depth).found() for one in dict.fromkeys(spellings))

@@ -106,7 +106,7 @@ def readings(text: str, reader: Reader) -> Readings:
     if len(text) > _MAX_LENGTH:
         raise PathError("it is longer than any path can be")
     found: Readings = {text: "as given"}
-    queue = [text]
+    queue, total = [text], len(text)
     for reading in queue:  # grows in the loop: each reading is read in turn
         there = {*reading}
         for how, signs, transform in _transforms(reading, found[reading], reader):
@@ -114,7 +114,8 @@ def readings(text: str, reader: Reader) -> Readings:
                 if other and other not in found:
                     found[other] = how
                     queue.append(other)
-        if len(found) > MAX_WAYS or sum(map(len, found)) > _MAX_TOTAL:
+                    total += len(other)
+        if len(found) > MAX_WAYS or total > _MAX_TOTAL:
             raise TooManyWaysError
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
 
