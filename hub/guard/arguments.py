@@ -276,7 +276,7 @@ def _walk_list(values: list[Json], node: ArgumentNode, at: _Place, found: _Found
         if isinstance(value, str):
             if _is_judged(kind, value, node):
                 _add(value, node, place, found)
-        elif kind is _PATH and _is_number(value):
+        elif kind is _PATH and _is_number(value) and not node.counts:
             found.append(PathCandidate(place.pointer, at.key, kind, value, node.why))
             return  # a list of bytes is one path
         elif isinstance(value, dict | list):

@@ -43,9 +43,10 @@ from hub.guard.text.names import (
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
-from hub.guard.text.programs import created_paths, tamed, without_texts
+from hub.guard.text.programs import created_paths, from_entered_folders, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
+from hub.guard.text.shell import ways_to_parse
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
@@ -242,16 +243,13 @@ class CandidateTexts(Struct, frozen=True):
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         if is_whole and len(value) <= PATH_MAX:
-            value = without_mount_targets(without_texts(value))
+            value = from_entered_folders(without_mount_targets(without_texts(value)), reader.env)
         value = with_short_roots(value, self.reader)
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
         self.tracer.effort.spend(sum(map(len, spellings)))
-        words = words_in(spellings, starts=starts)
-        runs = {
-            one.text
-            for one in words.values()
-            if one.runs and self.local_paths.runs_program(one.text)
-        }
+        scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
+        words, runs_program = words_in(scripts, starts=starts), self.local_paths.runs_program
+        runs = {text for text, word in words.items() if word.runs and runs_program(text)}
         for word in (one for one in words if one not in runs):
             expanding = self._expanding(reader, is_wild=words[word].expands)
             yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
@@ -261,7 +259,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        for command in dict.fromkeys(inner_commands(value, spellings)):
+        for command in dict.fromkeys(inner_commands(value, scripts.values())):
             if command != written:
                 yield command, self._texts_of_command(command, starts=True)
         for word in dict.fromkeys(uncut_words(value)):

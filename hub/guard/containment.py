@@ -198,11 +198,13 @@ class PathTracer:
 
     def _found_below(self, folder: str, names: Sequence[str]) -> Iterator[str]:
         wild = next((n for n, name in enumerate(names) if _WILD.search(name)), None)
-        if wild is None or ".." in names:
+        if wild is None or ".." in names[wild:]:
             return
-        folder, rest = "/".join((folder, *names[:wild])), names[wild + 1 :]
-        for name in self.matching(names[wild], folder or "/") if self.exists(folder) else ():
-            path = f"{folder}/{name}"
+        start, rest = "/".join((folder, *names[:wild])), names[wild + 1 :]
+        found = self._folder_at(start, None) if ".." in names else start
+        is_there = found is not None and self.exists(found)
+        for name in self.matching(names[wild], found or "/") if is_there else ():
+            path = f"{found}/{name}"
             self.effort.spend(_LOOK)
             entry = self._links.entry(path)
             if entry is not None and entry.kind == "link":
@@ -234,12 +236,9 @@ class PathTracer:
 
         Those are left out where such a path starts in any case. `starts` replaces these places.
         """
-        try:
-            is_absolute = bool(split(text, self._flavour)[0])
-        except PathError:
-            return []
         places = self._bases if starts is None else starts
-        found = (self._folder_at(text, base) for base in ((None,) if is_absolute else places))
+        bases = (None,) if self.is_absolute(text) else places
+        found = (self._folder_at(text, base) for base in bases)
         return [one for one in found if one is not None and one not in self._bases]
 
     def is_open(self, folder: str) -> bool:

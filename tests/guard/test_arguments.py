@@ -411,6 +411,16 @@ def test_the_names_in_an_object_are_no_paths_otherwise() -> None:
         ({"mounts": [{"containerPath": "b"}]}, {("/mounts/0/containerPath", "path", "b")}),
         ({"files": [{"containerPath": "/b"}]}, {("/files/0/containerPath", "path", "/b")}),
         ({"bind": "/b"}, {("/bind", "neutral", "/b")}),
+        (
+            {"container": "web", "container_path": "/etc/b", "local_path": "/a"},
+            {("/container_path", "virtual", "/etc/b"), ("/local_path", "path", "/a")},
+        ),
+        (
+            {"containerId": "1f", "path": "/a", "containerPath": "/b"},
+            {("/path", "path", "/a"), ("/containerPath", "virtual", "/b")},
+        ),
+        ({"container_path": "/b.zip", "entry": "a"}, {("/container_path", "path", "/b.zip")}),
+        ({"container": "web", "mount_path": "/b"}, {("/mount_path", "path", "/b")}),
     ],
 )
 def test_of_a_mount_s_object_the_place_in_the_container_is_no_path(
@@ -440,6 +450,23 @@ def test_a_pointer_into_a_document_is_no_path(change: JsonObject, kind: Kind) ->
     schema: JsonObject = {"properties": {"x": {"items": {"properties": {"path": {}}}}}}
     declared = find_candidates(compile_schema(schema, {}), {"x": [change]})
     assert {one.key: one.kind for one in declared}["path"] is Kind.PATH
+
+
+def test_a_number_in_a_path_of_keys_is_no_descriptor() -> None:
+    step: JsonObject = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+
+    def kinds(key: str, value: Json, **schema: Json) -> set[tuple[str, str, Json]]:
+        return set(found({key: value}, {"properties": {key: schema}}))
+
+    keys: Json = ["data", 0, "/x"]
+    texts = {("/path/0", "path", "data"), ("/path/2", "path", "/x")}
+    assert kinds("path", keys, items=step) == texts
+    assert kinds("path", keys, items={"type": ["string", "number"]}) == texts
+    # These can be lists of files.
+    assert ("/path/1", "path", 0) in kinds("path", keys, items={"type": "string"})
+    assert ("/path/1", "path", 0) in kinds("path", keys)
+    assert ("/files/0", "path", 0) in kinds("files", [0], items=step)
+    assert kinds("path", 0, **step) == {("/path", "path", 0)}
 
 
 def test_the_operator_decides_about_a_place_in_a_container() -> None:

@@ -85,6 +85,19 @@ READING = [
     "cat <<E\n$(cat leak)\nE",
     "bash -c 'cat $1./private/secret.txt' x .",
     "bash -c 'cat $0$1' le ak",
+    "cd none; cat ../private/secret.txt",
+    "cd none || true && cat ../private/secret.txt",
+    "cd in && true; cd ..; cat ../private/secret.txt",
+    "true || cd in && cat ../private/secret.txt",
+    "cd in | cat && cat ../private/secret.txt",
+    "cd in && command cd .. && cat ../private/secret.txt",
+    "cd in && x='cd ..' && $x && cat ../private/secret.txt",
+    "(cd in && true) && cat ../private/secret.txt",
+    "cd in & wait && cat ../private/secret.txt",
+    "cd in && cd ../../private && cat ../private/secret.txt",
+    "cd in && cat ../l*",
+    "cd in/up && cat ../secret.txt",
+    "export CDPATH=$PWD/../private && cd here >&2 && cat ../secret.txt",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -149,7 +162,14 @@ WHOLE_DISK = re.compile(r"(-itv|-v|--volume|--mount)?\s*(/[/.]*:/x|type=bind,(sr
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    folder = plant(tmp_path, "project/a.txt", "project/leak => ../private/secret.txt", "private/")
+    folder = plant(
+        tmp_path,
+        "project/a.txt",
+        "project/leak => ../private/secret.txt",
+        "project/in/up => ../../private/here",
+        "project/here/",
+        "private/here/",
+    )
     (folder / "private" / "secret.txt").write_text(HIDDEN)
     return folder
 

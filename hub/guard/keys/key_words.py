@@ -58,12 +58,15 @@ def is_mount(key: str) -> bool:
 def is_in_container(key: str, mount: Mapping[str, object], place: str) -> bool:
     """Return whether `key` of an object `mount` has an absolute path in a container.
 
-    `place` is the JSON pointer of the object: it stands under a mount's key, or under a name there.
+    `place` is the JSON pointer of the object: it stands under a mount's key, or under a name there,
+    or has another member that tells the container.
     """
     is_mounted = str(mount.get("type") or mount.get("Type")) in vocabulary.MOUNT_TYPES
     keys = vocabulary.IN_CONTAINER if is_mounted else vocabulary.PLACES_IN_CONTAINER
     if key not in keys or not str(mount[key]).startswith("/"):
         return False
+    if key in vocabulary.CONTAINER_PATHS and not vocabulary.OF_CONTAINER.isdisjoint(mount):
+        return True
     return any(is_mount(name[-LONGEST_KEY:]) for name in place.split("/")[-2:])
 
 

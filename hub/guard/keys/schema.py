@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.key_words import LONGEST_KEY, is_label, kind_of_key
+from hub.guard.keys.key_words import LONGEST_KEY, is_label, is_plural, kind_of_key
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -27,6 +27,7 @@ class ArgumentNode(Struct, frozen=True):
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
+    A number that `counts` is one of the keys, in a list of these, that lead into a document.
     `items` and `extra` are the nodes of array elements and of undeclared members.
     """
 
@@ -37,6 +38,7 @@ class ArgumentNode(Struct, frozen=True):
     label: bool = False
     structured: bool = False
     named_by_path: bool = False
+    counts: bool = False
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
     items: ArgumentNode | None = None
     extra: ArgumentNode | None = None
@@ -108,8 +110,10 @@ _MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
 _ENTRIES, _CHARACTERS = 16, 64
 _A_PATH = re.compile(r"'(?:.* )?paths?'")
 _TEXT_TYPES = frozenset({"string", "array", "object"})
+_TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
+_HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
@@ -170,6 +174,7 @@ class _Compiler:
                 values=_values(variants),
                 label=is_label(key[-LONGEST_KEY:]),
                 named_by_path=self._is_named_by_path(variants),
+                counts=_types(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, said] = node
             self._unread.append((key, node, variants))
@@ -223,7 +228,7 @@ class _Compiler:
         return None
 
     def _classified(self, key: str, variants: list[JsonObject]) -> Verdict:
-        types = {name for schema in variants for name in _types(schema)}
+        types = _types(variants)
         if types and not types & _TEXT_TYPES:
             return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
         formats = set(_texts(variants, "format", "contentEncoding"))
@@ -240,7 +245,7 @@ class _Compiler:
         if text == "\n" or is_elsewhere:
             return named
         elsewhere = vocabulary.SAYS_ELSEWHERE.fullmatch(described)
-        if elsewhere and named[0] in _PERHAPS_ELSEWHERE and "local" not in key.lower():
+        if elsewhere and named[0] in _PERHAPS_ELSEWHERE and not _HERE.search(key):
             return Kind.VIRTUAL, f"described as '{described}'"
         return self._says(named, text)
 
@@ -264,7 +269,7 @@ class _Compiler:
 
 def _is_no_text(variants: list[JsonObject]) -> bool:
     """Return whether only objects or arrays are declared: some children parse a text for these."""
-    types = {name for schema in variants for name in _types(schema)}
+    types = _types(variants)
     return bool(types & _TEXT_TYPES) and "string" not in types
 
 
@@ -328,10 +333,10 @@ def _texts(variants: list[JsonObject], *words: str) -> Iterator[str]:
                 yield text[:_READ_OF_A_DESCRIPTION]
 
 
-def _types(schema: JsonObject) -> list[str]:
-    declared = schema.get("type")
-    names = declared if isinstance(declared, list) else [declared]
-    return [name for name in names if isinstance(name, str) and name != "null"]
+def _types(variants: list[JsonObject]) -> set[str]:
+    declared = (schema.get("type") for schema in variants)
+    names = (name for one in declared for name in (one if isinstance(one, list) else [one]))
+    return {name for name in names if isinstance(name, str) and name != "null"}
 
 
 def _described(named: Verdict, text: str) -> Verdict:

@@ -159,10 +159,21 @@ ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = re.compile(
     r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
-    r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?",
-    re.IGNORECASE,
+    r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?"
+    r"|(?:(?:the|absolute|full|working|target|destination|source|mount|file|directory) )*"
+    r"(?:path|directory|folder) (?:inside|in|within) (?:the |a )?(?:(?:docker|running|target) )?"
+    r"(?:container|pod)(?! (?:file|folder|directory|format)s?\b)"
+    r"(?!.*\b(?:host|local|machine|or)\b).*"
+    r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folder"
+    r"|(?:mqtt|ros ?[12]?|kafka) topic)\b"
+    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
+    r".*",
+    re.IGNORECASE | re.DOTALL,
 )
-"""A whole description that says that a path is another machine's, unless the key says "local"."""
+"""A whole description that says that a path, or what looks so, is none of this machine.
+
+Not if the key says "local" or "host".
+"""
 OTHER_PATHS = _words(
     "url uri dom cookie name symbol api http https route field property career learning menu"
     " breadcrumb callback webhook healthcheck object bus dbus"
@@ -174,7 +185,12 @@ PERHAPS_PATHS = _words("css json xml html svg clip query class ui")
 """Before `path`: no file path, or the path of a file of that type, as in `svg_path`."""
 MOUNT_WORDS = _words("volume mount binds")
 """The part of the value after a colon is a path in a container, as in `data:/var/lib/x`."""
-PLACES_IN_CONTAINER = _words("bind containerPath container_path ContainerPath mountPath mount_path")
+CONTAINER_PATHS = _words("containerPath container_path ContainerPath")
+OF_CONTAINER = _words(
+    "container containerId container_id containerName container_name hostPath host_path"
+)
+"""Beside one of these, one of those is the absolute path in the container."""
+PLACES_IN_CONTAINER = CONTAINER_PATHS | _words("bind mountPath mount_path")
 """In a mount's object: the absolute path in the container."""
 TARGETS_IN_CONTAINER = _words("target Target dst Dst destination Destination")
 """The same, if the object says which `type` of mount it is."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from hub.guard.text.assignments import with_assigned
 from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
-from hub.guard.text.shell import QUOTED, HereDocument, SimpleCommand, ways_to_parse, without_remarks
+from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
 from hub.paths.resolve import Flavour
 
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
@@ -161,15 +162,15 @@ def _without_colons(word: str) -> list[str]:
     return [f"{name[1]}{one}" for one in word[name.end(1) :].split(":")] if name else [word]
 
 
-def words_of(command: str, *, starts: bool) -> Iterator[ShellWord]:
+def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterator[ShellWord]:
     """Yield the words of a command that can be paths: no system programs, null device or streams.
 
-    `starts`: the first word names the program.
+    `scripts` are the ways to parse it. `starts`: the first word names the program.
     """
     context = WordContext(computes=_COMPUTES.search(command) is not None)
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
-    for script in ways_to_parse(command):
+    for script in scripts:
         pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
         literal = [
             one.owner for one in script.documents if not pipes and _is_only_text(one, command)
@@ -214,14 +215,17 @@ def _judged_words(
     return context
 
 
-def inner_commands(command: str, spellings: Iterable[str]) -> Iterator[str]:
-    """Yield the commands that a command hands to another shell, as in `sh -c 'ls /'`."""
+def inner_commands(command: str, spellings: Iterable[list[Script]]) -> Iterator[str]:
+    """Yield the commands that a command hands to another shell, as in `sh -c 'ls /'`.
+
+    `spellings` are the ways to parse each of its spellings.
+    """
     if _INNER_SHELL.search(command) is None:
         return
-    for spelling in spellings:
-        yield from _with_arguments(spelling)
+    for scripts in spellings:
+        yield from _with_arguments(scripts)
         is_shell = is_variable = waits = runs = False
-        for word in _words_and_ends(spelling):
+        for word in _words_and_ends(scripts):
             if word is None:
                 is_variable = waits = runs = False
                 continue
@@ -236,9 +240,9 @@ def inner_commands(command: str, spellings: Iterable[str]) -> Iterator[str]:
             waits = starts or word in _RUN_NEXT or (waits and is_option)
 
 
-def _with_arguments(command: str) -> Iterator[str]:
+def _with_arguments(scripts: list[Script]) -> Iterator[str]:
     """Yield the scripts of `sh -c` behind which the script's own arguments stand, and are set."""
-    for one in (one for script in ways_to_parse(command) for one in script.commands):
+    for one in (one for script in scripts for one in script.commands):
         words = [word.text for word in one.given]
         for n, word in enumerate(words[:-2]):
             is_script = "$" in words[n + 1] and _COMMAND_OPTION.fullmatch(word) is not None
@@ -246,9 +250,9 @@ def _with_arguments(command: str) -> Iterator[str]:
                 yield f"set -- {' '.join(map(_quote, words[n + 2 :]))}\n{words[n + 1]}"
 
 
-def _words_and_ends(command: str) -> Iterator[str | None]:
+def _words_and_ends(scripts: list[Script]) -> Iterator[str | None]:
     """Yield the words that programs may get, and None where one command surely ends."""
-    for script in ways_to_parse(command):
+    for script in scripts:
         for one in script.commands:
             if one.before not in {"(", ")", "`"}:
                 yield None
@@ -264,14 +268,15 @@ def _has_wildcard(word: str) -> bool:
     return _WILD.search(word) is not None
 
 
-def words_in(spellings: Iterable[str], *, starts: bool) -> dict[str, ShellWord]:
+def words_in(spellings: Mapping[str, list[Script]], *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
     A word that stands several times `runs` if all of these do, and is the rest if one of them is.
-    `starts` as in `words_of`.
+    `spellings` and `starts` as in `inner_commands` and `words_of`.
     """
     words: dict[str, ShellWord] = {}
-    for word in (word for one in spellings for word in words_of(one, starts=starts)):
+    found = (words_of(one, scripts, starts=starts) for one, scripts in spellings.items())
+    for word in chain.from_iterable(found):
         old = words.get(word.text)
         if old is None or old == word:
             words[word.text] = word

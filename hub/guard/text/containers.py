@@ -9,20 +9,29 @@ from msgspec.structs import replace
 from hub.guard.budget import Meter, TooManyWaysError
 from hub.guard.text.commands import spellings_of
 from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
-from hub.guard.text.programs import renames_programs
+from hub.guard.text.programs import OPENS_NOTHING, renames_programs
 from hub.guard.text.readings import Reader, readings
 from hub.guard.text.shell import words_at_each_sign
+from hub.guard.text.sure_commands import surely_parsed
 
 _MOUNT = re.compile(
-    r"(\s(?:-v|--volume))[\s=]*([\"']?)([^\s:\"';,]+)[\"']?:/[\w./-]*(?::[\w,]+)?[\"']?(?=\s|$)"
+    r"( (?:-[ditPqT]*v|--volume))[ =]?((?:\"[^\":]*\"|'[^':]*'|[^\s:\"'])+|[\"'][^\":']+)"
+    r":/[\w./-]*(?::[\w,]+)?([\"']?)(?= |$)"
 )
-_WORKDIR = re.compile(r"\s(?:-w|--(?:workdir|entrypoint|tmpfs))[\s=]+/[\w./-]*(?=\s|$)")
+"""A folder of this machine (group 2) and its place in a container."""
+_WORKDIR = re.compile(
+    r" (?:-[wv]|--(?:workdir|entrypoint|tmpfs|volume))[ =]([\"']?)/[\w./-]*\1(?= |$)"
+)
+"""A place in a container."""
 _TARGET = re.compile(r"(?:,|(?<=[\s=\"']))(?:target|dst|destination)=/[\w./-]*(?=[\s,\"']|$)")
 _WHOLE_DISK = re.compile(
     r"(?:^|[\s\"'])(?:-v|--volume)[\s=]*[\"']?/[/.]*[\"']?:[\"']?/\w"
     r"|(?:^|[\s,=\"'])(?:src|source)=[\"']?/[/.]*(?=[,\s\"']|$)"
 )
 _WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
+_CAN_START = re.compile(r"docker|podman|nerdctl|kubectl")
+_HAS_SIGN = re.compile(r"[:=$`]")
+"""Each mount has one of these, or comes from a variable or a command."""
 _CAN_MOUNT = re.compile(r"[vB$]|mount|bind|src|source", re.I)
 _OPTION = re.compile(r"-[ditPqT]*[vB]|--volume|--mount|--bind")
 """An option whose value, the next word, is what a container mounts."""
@@ -37,39 +46,31 @@ _SOURCE = re.compile(r"(?:^|[,\"'])\s*(?:src|source)\s*=\s*[\"']?/[/.*?]*(?=[,\s
 _COMPUTED = re.compile(r"\$\([^()`]*\)|`[^`]*`")
 _VARYING = re.compile(r"[$`]|\{\}")
 _ODD = re.compile(r"[^\w./:=,-]", re.ASCII)
-_NOTHING = re.compile(r"\d?|(?:\$(?:\w+|[@*#?!-]|\{[^{}]*\}))+")
+_EMPTY = re.compile(r"\d?|(?:\$(?:\w+|[@*#?!-]|\{[^{}]*\}))+")
 """A stream's number, which goes to the shell (`-v 2>x /:/y`), or variables that may be empty."""
 _DEPTH = 3
 """So deep are shells in shells: `sh -c "sh -c 'docker run ...'"`."""
 _READ = 50
 _CHARACTERS = 64
 """The effort of reading a word, and how many characters of a command take one unit of it."""
-_DOUBLE = r"\"(?:[^\"\n\\`$]|\$(?![({])|\$\{\w+\})*\""
-"""A text in double quotes, in one line, that runs no other command and has no quotes of its own."""
-_VALUE = rf"(?:[\w./:=@,+-]|\$(?:PWD|HOME)|\$\{{(?:PWD|HOME)\}}|'[^'\n]*'|{_DOUBLE})+"
-_ENGINE = r"[^\S\n]*(?:sudo[^\S\n]+)?(?:docker(?:-compose)?|podman|nerdctl)"
-_COMPOSE = r"[^\S\n]+compose(?:[^\S\n]+-f[^\S\n]+[\w./-]+)*"
-_CONTAINER = re.compile(
-    # Matched from the start of the command: otherwise it is unknown what is quoted.
-    rf"([^'\"\\]*[;&|(\n])?{_ENGINE}"
-    rf"(?:{_COMPOSE}|[^\S\n]+container)?"
-    r"[^\S\n]+(?:run|create|exec)\s"
-    # A quote does not go on in the next line: in a remark or a document it would be none.
-    rf"(?:[^;&|<>()`\n'\"\\$]|\$(?!')|\\\n|'[^'\n]*'|{_DOUBLE})*"
+_ENGINE = (
+    r"(?:(?:do|then|sudo|time) )*(?:docker(?:-compose)?|podman|nerdctl)"
+    r"(?: compose| container| -f [\w./-]+)*"
 )
+_STARTED = re.compile(rf"{_ENGINE} (?:run|create|exec|cp) |(?:(?:do|then|sudo) )*kubectl ")
+_VALUE = r"(?:\$\([^()]*\)|[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")+"
 _INNER = re.compile(
-    # Nothing in what is dropped is read by the shell, which goes on behind it.
-    rf"((?:\s*cd[^\S\n]+[\w./-]+[^\S\n]*&&)?(?:{_ENGINE}(?:{_COMPOSE})?[^\S\n]+(?:exec|run)"
-    r"(?:[^\S\n]+(?:-[itdT]+|--(?:interactive|tty|detach|privileged|rm|init)"
-    r"|(?:-[uwepvhm]|--(?:user|workdir|entrypoint|env|publish|volume|mount|name|network|hostname|platform))"
-    rf"(?:=|[^\S\n]+){_VALUE}))*[^\S\n]+\w[\w./:@-]*"
-    r"|\s*kubectl(?:[^\S\n]+(?:-n|--namespace|--context)[^\S\n]+[\w-]+)*[^\S\n]+exec"
-    r"(?:[^\S\n]+(?:-[itq]+|(?:-[nc]|--namespace|--container)(?:=|[^\S\n]+)[\w.-]+|\w[\w./-]*))+"
-    r"[^\S\n]+--))"
-    r"(?:[^\S\n]+(?:[\w./:=@,%+-]+|'[^'\n]*'|\"[^\"\n\\`$]*\"))+(?=[^\S\n]*(?:$|[;|\n<>]|&&))"
+    rf"({_ENGINE} (?:exec|run)(?: (?:-[itdTqP]+"
+    r"|--(?:interactive|tty|detach|privileged|rm|init|read-only)|(?:-[uwepvhml]|--(?:user|workdir"
+    r"|entrypoint|env|publish|volume|mount|name|network|hostname|platform|tmpfs|memory|cpus|gpus"
+    rf"|label|restart|pull|shm-size|add-host))(?:=| ){_VALUE}))* \w[\w./:@-]*"
+    r"|kubectl(?: (?:-n|--namespace|--context)[ =][\w-]+)* exec"
+    r"(?: (?:-[itq]+|(?:-[nc]|--namespace|--container)[ =][\w.-]+|\w[\w./-]*))+ --)"
+    r"(?: (?:[\w./:=@,%+-]+|'[^']*'|\"[^\"\\`$]*\"))+(?= |$)"
 )
-_COPY = re.compile(rf"(?:{_ENGINE}|\s*kubectl)[^\S\n]+cp[^\S\n][\w./:@=+ -]+")
-_IN_CONTAINER = re.compile(r"(?<=\s)\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?=\s|$)")
+"""What runs in a container, behind the words that start it (group 1)."""
+_COPY = re.compile(rf"(?:{_ENGINE}|kubectl) cp ")
+_IN_CONTAINER = re.compile(r"(?<= )\w[\w.-]*(?:/[\w.-]+)?:/[\w./@+-]*(?= |$)")
 
 
 def without_mount_targets(command: str) -> str:
@@ -77,16 +78,23 @@ def without_mount_targets(command: str) -> str:
 
     `target=/b` of a mount is one of these too, and so is what runs in it, or is copied from there.
     """
-    command = _INNER.sub(r"\1", command, count=1) if _INNER.match(command) else command
-    copied = _COPY.match(command)
-    if copied is not None:
-        return _IN_CONTAINER.sub("x", copied[0]) + command[copied.end() :]
-    started = _CONTAINER.match(command)
-    if started is None or renames_programs(started[1] or ""):
-        return command
-    inner = _MOUNT.sub(r"\1=\2\3\2", started[0])
-    inner = _WORKDIR.sub(" ", without_targets(inner))
-    return inner + command[started.end() :]
+    commands = surely_parsed(command) if _CAN_START.search(command) else []
+    # Without a shell the first program gets all words.
+    opens = bool(commands) and commands[0].given[0].raw not in OPENS_NOTHING
+    for one in reversed(commands):
+        text = " ".join(f"{word.operator}{word.raw}" for word in one.words)
+        start, last = one.words[0].start, one.words[-1]
+        if _STARTED.match(text) and not renames_programs(command[:start]):
+            text = text if opens else _without_inner(text)
+            text = without_targets(_MOUNT.sub(r"\1=\2\3", text))
+            command = f"{command[:start]}{text}{command[last.start + len(last.raw) :]}"
+    return command
+
+
+def _without_inner(text: str) -> str:
+    if _COPY.match(text):
+        return _IN_CONTAINER.sub("x", text)
+    return _WORKDIR.sub(" ", _INNER.sub(r"\1", text))
 
 
 def without_targets(mount: str) -> str:
@@ -104,7 +112,7 @@ def mounts_whole_disk(command: str, reader: Reader, effort: Meter, depth: int = 
     """
     if _WHOLE_DISK_AS_ARGUMENT.fullmatch(command) or _WHOLE_DISK.search(command):
         return True
-    if not _CAN_MOUNT.search(command) and " " in command:
+    if " " in command and not (_HAS_SIGN.search(command) and _CAN_MOUNT.search(command)):
         return False
     spellings = (one for text in _forms_of(command) for one in spellings_of(text, reader))
     return any(_Mounts(one, reader, effort, depth).found() for one in dict.fromkeys(spellings))
@@ -138,7 +146,7 @@ class _Mounts:
                 return True
             if before and self._is_option(before):
                 mounted.append(word)
-            before = before if _NOTHING.fullmatch(word) else word
+            before = before if _EMPTY.fullmatch(word) else word
         if len(self._words) == 1:
             mounted += self._words
         if before and "xargs" in self._words and self._is_option(before):

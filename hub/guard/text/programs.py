@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ _CREATES = re.compile(
 _OUTPUT_OPTION = re.compile(
     r"-[oOP]|--(?:out|dest|target-dir)[\w-]*|--[\w-]*(?:dir|directory|file|folder)|-out"
 )
-_CREATED = re.compile(r"(?:(--?[A-Za-z][\w-]*=|-[A-Za-z])|of=)?(/.*)", re.DOTALL)
+_CREATED = re.compile(r"(?:(--?[A-Za-z][\w-]*=|-[A-Za-z])|of=)?([/${].*)", re.DOTALL)
 _STARTS_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
 _VOLUME = re.compile(r"(?:-[ditPqT]*v|--volume)=?")
 _WILD = re.compile(r"[*?\[]")
@@ -115,9 +115,10 @@ class WordContext(NamedTuple):
 
 def created_paths(word: str, env: Mapping[str, str]) -> list[str]:
     """Return the absolute paths of what a word creates: `/x`, `$y/x`, `of=/x`, `-o/x`."""
-    forms = (form for form in forms_from_top(word, env) if not _WILD.search(form))
-    found = map(_CREATED.fullmatch, (word, *forms))
-    paths = (created[2].lstrip("/") for created in found if created is not None)
+    created = _CREATED.fullmatch(word)
+    text = word if created is None else created[2]
+    forms = (text, *(form for form in forms_from_top(text, env) if not _WILD.search(form)))
+    paths = (form.lstrip("/") for form in forms if form[:1] == "/")
     return [f"/{form}" for path in paths for form in dict.fromkeys((path, path.partition(":")[0]))]
 
 
@@ -167,8 +168,9 @@ _FLAG = re.compile(
     re.DOTALL,
 )
 """An option that leaves the next word alone."""
-_OPENS_NOTHING = frozenset(
+OPENS_NOTHING = frozenset(
     {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
+    | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
 )
 """Programs that open none of the words behind the sign where a shell would end their command."""
 _OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?@")
@@ -185,7 +187,7 @@ def without_texts(command: str) -> str:
     commands = surely_parsed(command) if _HAS_TEXTS.search(command) else []
     if not commands or _VARIES.search(command) or renames_programs(command):
         return command
-    opens = commands[0].given[0].raw not in _OPENS_NOTHING
+    opens = commands[0].given[0].raw not in OPENS_NOTHING
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
     for text, n in reversed(texts):
         parts = text.raw.split() if opens else []
@@ -217,6 +219,59 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     if rest and rest[0].raw == "-e":
         return rest[1:2]
     return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
+
+
+_ENTERS = re.compile(r"\bcd\s[^|;\n]*&&(?s:.*)\.\.")
+_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
+_PROGRAM = re.compile(r"[\w./-]*\w")
+_MOVES = frozenset(
+    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
+)
+"""What else may change the folder that a command runs in, or how `cd` does so."""
+_IS_OF_SHELL = frozenset({"cd", "set", "export", "echo", "true", "mkdir"})
+"""These open nothing even if no shell reads the command; but the last may make a new folder."""
+_CLIMB = re.compile(r"""(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))""")
+_ABOVE = re.compile(r"(?:\.\./?)+")
+
+
+def from_entered_folders(command: str, env: Mapping[str, str]) -> str:
+    """Return a command with the folder that it surely runs in before its `..`.
+
+    For `cd a && ls ..` it is `cd a && ls a/..`.
+    """
+    if not _ENTERS.search(command) or "CDPATH" in command or "CDPATH" in env:
+        return command
+    commands = surely_parsed(command) if not renames_programs(command) else []
+    first = commands[0].given[0].raw if commands else ""
+    climbs, at = list[tuple[int, str]](), ""
+    for one in commands if first in _IS_OF_SHELL else ():
+        climbs += _climbs_of(one, at, is_new=first == "mkdir") if at else ()
+        words, entered = one.given, _entered(one)
+        if entered:
+            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
+        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
+            break
+        at = at if one.after in {"&&", "|"} else ""
+    for start, folder in reversed(climbs):
+        command = f"{command[:start]}{folder}{command[start:]}"
+    return command
+
+
+def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
+    for word in command.words:
+        climb = _CLIMB.match(word.raw)
+        if climb and (not is_new or _ABOVE.fullmatch(word.text)):
+            # `-Ia/../b` has the path `/../b` in it.
+            yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
+
+
+def _entered(command: SimpleCommand) -> str:
+    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
+    words = command.given
+    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
+        return ""
+    is_alone = command.before not in {"|", "||"} and command.after != "|"
+    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"

@@ -106,28 +106,33 @@ def readings(text: str, reader: Reader) -> Readings:
     if len(text) > _MAX_LENGTH:
         raise PathError("it is longer than any path can be")
     found: Readings = {text: "as given"}
-    queue = [text]
+    queue, total = [text], len(text)
     for reading in queue:  # grows in the loop: each reading is read in turn
-        for how, transform in _transforms(reading, found[reading], reader):
-            for other in transform(reading, reader):
+        there = {*reading}
+        for how, signs, transform in _transforms(reading, found[reading], reader):
+            for other in transform(reading, reader) if not there.isdisjoint(signs or there) else ():
                 if other and other not in found:
                     found[other] = how
                     queue.append(other)
-        if len(found) > MAX_WAYS or sum(map(len, found)) > _MAX_TOTAL:
+                    total += len(other)
+        if len(found) > MAX_WAYS or total > _MAX_TOTAL:
             raise TooManyWaysError
     return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
+Transforms: TypeAlias = "tuple[tuple[str, frozenset[str], Transform], ...]"
+"""How readings come about; the signs of which a text has one, if any are named; and how to read."""
 
 
-def _transforms(text: str, how: str, reader: Reader) -> tuple[tuple[str, Transform], ...]:
-    if is_local_uri(text):
-        return _URI
-    if is_server(text):
-        return _SERVER
-    if is_remote(text):
-        return _CHAIN if "::" in text else ()
+def _transforms(text: str, how: str, reader: Reader) -> Transforms:
+    if ":" in text:
+        if is_local_uri(text):
+            return _URI
+        if is_server(text):
+            return _SERVER
+        if is_remote(text):
+            return _CHAIN if "::" in text else ()
     if reader.is_pattern:
         if how in _PARTS and _CLASS_ESCAPE.match(text.lstrip(_SIGNS + _QUOTES)):
             return ()
@@ -322,33 +327,32 @@ SLASHED = "with '\\' as '/'"
 ITEM, INNER = "one item of a list", "what is quoted in it"
 SIDE, WORDS = "the right-hand side", "one of several words"
 _PARTS = frozenset({ITEM, INNER, SIDE, WORDS})
-_URI: tuple[tuple[str, Transform], ...] = (
-    ("as a local URI", _uri_paths),
-    ("trimmed and unquoted", _trimmed),
-    (ITEM, _listed_uris),
+_ANY = frozenset[str]()
+_SPACES = frozenset(" \x7f\x85\u2028\u2029") | {chr(code) for code in range(32)}
+_URI: Transforms = (
+    ("as a local URI", _ANY, _uri_paths),
+    ("trimmed and unquoted", _ANY, _trimmed),
+    (ITEM, frozenset(",;|\n"), _listed_uris),
 )
-_CHAIN: tuple[tuple[str, Transform], ...] = (("one link of a chain of URLs", _chained),)
-_SERVER: tuple[tuple[str, Transform], ...] = (
-    ("a parameter of a server's URL", _parameters),
-    *_CHAIN,
+_CHAIN: Transforms = (("one link of a chain of URLs", frozenset(":"), _chained),)
+_SERVER: Transforms = (("a parameter of a server's URL", _ANY, _parameters), *_CHAIN)
+_ONE_PATH: Transforms = (
+    ("with line breaks and tabs removed", frozenset("\t\r\n"), _joined),
+    ("trimmed and unquoted", _ANY, _trimmed),
+    ("percent-decoded", frozenset("%"), _decoded),
+    (SLASHED, frozenset("\\"), _slashed),
+    ("in plain characters", _ANY, _normalised),
+    (EXPANDED, frozenset("$%~"), _expanded),
+    ("without what a URL has behind its path", frozenset("?#"), _cut),
+    (FOUND, frozenset("*?["), _climbing_by_wildcard),
+    ("as a shell reads its quotes", frozenset("'\"\\`"), _unquoted_by_shell),
+    ("what an archive is read from", frozenset("vV"), _archived),
 )
-_ONE_PATH: tuple[tuple[str, Transform], ...] = (
-    ("with line breaks and tabs removed", _joined),
-    ("trimmed and unquoted", _trimmed),
-    ("percent-decoded", _decoded),
-    (SLASHED, _slashed),
-    ("in plain characters", _normalised),
-    (EXPANDED, _expanded),
-    ("without what a URL has behind its path", _cut),
-    (FOUND, _climbing_by_wildcard),
-    ("as a shell reads its quotes", _unquoted_by_shell),
-    ("what an archive is read from", _archived),
-)
-_ALL: tuple[tuple[str, Transform], ...] = (
+_ALL: Transforms = (
     *_ONE_PATH,
-    (BRACES, _braces),
-    (ITEM, _listed),
-    (INNER, _quoted),
-    (SIDE, _assigned),
-    (WORDS, _separated),
+    (BRACES, frozenset("{"), _braces),
+    (ITEM, frozenset(",;|\n&:["), _listed),
+    (INNER, frozenset(_QUOTES + "(){}[]"), _quoted),
+    (SIDE, frozenset("-=" + _SIGNS), _assigned),
+    (WORDS, _SPACES, _separated),
 )

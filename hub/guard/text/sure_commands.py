@@ -8,9 +8,11 @@ from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, SimpleCommand
 
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"[^\"\\`$]*\")+")
+_EXPANDED = r"\$(?:\w|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
+"""A variable, or what a command of plain words prints: `${x%.*}`, `$(id -u)`."""
 _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
-    r"(?:[^\s;&|<>()`'\"\\$]|\$\w|\$\{\w+\}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|\$\w|\$\{\w+\})*\")+"
+    rf"(?:[^\s;&|<>()`'\"\\$]|{_EXPANDED}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|{_EXPANDED})*\")+"
 )
 _SURE_SIGNS = frozenset({"", "&&", "||", "|", ";", "\n", "(", ")"})
 _PLAIN_NAME = re.compile(r"[\w./-]+")

@@ -52,21 +52,19 @@ _MOST = 32
 
 def is_special(text: str) -> bool:
     """Return whether `text` is a URI that some child opens, but not as a file: `expect://`."""
-    return _SPECIAL.match(text) is not None
+    return ":" in text and _SPECIAL.match(text) is not None
 
 
 def is_local_uri(text: str) -> bool:
     """Return whether `text` is a URI that opens something on the child's own machine."""
-    return any(
-        uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI)
-    ) and not is_remote(text)
+    if ":" not in text:
+        return False
+    return any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
 
 
 def is_remote(text: str) -> bool:
     """Return whether `text` is a URI of another machine, or of no place (`data:`, `mailto:`)."""
-    if not _REMOTE_URI.match(text):
-        return False
-    return not any(uri.match(text) for uri in (_LOCAL_URI, _DATABASE_URI, _OTHER_LOCAL_URI))
+    return ":" in text and _REMOTE_URI.match(text) is not None and not is_local_uri(text)
 
 
 def is_server(uri: str) -> bool:
@@ -83,7 +81,7 @@ def without_host(uri: str) -> str | None:
     Some children read `sqlite:///a`, `sqlite://x/a` and `file:a` so as well; for others these are
     relative paths.
     """
-    start = _WITHOUT_HOST.match(uri) or _DATABASE_HOST.match(uri)
+    start = (_WITHOUT_HOST.match(uri) or _DATABASE_HOST.match(uri)) if ":" in uri else None
     is_word = uri[-1:] == ":"  # `File:`, as in a text
     return None if start is None or is_word else f"/{uri[start.end() :]}"
 

@@ -1,6 +1,7 @@
 import pytest
 
 from hub.guard.text.commands import expands, plainly_quoted, words_of
+from hub.guard.text.shell import ways_to_parse
 
 
 @pytest.mark.parametrize(
@@ -22,11 +23,20 @@ from hub.guard.text.commands import expands, plainly_quoted, words_of
     ],
 )
 def test_a_command_is_taken_apart_as_a_shell_would(command: str, words: list[str]) -> None:
-    assert list(dict.fromkeys(word.text for word in words_of(command, starts=True))) == words
+    assert (
+        list(
+            dict.fromkeys(
+                word.text for word in words_of(command, ways_to_parse(command), starts=True)
+            )
+        )
+        == words
+    )
 
 
 def test_arguments_name_no_program() -> None:
-    assert [word.text for word in words_of("/bin/x", starts=False)] == ["/bin/x"]
+    assert [word.text for word in words_of("/bin/x", ways_to_parse("/bin/x"), starts=False)] == [
+        "/bin/x"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_a_remark_ends_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a 'b", "a $(b)", "a & b", "a <<E\nE", "a #'", "a\rb", "a >&b", "a > $x", "a $'b'"]
+    "text", ["a 'b", "a $(b 'c')", "a & b", "a <<E\nE", "a #'", "a\rb", "a >&b", "a > $x", "a $'b'"]
 )
 def test_what_shells_may_read_in_several_ways_is_not_sure(text: str) -> None:
     assert surely_parsed(text) == []
@@ -227,3 +227,8 @@ def test_reading_takes_time_in_proportion_to_the_length() -> None:
     for text in ("cat <<a\n$(cat <<b\n" * 2000, "cat <<a\n" * 9000, "\"'" * 9000, "(" * 50_000):
         with contextlib.suppress(TooManyWaysError):
             assert len(parsed(text).commands) < len(text)
+
+
+def test_what_each_shell_reads_alike_is_sure() -> None:
+    (command,) = surely_parsed('a $(b -c d) "${x%.*}/$y" ${z:-e}')
+    assert [word.raw for word in command.words] == ["a", "$(b -c d)", '"${x%.*}/$y"', "${z:-e}"]
