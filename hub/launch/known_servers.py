@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -61,10 +61,7 @@ def program_index(argv: Sequence[str]) -> int:
 @lru_cache(256)
 def is_known(program: str) -> bool:
     """Return whether an argv element is a known filesystem server: bare, with version or path."""
-    return (
-        package_name(program) in _FILESYSTEM
-        or command_name(program).replace("_", "-") in _FILESYSTEM
-    )
+    return package_name(program) in _FILESYSTEM or _has_command(program, _FILESYSTEM)
 
 
 def package_name(program: str) -> str:
@@ -75,6 +72,12 @@ def package_name(program: str) -> str:
 def command_name(program: str) -> str:
     """Return the name of a package or command; of a script, that of the package it is part of."""
     return short_name(_installed(program))
+
+
+def _has_command(program: str, commands: Container[str]) -> bool:
+    """Return whether a program has one of these names; that of another's scope is another one."""
+    is_scoped = package_name(program).startswith("@")
+    return not is_scoped and command_name(program).replace("_", "-") in commands
 
 
 def _installed(program: str) -> str:
@@ -126,9 +129,6 @@ _STATELESS_COMMANDS: Final = frozenset(
         "mcp-server-fetch",
         "mcp-server-git",
         "mcp-server-time",
-        "mcp_server_fetch",
-        "mcp_server_git",
-        "mcp_server_time",
     }
 )
 """The same, by the names of commands and modules, wherever they are installed."""
@@ -145,7 +145,6 @@ def keeps_nothing(argv: Sequence[str]) -> bool:
     if runs_elsewhere(argv):
         return any(word.partition(":")[0] in _STATELESS_IMAGES for word in argv)
     program = argv[program_index(argv)]
-    package = package_name(program)
-    if is_known(program) or package in _STATELESS_PACKAGES:
+    if is_known(program) or package_name(program) in _STATELESS_PACKAGES:
         return True
-    return not package.startswith("@") and command_name(program) in _STATELESS_COMMANDS
+    return _has_command(program, _STATELESS_COMMANDS)

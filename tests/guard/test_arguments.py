@@ -42,9 +42,9 @@ def found(
         ]),
         ({'["data"]': 1}, [('/["data"]', "neutral", '["data"]')]),
         ({"name": "plain words", "n": 5}, [("/name", "neutral", "plain words")]),
-        ({"rows": [["a", "b"], ["a", "b"]]}, [
-            ("/rows/0/0", "neutral", "a"),
-            ("/rows/0/1", "neutral", "b"),
+        ({"items": [["a", "b"], ["a", "b"]]}, [
+            ("/items/0/0", "neutral", "a"),
+            ("/items/0/1", "neutral", "b"),
         ]),
         ({"kind": "data", "status": "result", "branch": "main"}, []),
         ({"kind": "leak.txt"}, [("/kind", "neutral", "leak.txt")]),
@@ -124,17 +124,17 @@ def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
 
 def test_a_word_is_a_candidate_once_in_each_object() -> None:
     rows: list[Json] = [{"item": "a", "other": ["a", ["a"]]}, {"item": "a"}]
-    claimed = find_candidates(compile_schema(None, {}), {"rows": rows, "last": "a"})
+    claimed = find_candidates(compile_schema(None, {}), {"items": rows, "last": "a"})
     assert [(one.pointer, one.is_repeated) for one in claimed] == [
-        ("/rows/0/item", False),
-        ("/rows/1/item", True),
+        ("/items/0/item", False),
+        ("/items/1/item", True),
         ("/last", True),
     ]
 
 
 def test_words_without_path_signs_do_not_count_as_too_many() -> None:
     words: list[Json] = [f"w{number}" for number in range(MAX_CANDIDATES)]
-    assert len(found({"rows": words, "more": ["w"]})) == MAX_CANDIDATES + 1
+    assert len(found({"items": words, "more": ["w"]})) == MAX_CANDIDATES + 1
     rows: list[Json] = [{"item": "a", "path": "b"} for _ in range(MAX_CANDIDATES)]
     assert len(found({"rows": rows})) == 2 * MAX_CANDIDATES
 

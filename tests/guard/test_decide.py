@@ -437,7 +437,7 @@ def test_arguments_that_are_nested_too_deeply_are_refused() -> None:
         ({"paths": [*["{a,b}{c,d}{e,f}{g,h}"] * 40, "/etc/x"]}, False),
         ({"paths": [f"a/{number}, b" for number in range(400)]}, True),
         ({str(number): "x" for number in range(5000)}, True),
-        ({"rows": [[0] * 100] * 300}, True),
+        ({"items": [[0] * 100] * 300}, True),
         ({"paths": ["x"] * 5000}, True),
         ({"command": "cat x " * 20_000}, True),
         ({"command": f"for x in {' '.join('abcdefghi')}; do echo $x {'b' * 900}; done"}, True),
@@ -460,7 +460,7 @@ def test_an_inline_verdict_equals_the_full_verdict(tmp_path: Path, mode: Mode) -
     world = context(share(tmp_path), tmp_path)
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=mode)))
     rows: list[Json] = [[0]] * 9
-    calls: list[JsonObject] = [{"path": "a"}, {"path": "/etc/x"}, nested(100), {"rows": rows}]
+    calls: list[JsonObject] = [{"path": "a"}, {"path": "/etc/x"}, nested(100), {"items": rows}]
     for arguments in calls:
         call = tool_call(arguments)
         assert decide_within_inline_budget(call, guard, world) == decide(call, guard, world)

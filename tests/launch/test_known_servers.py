@@ -66,7 +66,16 @@ def test_known_servers_are_known_by_package_version_and_path(program: str) -> No
 
 
 @pytest.mark.parametrize(
-    "program", ["mcp-server-git", "/srv/mcp-server-filesystem/other.js", "server-filesystems", ""]
+    "program",
+    [
+        "mcp-server-git",
+        "/srv/mcp-server-filesystem/other.js",
+        "server-filesystems",
+        "@someone/mcp-server-filesystem",
+        "@someone/mcp-server-filesystem@latest",
+        "/x/node_modules/@someone/mcp-server-filesystem/dist/index.js",
+        "",
+    ],
 )
 def test_other_programs_are_not_known(program: str) -> None:
     assert not is_known(program)
@@ -108,6 +117,7 @@ def test_servers_that_keep_nothing_are_known_by_their_program(command: str) -> N
         "npx -y @modelcontextprotocol/server-memory",
         "npx @playwright/mcp@latest",
         "npx -y @someone/mcp-server-git",
+        "npx -y @someone/mcp-server-filesystem /srv",
         "npx -y @someone/server-github",
         "server-github",
         "docker run -i --rm mcp/puppeteer",

@@ -95,6 +95,7 @@ PAYLOAD_WORDS = _words(
     " replace paragraph markup goal intent subject pointer jq jql cql graphql"
     " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
     " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
+    " term row cell"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 COMMAND_WORDS = _words(
