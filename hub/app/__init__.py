@@ -5,8 +5,8 @@ and replaces what a changed config changes.
 
 Read in this order:
 - `setting`, `machine`: what the command line and this machine add to a config;
-- `configured`: from a config to the values that serve its clients;
-- `hub` (`Hub`, `View`): what clients share; a changed config is taken over here;
+- `hub` (`configured`, `Hub`, `View`): from a config to the values that serve its clients; what
+  these share; a changed config is taken over here;
 - `running` (`open_hub`, `running_hub`): owns children and tasks, and ends them;
 - `connections`: opens clients' connections;
 - `client_access`, `issuers`, `login_pages`: who is let in over HTTP, and how much it may use.

@@ -1,4 +1,4 @@
-"""A running hub: what its clients share, and its views of the config."""
+"""A running hub: what its clients share, and its views of the config, from values made of it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,30 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub import __version__
-from hub.app.configured import configured
+from hub.app.machine import place_of
 from hub.app.setting import Setting
 from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
+from hub.catalog.names import Names
 from hub.children.pool.opener import LoginAddress
 from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildSlot
+from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
+from hub.config.narrowing import narrowed
+from hub.config.operator_roots import operator_roots
 from hub.config.own_files import state_directory
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
+from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.trust import trust_record
 from hub.config.watch import ConfigWatch, WritableBy
+from hub.config.withholding import settle_confinement, warn_of_left_out, warn_of_missed
 from hub.errors import StartError
 from hub.logins.login_process import LoginRuns
 from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
 from hub.sessions.operator_roots import Operator
-from hub.sessions.services import Configured, LaunchPlanCache, Services
+from hub.sessions.services import Configured, LaunchPlanCache, ResultLimit, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.log import is_logged
 from hub.system.machine import Machine
@@ -42,6 +48,51 @@ from hub.values import Json, JsonObject, ServerName
 log = structlog.stdlib.get_logger(__name__)
 
 INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __version__}
+
+
+def configured(config: HubConfig, setting: Setting, machine: Machine) -> Configured:
+    """Return what a config says on this machine; warn of what is left out, or less than asked.
+
+    Raises: ConfigError if no server is usable, or one must be confined and cannot be; StartError
+        if a root of the command line cannot be used.
+    """
+    place = place_of(
+        machine, config, setting.config_path, setting.log_file, shared_by=setting.shared_by
+    )
+    usable = usable_servers(config, place)
+    warn_of_left_out(usable.left_out)
+    settle_confinement(usable.specs.values(), machine.kernel)
+    warn_of_missed(usable.specs.values(), machine.environment)
+    roots = config.roots
+    made = Configured(
+        servers=usable.specs,
+        names=_names(config, setting, usable, machine),
+        roots=operator_roots(roots, setting.given, place, ceiling=setting.ceiling),
+        settings=RootsSettings(roots.timeout, roots.debounce, place.unsafe, roots.reuse),
+        expose=config.expose,
+        preface=config.instructions,
+        left_out=usable.left_out,
+        max_result=_max_result(config, setting),
+    )
+    profiles = {name: narrowed(made, config, name, place) for name in config.profiles}
+    return replace(made, profiles=profiles) if profiles else made
+
+
+def _names(config: HubConfig, setting: Setting, usable: UsableServers, machine: Machine) -> Names:
+    """Return the public names. Without a config file nothing is known of an earlier start.
+
+    A server that is left out counts: when it is mended, the names of the others stay.
+    """
+    servers = [*usable.specs, *(one.name for one in usable.left_out)]
+    if setting.config_path is None:
+        return Names(servers, config.names)
+    first = settled(names_record(machine), setting.config_path, servers, config.names)
+    return Names(servers, config.names, None if first is None else first.server)
+
+
+def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
+    part, key = (config.stdio, "stdio") if setting.is_for_one else (config.listen, "listen")
+    return None if part.max_result is None else ResultLimit(part.max_result, f"{key}.max_result")
 
 
 class View(Struct, eq=False):

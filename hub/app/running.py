@@ -7,8 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 import anyio
 
-from hub.app.configured import configured
-from hub.app.hub import INFO, AuditLogs, Hub
+from hub.app.hub import INFO, AuditLogs, Hub, configured
 from hub.app.machine import machine_with
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache

@@ -123,7 +123,10 @@ class _Writer:
     def finish(self) -> None:
         self._end.set()
         self._wake()
-        self.thread.join(timeout=5)
+        if self._is_gone:
+            self._run()  # no thread can be started
+        else:
+            self.thread.join(timeout=5)
 
     def _wake(self) -> None:
         self._call.set()

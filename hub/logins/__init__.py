@@ -9,6 +9,5 @@ Main types: `Login` (all that came of a login), `LoginFiles` (where logins are k
 `AccessTokens` (the tokens for the requests to one server), `LoginRuns` (logins within
 calls, each in a process of its own).
 
-Read in this order: `login`, `sealing_keys`, `login_files`, `issuer_requests`, `access_tokens`,
-`login_process`.
+Read in this order: `login`, `login_files`, `issuer_requests`, `access_tokens`, `login_process`.
 """

@@ -67,7 +67,8 @@ class AccessTokens:
         self._turn = anyio.Lock()
         self._again_at = 0.0
         self._look_at = 0.0
-        self._is_kept = True
+        self._in_file: Login | None = None
+        self._unkept: Login | None = None
         self._failed: _Failed | None = None
 
     async def current(self) -> str:
@@ -99,14 +100,13 @@ class AccessTokens:
             return login
 
     async def _look_again(self) -> None:
-        """Take what is in the file now, unless it cannot be read or is older than the login."""
+        """Take what is in the file now, unless it cannot be read."""
         now = self._clock()
         if self._login is None or now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY
-        if self._is_kept:
-            with suppress(ChildError):
-                self._login = await self._read()
+        with suppress(ChildError):
+            self._login = await self._read()
 
     def _will_do(self, login: Login, refused: str | None) -> bool:
         return login.access_token != refused and not self._is_due(login)
@@ -161,13 +161,21 @@ class AccessTokens:
     def _write(self, login: Login) -> None:
         try:
             self._files.write(self._url, login)
-            self._is_kept = True
+            self._unkept = None
         except (OSError, SecretError) as exc:
-            self._is_kept = False
+            self._unkept = login
             why = exc.what if isinstance(exc, SecretError) else exc.strerror
             log.warning("a renewed login cannot be kept", server=self._server, error=why)
 
     async def _read(self) -> Login | None:
+        """Return the login in the file, or the newer one that could not be kept in its place."""
+        found = await self._found()
+        if self._unkept is not None and found == self._in_file:
+            return self._unkept
+        self._in_file, self._unkept = found, None
+        return found
+
+    async def _found(self) -> Login | None:
         try:
             return await self._files.find(self._url)
         except SecretError as exc:

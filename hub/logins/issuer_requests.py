@@ -67,14 +67,14 @@ async def posted(
     Raises: NoAnswerError.
     """
     headers, whole = _identified(client, form)
-    request = httpx2.Request("POST", url, data=whole, headers=headers)
     try:
+        request = httpx2.Request("POST", url, data=whole, headers=headers)
         with anyio.fail_after(TIMEOUT):
             async with _client(http) as using:
                 return await _answer(using, request)
     except TimeoutError:
         raise NoAnswerError(f"gave no answer within {TIMEOUT:g} seconds") from None
-    except httpx2.HTTPError as exc:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
         raise NoAnswerError(f"cannot be asked ({str(exc) or type(exc).__name__})") from exc
 
 

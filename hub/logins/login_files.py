@@ -1,14 +1,20 @@
-"""Keeps logins in files: sealed, of mode 0600, in a directory that no call and no child reaches."""
+"""Keeps logins in files: sealed, of mode 0600, in a directory that no call and no child reaches.
+
+The key is in a file beside them, or in the user's keyring. A keyring gets the key and not the
+logins: a login may be too long for one (2560 bytes on Windows), is written at each renewal, and has
+to be locked meanwhile. Whoever opens a login needs both, its file and the key.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 import msgspec
@@ -16,10 +22,10 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hub.logins.login import Login
-from hub.logins.sealing_keys import KeyFile, KeyringKey, LoginKey
-from hub.secrets.waiting import ReadingScope
-from hub.system.atomic_file import replace_file
-from hub.system.private_file import append_private, private_directory, read_private
+from hub.secrets.keyrings import find_in_keyring, put_into_keyring
+from hub.secrets.values import ReadingScope, SecretError
+from hub.system.atomic_file import alone_in, replace_file
+from hub.system.private_file import append_private, private_directory, read_private, secret_in
 from hub.system.sealing import Sealer, SealingSecrets
 from hub.system.threads import in_own_thread
 
@@ -32,8 +38,81 @@ _LOGINS: Final = "logins"
 _MOST: Final = 256 * 1024
 _NAME: Final = 32
 """Characters of a hash in a file's name."""
+SERVICE: Final = "roots-hub"
+USER: Final = "logins"
+"""Where the key is in a keyring."""
+_BYTES: Final = 32
 AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
+
+
+class LoginKey(Protocol):
+    """Where the key is. Raises in all methods: OSError, SecretError."""
+
+    def candidates(self, scope: ReadingScope) -> Iterator[bytes]:
+        """Yield the keys that a login may have been sealed by, the likeliest first."""
+        ...
+
+    def for_writing(self) -> bytes:
+        """Return the key that seals; it is made if there is none."""
+        ...
+
+
+class KeyFile:
+    """A key in a file of its user alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def candidates(self, scope: ReadingScope) -> Iterator[bytes]:
+        yield secret_in(self._path)
+
+    def for_writing(self) -> bytes:
+        return secret_in(self._path)
+
+
+class KeyringKey:
+    """A key in the user's keyring; `directory` is locked while one is made.
+
+    It is remembered: a login must not be lost because the keyring was locked before a renewal.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: bytes | None = None
+
+    def candidates(self, scope: ReadingScope) -> Iterator[bytes]:
+        known = self._known
+        if known is not None:
+            yield known
+        self._known = _found(scope)
+        if self._known is not None and self._known != known:
+            yield self._known
+
+    def for_writing(self) -> bytes:
+        if self._known is None:
+            private_directory(self._directory)
+            with alone_in(self._directory):
+                self._known = _found_or_made(ReadingScope())
+        return self._known
+
+
+def _found_or_made(scope: ReadingScope) -> bytes:
+    found = _found(scope)
+    if found is None:
+        put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), scope)
+        found = _found(scope)
+    if found is None:
+        raise SecretError("the keyring keeps nothing", "Run `keyring diagnose`.")
+    return found
+
+
+def _found(scope: ReadingScope) -> bytes | None:
+    text = find_in_keyring(SERVICE, USER, scope)
+    if text is not None and len(text) != 2 * _BYTES:
+        what = f"{SERVICE}/{USER} in the keyring is no key of the hub's"
+        raise SecretError(what, f"Run `keyring del {SERVICE} {USER}`, and log in again.")
+    return None if text is None else text.encode()
 
 
 class LoginFiles:

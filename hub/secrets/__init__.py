@@ -11,5 +11,6 @@ cannot be had), `ReadingScope` (tells a reading that nobody waits for it any mor
 Read in this order:
 - `reading`: from a reference or a text to its value, and what is in files; `SecretReader` warns of
   files that others can read;
-- `commands`, `keyrings`: the other kinds of references, loaded where there are any.
+- `commands`, `keyrings`: the other kinds of references, loaded where there are any;
+- `values`: what a value must be, and how long it is waited for.
 """

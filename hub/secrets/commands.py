@@ -12,8 +12,7 @@ from threading import Thread
 from typing import IO, Final, cast
 
 from hub.legible import on_one_line
-from hub.secrets.values import MAX_BYTES, SecretError, value_in
-from hub.secrets.waiting import ReadingScope, within
+from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, value_in, within
 
 LIMIT: Final = 10.0
 """Seconds that a command may take."""

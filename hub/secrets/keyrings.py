@@ -7,8 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, Protocol, TypeVar, cast
 
-from hub.secrets.values import SecretError, value_in
-from hub.secrets.waiting import ReadingScope, within
+from hub.secrets.values import ReadingScope, SecretError, value_in, within
 
 LIMIT: Final = 30.0
 """Seconds that the keyring may take: its user may have to unlock it."""

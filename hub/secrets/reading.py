@@ -22,8 +22,7 @@ from hub.launch.secret_references import (
     SecretReference,
     SecretText,
 )
-from hub.secrets.values import MAX_BYTES, SecretError, value_in
-from hub.secrets.waiting import ReadingScope
+from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, value_in
 
 AT_ONCE = 8
 """Number of children whose secrets are read at the same time."""

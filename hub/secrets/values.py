@@ -1,13 +1,22 @@
-"""What a secret's value must be, whatever it is read from."""
+"""What a secret's value must be, whatever it is read from, and how long a reading may take."""
 
 from __future__ import annotations
 
-from typing import Final
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Event
+from typing import Final, TypeVar
 
 from hub.errors import HubError
+from hub.system.threads import in_daemon_thread
 
 MAX_BYTES: Final = 64 * 1024
 """The largest value of a secret."""
+_LOOK: Final = 0.05
+"""Seconds between two looks whether a reading is still needed."""
+
+T = TypeVar("T")
 
 
 class SecretError(HubError):
@@ -38,3 +47,36 @@ def value_in(content: bytes, source: str) -> str:
     if not value:
         raise SecretError(f"{source} is empty", "Put the secret there.")
     return value
+
+
+class ReadingScope:
+    """Tells a reading, in another thread, that nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        self._event = Event()
+
+    def cancel(self) -> None:
+        self._event.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._event.is_set()
+
+
+def within(seconds: float, work: Callable[[], T], scope: ReadingScope) -> T:
+    """Return what `work` returns, or raise what it raises.
+
+    It runs in a thread of its own, which keeps no process alive.
+
+    Raises: TimeoutError if it takes longer than `seconds`, or is cancelled.
+    """
+    outcomes: SimpleQueue[Callable[[], T]] = SimpleQueue()
+    in_daemon_thread(work, "secret", outcomes.put)
+    until = time.monotonic() + seconds
+    while not scope.is_cancelled and time.monotonic() < until:
+        try:
+            outcome = outcomes.get(timeout=_LOOK)
+        except Empty:
+            continue
+        return outcome()
+    raise TimeoutError

@@ -202,6 +202,19 @@ def test_a_thread_that_cannot_be_started_is_tried_again_at_the_next_record(
     assert len(lines(path)) == 2
 
 
+def test_a_log_ends_where_no_thread_can_be_started_for_its_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    writer = Writer(path, pause=0, idle=0.01)
+    writer.thread.start()
+    until_ended(writer.thread)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    writer.write(RECORD)
+    writer.finish()
+    assert len(lines(path)) == 1
+
+
 def no_thread(_thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.app.configured import configured
+from hub.app.hub import configured
 from hub.app.machine import this_machine
 from hub.app.setting import Setting
 from hub.config.models import HubConfig

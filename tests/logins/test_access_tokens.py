@@ -20,12 +20,14 @@ class RenewingIssuer:
 
     def __init__(self) -> None:
         self.asked = self.count = 0
+        self.shown = list[str | None]()
         self.pause = 0.01
         self.is_asked = anyio.Event()
         self.fails: Exception | None = None
 
     async def renew(self, login: Login, now: float) -> Login:
         self.asked += 1
+        self.shown.append(login.refresh_token)
         self.is_asked.set()
         await anyio.sleep(self.pause)
         if self.fails is not None:
@@ -268,6 +270,44 @@ async def test_a_renewed_login_that_could_not_be_kept_is_not_taken_back(tmp_path
     assert await tokens.current() == "token 1"
     bench.now += LOOK_EVERY
     assert await tokens.current() == "token 1"
+
+
+async def test_a_renewed_login_that_could_not_be_kept_is_the_one_that_is_renewed(
+    tmp_path: Path,
+) -> None:
+    """The refresh token in the file is used up: with it the login would be over."""
+    bench = LoginBench(tmp_path)
+    tokens, write = bench.tokens(), bench.files.write
+    bench.now, bench.files.write = 148.0, _full
+    await tokens.current()
+    bench.files.write, bench.now = write, 208.0
+    assert await tokens.current() == "token 2"
+    assert bench.issuer.shown[-1] == "refresh 1"
+
+
+async def test_a_wanted_scope_is_kept_with_a_renewed_login_that_could_not_be(
+    tmp_path: Path,
+) -> None:
+    bench = LoginBench(tmp_path)
+    tokens, write = bench.tokens(), bench.files.write
+    bench.now, bench.files.write = 148.0, _full
+    await tokens.current()
+    bench.files.write = write
+    await tokens.lack("write")
+    kept = bench.files.read(URL)
+    assert kept is not None
+    assert (kept.access_token, kept.wanted) == ("token 1", "write")
+
+
+async def test_a_logout_counts_for_a_renewed_login_that_could_not_be_kept(tmp_path: Path) -> None:
+    bench = LoginBench(tmp_path)
+    tokens = bench.tokens()
+    bench.now, bench.files.write = 148.0, _full
+    await tokens.current()
+    bench.files.remove(URL)
+    bench.now += LOOK_EVERY
+    with pytest.raises(ChildError, match="nobody is logged in"):
+        await tokens.current()
 
 
 def _full(url: str, login: Login) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hub.logins.login import Login
 from hub.logins.login_files import AGAIN, LoginFiles
-from hub.secrets.waiting import ReadingScope
+from hub.secrets.values import ReadingScope
 from tests.kit.loops import all_tasks_blocked
 
 URL = "https://mcp.example.com/mcp"

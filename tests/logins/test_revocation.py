@@ -48,6 +48,7 @@ async def test_a_client_with_a_secret_shows_it_to_revoke() -> None:
     [
         (None, "it has named no address"),
         ("http://login.example.com/revoke", "does not begin with https://"),
+        (f"https://login.example.com/{'r' * 70_000}", "it cannot be asked .URL too long"),
     ],
 )
 async def test_no_token_goes_anywhere_else(place: str | None, why: str) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hub.secrets.commands import command_value, program_path
-from hub.secrets.values import MAX_BYTES, SecretError
-from hub.secrets.waiting import ReadingScope, within
+from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, within
 
 pytestmark = pytest.mark.live
 

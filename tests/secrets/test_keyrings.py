@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hub.secrets.keyrings import is_installed, keyring_value
-from hub.secrets.values import SecretError
-from hub.secrets.waiting import ReadingScope
+from hub.secrets.values import ReadingScope, SecretError
 
 STORE = """
 import threading

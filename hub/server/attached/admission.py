@@ -103,12 +103,13 @@ async def greeting(connection: socket.socket, pid: int, secret: str, version: st
             said = cast("JsonObject", parsed_hello(await _received(connection, descriptors)))
         _must_know(said, secret)
         kind = str(said.get("kind"))
-        if kind == "attach":
-            _must_fit(said, version)
-            if len(descriptors) != _STREAMS:
-                raise NotAdmittedError("stdin and stdout did not come along")
-        elif kind not in INQUIRIES:
+        if kind in INQUIRIES:
+            return Greeting(kind, pid, said, ())
+        if kind != "attach":
             raise NotServedError(f"this hub does not know {kind!r}", alone=True)
+        _must_fit(said, version)
+        if len(descriptors) != _STREAMS:
+            raise NotAdmittedError("stdin and stdout did not come along")
         made = Greeting(kind, pid, said, tuple(descriptors))
         descriptors.clear()
     except TimeoutError:
@@ -127,8 +128,8 @@ def close_all(descriptors: list[int] | tuple[int, ...]) -> None:
 
 
 def _must_know(said: JsonObject, secret: str) -> None:
-    told = said.get("secret")
-    if not isinstance(told, str) or not hmac.compare_digest(told.encode(), secret.encode()):
+    told = str(said.get("secret")).encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(told, secret.encode()):
         raise NotAdmittedError("it does not know the secret")
 
 
