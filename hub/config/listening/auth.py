@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from hub.config.fields import FieldError, Part, Secret, WebAddress, absolute_path, web_address
-from hub.protocol.host_names import is_private
+from hub.protocol.host_names import is_private, origin_in
 
 Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
@@ -46,6 +46,12 @@ def _as_clients_write_it(url: str) -> str:
     if url.endswith("/") and urlsplit(url).path != "/":
         fix = "Take it out: some clients compare the URL with their own, letter by letter."
         raise FieldError("has a slash at its end", fix)
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    plain = origin_in(origin) or origin
+    if not url.startswith(f"{plain}/") and url != plain:
+        fix = f"Write {plain}{parts.path}: clients write the host so, and compare letter by letter."
+        raise FieldError("has capital letters in its host, or a port that goes without saying", fix)
     return url
 
 

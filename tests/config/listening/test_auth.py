@@ -85,6 +85,8 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
         ({"resource": "http://hub.example.com"}, "listen.auth.resource", "https://"),
         ({"resource": "hub.example.com"}, "listen.auth.resource", "URL"),
         ({"resource": f"{RESOURCE}/"}, "listen.auth.resource", "slash at its end"),
+        ({"resource": "https://Hub.example.com/x"}, "listen.auth.resource", "capital letters"),
+        ({"resource": "https://hub.example.com:443"}, "listen.auth.resource", "goes without"),
         ({"resource": "'https://hub.example.com/?a'"}, "listen.auth.resource", "query"),
         (
             {"issuers": "[{issuer: 'https://u:p@x.example'}]"},

@@ -61,8 +61,9 @@ class FailedLogins:
             one.under_way -= 1
             ended, one.ended = one.ended, anyio.Event()
             ended.set()
-            if not one.under_way and not one.failed.total(self.clock()):
-                self._of.pop(address, None)
+            is_idle = not one.under_way and not one.failed.total(self.clock())
+            if is_idle and self._of.get(address) is one:
+                del self._of[address]
 
     def _may_all_fail(self, address: str) -> bool:
         """Return whether the limit is reached once all that are looked at now are refused."""

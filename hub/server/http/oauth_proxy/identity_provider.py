@@ -27,12 +27,14 @@ from hub.server.http.auth.issuer_metadata import (
     open_client,
 )
 from hub.server.http.auth.signed_tokens import SignedTokens
-from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
+from hub.server.http.oauth_proxy.errors import FOR_NOW, OAuthError, RefusedGrantError
 
 AT_ONCE: Final = 16
 """How many codes and refresh tokens it is asked about at once; others wait."""
 APART: Final = 5.0
 """Seconds after which it is looked for again, if it could not be found."""
+QUEUE: Final = 28.0
+"""Seconds that a question waits for others before it is given up."""
 LASTS: Final = 600.0
 """Seconds after which its endpoints are looked up again; so they are if one of them fails."""
 _REFUSED: Final = frozenset({400, 401, 403})
@@ -192,7 +194,7 @@ class IdentityProvider:
                 )
             self._is_down = True
             text = "the identity provider cannot be asked now"
-            raise OAuthError("temporarily_unavailable", text) from None
+            raise OAuthError(FOR_NOW, text) from None
 
     def _note_answer(self) -> None:
         if self._is_down:
@@ -238,18 +240,24 @@ class IdentityProvider:
     async def _tokens(self, form: dict[str, str]) -> ProviderTokens:
         found = await self._found()
         try:
+            with anyio.fail_after(QUEUE):
+                await self._room.acquire()
+        except TimeoutError:
+            raise OAuthError(FOR_NOW, "too many others ask the identity provider now") from None
+        try:
             return await self._tokens_at(found, form)
         except IssuerUnavailableError:
             self._good_until = 0.0
             raise
+        finally:
+            self._room.release()
 
     async def _tokens_at(self, found: _Endpoints, form: dict[str, str]) -> ProviderTokens:
         method = "client_secret_basic" if found.uses_basic else "client_secret_post"
         client = RegisteredClient(self._client.id, self._client.secret, method)
         try:
             with _in_time(found.token):
-                async with self._room:
-                    answer = await posted(found.token, form, client, self._connected)
+                answer = await posted(found.token, form, client, self._connected)
             said = json_object(answer.body, found.token)
         except IssuerUnavailableError:
             raise
@@ -330,7 +338,7 @@ class IdTokens:
             raise RefusedGrantError(f"the ID token does not let in: {exc}") from None
         except IssuerUnavailableError:
             text = "the identity provider cannot be asked now"
-            raise OAuthError("temporarily_unavailable", text) from None
+            raise OAuthError(FOR_NOW, text) from None
         if (nonce or said.get("nonce")) != said.get("nonce"):
             raise RefusedGrantError("the ID token is of another login")
         if said.get("azp", self._client_id) != self._client_id:

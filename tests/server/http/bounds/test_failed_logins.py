@@ -91,3 +91,14 @@ async def test_who_waits_for_others_and_goes_leaves_their_places_as_they_are() -
             attempts.may_end.set()
         await attempts.one(is_wrong=True)
     assert failed.refusal(HERE) is not None
+
+
+async def test_a_token_of_an_address_that_was_forgotten_meanwhile_takes_nothing_back() -> None:
+    failed = FailedLogins(FakeClock(), most=3)
+    async with failed.attempt(HERE):
+        for number in range(KEPT):
+            for _ in range(2):
+                failed.note(f"2001:db8:{number:x}::/64")
+        for _ in range(3):
+            failed.note(HERE)
+    assert failed.refusal(HERE) is not None

@@ -48,6 +48,7 @@ class Provider:
         self.under_way = 0
         self.most = 0
         self.answers: anyio.Event | None = None
+        self.takes = 0.0
 
     async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.asked += 1
@@ -56,6 +57,7 @@ class Provider:
         try:
             if self.answers is not None:
                 await self.answers.wait()
+            await anyio.sleep(self.takes)
             return self._answer(request)
         finally:
             self.under_way -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.server.http.auth.claims import InvalidTokenError, scopes_in
+from hub.server.http.auth.issuer_metadata import TIMEOUT
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.consent_page import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
@@ -25,6 +27,7 @@ from hub.server.http.oauth_proxy.proxy import (
 from hub.server.http.oauth_proxy.registration import ProxiedClient
 from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
 from hub.system.sealing import SealingSecrets
+from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import NAME, NOW, RESOURCE, token
 from tests.server.http.oauth_proxy.provider import (
     BROWSER,
@@ -631,6 +634,45 @@ async def test_a_provider_gets_no_more_questions_at_once_than_it_may() -> None:
         assert bench.at.under_way == AT_ONCE
         bench.at.answers.set()
     assert bench.at.most == AT_ONCE
+
+
+@virtual_time
+async def test_who_waits_for_the_questions_of_others_is_not_told_that_the_provider_is_down() -> (
+    None
+):
+    bench = ProxyBench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    bench.at.codes.clear()
+    bench.at.takes = TIMEOUT - 1
+    with capture_logs() as logged:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(AT_ONCE * 3):
+                tasks.start_soon(refused, bench.proxy.tokens(form), "invalid_grant")
+    assert len(bench.at.forms) == AT_ONCE * 3
+    assert logged == []
+
+
+@virtual_time
+async def test_nobody_waits_for_ever_for_the_questions_of_others() -> None:
+    bench = ProxyBench()
+    client_id = bench.registered()
+    form = bench.redeeming(client_id, await bench.code(client_id))
+    bench.at.takes = 2 * TIMEOUT
+    statuses = Counter[str]()
+
+    async def redeem() -> None:
+        with pytest.raises(OAuthError) as caught:
+            await bench.proxy.tokens(form)
+        statuses[str(caught.value)] += 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(AT_ONCE * 8):
+            tasks.start_soon(redeem)
+    assert statuses == {
+        "the identity provider cannot be asked now": AT_ONCE * 6,
+        "too many others ask the identity provider now": AT_ONCE * 2,
+    }
 
 
 @pytest.mark.parametrize(
