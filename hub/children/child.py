@@ -322,7 +322,7 @@ class Child:
     async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
         async with as_child_request(asked, tasks) as question:
-            return await self.answers.answer(method, params, None, question)
+            return await self.answers.answer(method, params, question)
 
     async def _notified(self, notification: Notification) -> None:
         self._conduct.pace.spend(PASSED_ON)
