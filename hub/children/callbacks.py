@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from hub.children.asking.asking_line import AskingLine, ToolHabits, tool_of
 from hub.children.asking.open_questions import OpenQuestions
-from hub.children.clients import Caller, ChildUser, RootsNeededError
+from hub.children.clients import Caller, ChildUser
 from hub.children.concurrency import FairLimiter, Preemption
 from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
@@ -180,31 +180,24 @@ class ChildCallbacks:
             self.line.over(caller)
 
     async def answer(
-        self,
-        method: str,
-        params: JsonObject,
-        caller: Caller | None,
-        question: ChildRequest | None = None,
+        self, method: str, params: JsonObject, question: ChildRequest | None = None
     ) -> Payload:
         """Answer a child's request: pings and roots here, other requests by asking a client.
 
-        That client is `caller`, the client of the call in flight, if it is given. Else `question`
-        may name the call; else there must be only one possible client. Progress reports and a
-        cancellation by the child go through `question`.
+        `question` may name the call whose client that is; else there must be only one possible
+        client. Progress reports and a cancellation by the child go through `question`.
 
-        Raises: RpcError if there is no such client, or the client refuses; RootsNeededError if
-            `caller` is given and its client must be asked for its roots first.
+        Raises: RpcError if there is no such client, or the client refuses.
         """
         if method == "ping":
             return {}
         if method == "roots/list" and self.spec.answer_roots:
-            if caller is None:
-                self._wanted_roots()
+            self._wanted_roots()
             if self.unknown and self._calls:
-                self._ask_again(caller)
+                raise self._asked_again()
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            caller = caller or self._meant(question)
+            caller = self._meant(question)
             if caller is not None:
                 return await caller.ask(method, params, question)
             return await self._ask_whose_it_is(method, params, question)
@@ -222,20 +215,15 @@ class ChildCallbacks:
         with self.line.asking(caller, self.questions.tool_asking(caller)):
             return await caller.ask(method, params, question)
 
-    def _ask_again(self, caller: Caller | None) -> None:
+    def _asked_again(self) -> RpcError:
         """End the call that needs roots, if it is known, so that its client repeats it with them.
 
-        Raises: RootsNeededError if `caller` is given; else RpcError, which is sent to the child.
+        Returns the error for the child.
         """
-        if caller is not None and caller.want_roots():
-            raise RootsNeededError
+        why = "the client's roots are not known, and it cannot be asked now"
         if len(self._calls) == 1 and next(iter(self._calls)).want_roots():
-            raise RpcError(
-                INTERNAL_ERROR, "the client is asked for its roots: the call is made again"
-            )
-        raise RpcError(
-            INTERNAL_ERROR, "the client's roots are not known, and it cannot be asked now"
-        )
+            why = "the client is asked for its roots: the call is made again"
+        return RpcError(INTERNAL_ERROR, why)
 
     async def inputs(self, wanted: JsonObject, caller: Caller) -> JsonObject:
         """Answer the requests in a modern child's `input_required` result, as the retry's params.

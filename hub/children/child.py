@@ -23,7 +23,7 @@ from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import Caller
 from hub.children.failures import unanswered
 from hub.children.handshake import HubIdentity, ServerHandshake, shake_hands, with_envelope
-from hub.children.link import AnsweringLink, ChildConnection, ProcessLink, WatchedLink
+from hub.children.link import ChildConnection
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
 from hub.children.listing import RELIST_PAUSE, ChildLists
 from hub.errors import ChildError, leaves
@@ -33,7 +33,7 @@ from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.loop_share import PASSED_ON
 from hub.jsonrpc.messages import Message, Notification, Payload
-from hub.jsonrpc.peer import Asked, Outlet, Peer
+from hub.jsonrpc.peer import Asked, Peer
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.legible import shortened
 from hub.protocol.constants import LIST_CHANGED
@@ -113,7 +113,6 @@ class Child:
         self._listen_streams: ChildListenStreams | None = None
         self.limiter = answers.limiter
         self.deadlines = Deadlines(self.spec.timeout)
-        self._conduct = PeerConduct(self.spec.name)
         self._roots_changes = 0
         self._is_telling = False
 
@@ -147,25 +146,21 @@ class Child:
     async def _keep(self, link: ChildConnection) -> None:
         async with anyio.create_task_group() as tasks:
             self.answers.opened(link.private_directory)
-            if isinstance(link, WatchedLink):
-                self._conduct = link.conduct
-            if isinstance(link, ProcessLink):
-                self.pid = link.pid
+            self.pid = link.pid
             peer = self.peer = Peer(
                 link.outlet,
                 serve=partial(self._serve, tasks),
-                notified=self._notified,
+                notified=partial(self._notified, link.conduct),
                 tasks=tasks,
-                watch=self._conduct,
+                watch=link.conduct,
             )
-            if isinstance(link, AnsweringLink):
-                link.hand_answers_to(peer.pending.settle)
+            link.hand_answers_to(peer.pending.settle)
             tasks.start_soon(self._pump, link, peer)
             try:
                 with anyio.fail_after(self.spec.start_timeout):
-                    await self._shake_hands(peer, link.outlet, tasks)
+                    await self._shake_hands(peer, link, tasks)
             except TimeoutError:
-                stray = f" ({self._conduct.last_stray})" if self._conduct.last_stray else ""
+                stray = f" ({link.conduct.last_stray})" if link.conduct.last_stray else ""
                 raise ChildError(
                     f"it did not answer within {self.spec.start_timeout:g} s of its start{stray}"
                 ) from None
@@ -202,17 +197,17 @@ class Child:
             if isinstance(message, wire.Request):
                 await checkpoint()  # so the request finds its call before a response ends that call
         except WireError as exc:
-            self._conduct.log.warning("message dropped", error=str(exc))
+            link.conduct.log.warning("message dropped", error=str(exc))
             if isinstance(message, wire.Request):
                 await link.outlet.send(wire.failure_of(exc))
-            self._conduct.count("messages that cannot be taken", 0)
+            link.conduct.count("messages that cannot be taken", 0)
 
-    async def _shake_hands(self, peer: Peer, outlet: Outlet, tasks: TaskGroup) -> None:
+    async def _shake_hands(self, peer: Peer, link: ChildConnection, tasks: TaskGroup) -> None:
         handshake = await shake_hands(peer, self.hub, self.spec.era)
         self._listen_streams = listen_streams_of(
-            handshake, self.hub, (tasks, peer, outlet), self._lists.note_change
+            handshake, self.hub, (tasks, peer, link.outlet), self._lists.note_change
         )
-        listing = await self._lists.read(peer, handshake, self._conduct.log)
+        listing = await self._lists.read(peer, handshake, link.conduct.log)
         self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
         self._health.came()
@@ -222,7 +217,7 @@ class Child:
             await self.answers.spread(Notification(name, {}))
         await self.answers.came()
         self._tell_soon(tasks)
-        told_by = peer, handshake, self._conduct.log
+        told_by = peer, handshake, link.conduct.log
         tasks.start_soon(self._lists.follow, *told_by, listing, self._relisted)
 
     async def _relisted(self, listing: Listing, changed: Collection[str]) -> None:
@@ -322,10 +317,10 @@ class Child:
     async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
         async with as_child_request(asked, tasks) as question:
-            return await self.answers.answer(method, params, None, question)
+            return await self.answers.answer(method, params, question)
 
-    async def _notified(self, notification: Notification) -> None:
-        self._conduct.pace.spend(PASSED_ON)
+    async def _notified(self, conduct: PeerConduct, notification: Notification) -> None:
+        conduct.pace.spend(PASSED_ON)
         heard = (
             notification
             if self._listen_streams is None

@@ -7,7 +7,6 @@ rounds of a modern child, which asks by an `input_required` result, run in a tas
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 import anyio
@@ -15,7 +14,7 @@ from msgspec import Struct, field
 
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
-from hub.children.clients import Caller, InputNeededError, RootsNeededError, StaleError
+from hub.children.clients import Caller, InputNeededError, StaleError
 from hub.children.failures import no_slot_free, no_turn
 from hub.children.handshake import (
     HubIdentity,
@@ -241,8 +240,7 @@ class ChildCall(Struct, eq=False):
         try:
             if rounds.scope.cancel_called:
                 return  # cancelled before this task has begun
-            # With RootsNeededError the call was cancelled already.
-            with rounds.scope, suppress(RootsNeededError):
+            with rounds.scope:
                 result = await self._result_of(rounds.first)
                 # Nobody waits for the result of a call that was given up meanwhile.
                 if not rounds.scope.cancel_called:
@@ -265,8 +263,6 @@ class ChildCall(Struct, eq=False):
             )
         except (ChildError, RpcError, InputNeededError) as exc:
             return exc
-        except RootsNeededError:
-            raise
         except WireError as exc:
             return RpcError(exc.code, str(exc))
         except Exception as exc:  # noqa: BLE001 - the task ends, and the client gets the error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from hub.children.process.process import Process, launch
 from hub.children.process.process_tree import ProcessSupervisor
@@ -83,33 +83,28 @@ class ChildConnection(Protocol):
         """The empty directory that the child was launched in, if there were no effective roots."""
         ...
 
-    async def next(self) -> Message:
-        """Return the child's next message.
-
-        Raises: GoneError, with the reason, when there will be no further messages.
-        """
+    @property
+    def pid(self) -> int | None:
+        """The id of the child's process; None if it is not launched here."""
         ...
 
-
-@runtime_checkable
-class AnsweringLink(Protocol):
-    """A connection that can hand over responses as soon as they arrive."""
+    @property
+    def conduct(self) -> PeerConduct:
+        """The record of the child's behaviour."""
+        ...
 
     def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        """Give each response to `settle` once all earlier messages have been handled.
+        """Give each response to `settle` as soon as all earlier messages have been handled.
 
         If `settle` returns False, because nobody waits for the response, `next` returns it.
         """
         ...
 
+    async def next(self) -> Message:
+        """Return the child's next message.
 
-@runtime_checkable
-class WatchedLink(Protocol):
-    """A connection that keeps a record of its child's behaviour."""
-
-    @property
-    def conduct(self) -> PeerConduct:
-        """The record."""
+        Raises: GoneError, with the reason, when there will be no further messages.
+        """
         ...
 
 

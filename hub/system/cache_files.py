@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from hub.system.atomic_file import replace_file
-from hub.system.private_file import is_ours
+from hub.system.private_file import is_ours, private_directory
 
 _PRIVATE: Final = 0o700
 _NEW: Final = ".new-"
@@ -147,10 +147,7 @@ def _made_private(directory: Path) -> None:
 
     Raises: OSError if that is not possible, or if it is a link or another user's.
     """
-    directory.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-    directory.mkdir(mode=_PRIVATE, exist_ok=True)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    if directory.is_symlink():
         raise NotADirectoryError(errno.ENOTDIR, "it is a link")
-    if not is_ours(found):
-        directory.chmod(_PRIVATE)  # fails if it is another user's
+    directory.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    private_directory(directory)

@@ -11,10 +11,8 @@ from typing import Final, cast
 import structlog
 
 from hub.system.atomic_file import alone_in, replace_file
-from hub.system.private_file import is_ours
+from hub.system.private_file import is_ours, private_directory
 from hub.values import Json
-
-_PRIVATE: Final = 0o700
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -39,15 +37,13 @@ class StateFile:
     def write(self, key: str, value: Json) -> None:
         """Set one entry; None removes it. Other processes may write other entries meanwhile.
 
-        Raises: OSError if the file cannot be written, or one that is there cannot be read.
+        Raises: OSError if the file cannot be written, one that is there cannot be read, or the
+            directory is another user's.
         """
         if self.path is None:
             raise OSError(errno.ENOENT, "there is no directory for it")
-        directory = self.path.parent
-        directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        if not is_ours(directory.stat()):
-            directory.chmod(_PRIVATE)
-        with alone_in(directory):
+        private_directory(self.path.parent)
+        with alone_in(self.path.parent):
             entries = {**_entries(self.path), key: value}
             kept = {name: entry for name, entry in entries.items() if entry is not None}
             replace_file(self.path, f"{json.dumps(kept, indent=2)}\n".encode())

@@ -42,17 +42,17 @@ def answers(
 
 async def refusal(made: ChildCallbacks, method: str) -> RpcError:
     with pytest.raises(RpcError) as caught:
-        await made.answer(method, {}, None)
+        await made.answer(method, {})
     assert caught.value.code == METHOD_NOT_FOUND
     return caught.value
 
 
 async def test_a_ping_is_answered() -> None:
-    assert await answers().answer("ping", {}, None) == {}
+    assert await answers().answer("ping", {}) == {}
 
 
 async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
-    assert await answers().answer("roots/list", {}, None) == {
+    assert await answers().answer("roots/list", {}) == {
         "roots": [{"uri": "file:///a%20b", "name": "A"}, {"uri": "file:///c"}]
     }
 
@@ -60,9 +60,7 @@ async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
 async def test_a_child_without_roots_gets_its_empty_directory_never_an_empty_list() -> None:
     made = answers(EMPTY)
     made.opened(private="/tmp/roots hub")  # noqa: S108 - only a name
-    assert await made.answer("roots/list", {}, None) == {
-        "roots": [{"uri": "file:///tmp/roots%20hub"}]
-    }
+    assert await made.answer("roots/list", {}) == {"roots": [{"uri": "file:///tmp/roots%20hub"}]}
 
 
 async def test_a_child_whose_operator_wants_no_answers_gets_none() -> None:
@@ -77,7 +75,7 @@ async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way
     made, caller = answers(), RecordingAsker()
     with in_flight(made, caller):
         assert made.busy == 1
-        assert await made.answer(SAMPLING, {"a": 1}, None) == {"answered": "caller"}
+        assert await made.answer(SAMPLING, {"a": 1}) == {"answered": "caller"}
     assert caller.asked == [(SAMPLING, {"a": 1})]
     assert made.busy == 0
 
@@ -85,7 +83,7 @@ async def test_a_question_for_the_client_goes_to_the_one_whose_call_is_under_way
 async def test_several_calls_of_one_client_are_of_one_client() -> None:
     made = answers()
     with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("a")):
-        assert await made.answer("elicitation/create", {}, None) == {"answered": "a"}
+        assert await made.answer("elicitation/create", {}) == {"answered": "a"}
 
 
 async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_asked() -> None:
@@ -95,16 +93,10 @@ async def test_calls_of_one_party_are_of_one_client_and_the_one_that_waits_is_as
         caller.party = askers[0].party
     askers[2].is_present = False
     with in_flight(made, askers[0]), in_flight(made, askers[1]), in_flight(made, askers[2]):
-        assert await made.answer(SAMPLING, {}, None) == {"answered": "b"}
+        assert await made.answer(SAMPLING, {}) == {"answered": "b"}
     askers[0].is_present = askers[1].is_present = False
     with in_flight(made, askers[0]), in_flight(made, askers[1]), in_flight(made, askers[2]):
-        assert await made.answer(SAMPLING, {}, None) == {"answered": "c"}
-
-
-async def test_a_question_within_a_call_goes_to_that_calls_client() -> None:
-    made = answers()
-    with in_flight(made, RecordingAsker("a")), in_flight(made, RecordingAsker("b")):
-        assert await made.answer(SAMPLING, {}, RecordingAsker("c")) == {"answered": "c"}
+        assert await made.answer(SAMPLING, {}) == {"answered": "c"}
 
 
 async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
@@ -117,7 +109,7 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
     async def answer(within: int) -> Payload:
         asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, pending=pending)
         async with anyio.create_task_group() as tasks, as_child_request(asked, tasks) as question:
-            return await made.answer(SAMPLING, {}, None, question)
+            return await made.answer(SAMPLING, {}, question)
         raise AssertionError
 
     with in_flight(made, askers[0]), in_flight(made, askers[1]):

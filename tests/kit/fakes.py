@@ -29,6 +29,7 @@ from hub.jsonrpc.messages import (
     to_bytes,
 )
 from hub.jsonrpc.peer import Outlet
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.requests import UNSAID, RequestOwner
 from hub.jsonrpc.write_batches import BatchedWriter
 from hub.launch.plan import LaunchPlan
@@ -369,6 +370,8 @@ class FakeLink:
         self.child = child
         self.plan = plan
         self.seen: list[Any] = []
+        self.pid: int | None = None
+        self.conduct = PeerConduct("fake")
         self.private_directory = "/private" if plan is not None and plan.cwd is None else None
         self._send, self.received = anyio.create_memory_object_stream[bytes | messages.Failure](
             float("inf")
@@ -387,6 +390,9 @@ class FakeLink:
             return messages.Failure(exc.id, {"code": INTERNAL_ERROR, "message": str(exc)})
         except anyio.EndOfStream:
             raise GoneError(self._end) from None
+
+    def hand_answers_to(self, settle: Callable[[Response | messages.Failure], bool]) -> None:
+        """Return them from `next`, as all messages."""
 
     def post(self, message: Message) -> bool:
         if self.child.is_full or self.child.is_stuck:

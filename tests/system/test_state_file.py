@@ -1,4 +1,5 @@
 import errno
+import os
 import stat
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def test_what_others_may_write_counts_as_empty_until_it_is_written_again(
     StateFile(path).write("b", 2)
     assert StateFile(path).read()["b"] == 2
     assert (mode_of(path), mode_of(path.parent)) == (0o600, 0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_nothing_is_written_into_another_users_directory(tmp_path: Path) -> None:
+    """With `sudo` and the user's HOME: the user could not read what root has written there."""
+    path = tmp_path / "state/x.json"
+    path.parent.mkdir()
+    path.parent.chmod(0o755)
+    os.chown(path.parent, 65534, -1)
+    with pytest.raises(PermissionError, match="another user"):
+        StateFile(path).write("a", 1)
+    assert [*path.parent.iterdir()] == []
+    assert mode_of(path.parent) == 0o755
 
 
 def test_entries_that_cannot_be_read_now_are_not_lost(

@@ -9,5 +9,5 @@ Main types: `RootsRequirement` (why a call needs its client's roots first), `Mod
 routes, by principal, name and roots), `StateSealer` (encrypted state, valid once), `AskableCall`
 and its `Dialogue` (a call that goes on while its client is away).
 
-Read in this order: roots_needed, sealed_state, modern_routes, kept_reply, askable_call.
+Read in this order: roots_needed, sealed_state, modern_routes, askable_call.
 """

@@ -15,12 +15,12 @@ from typing import Final, Protocol
 
 import anyio
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
 from hub.calls.in_flight import AwaitedReply, InFlightCall, ReplySink
 from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.results import renumbered
-from hub.calls.rounds.kept_reply import KeptReply
 from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
 from hub.children.concurrency import PATIENCE
@@ -220,6 +220,24 @@ class _Question(Struct, eq=False):
     answer: JsonObject | None = None
 
 
+class KeptReply(AwaitedReply):
+    """The reply sink of a detached call: it keeps the answer for the retry."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer, or the call has to be resolved again."""
+        return self._is_there.is_set()
+
+    async def pass_on(self, reply: ReplySink, request: Request) -> None:
+        """Hand the answer over to the sink of a request."""
+        if self._is_stale:
+            reply.resolve_again(request)
+        elif self._answer is None:
+            reply.give(None)
+        else:
+            await reply.deliver(replace(self._answer, id=request.id))
+
+
 class Dialogue:
     """What the child asks within one call, while its client's requests come and go.
 
@@ -334,7 +352,8 @@ class Dialogue:
         call, reply = self._call, self._call.reply
         if call.is_settled or not self._questions:
             return
-        kept = self._detach()
+        self.is_detached, self._left = True, anyio.current_time()
+        kept = call.reply = self._kept = KeptReply(Asked(call.request, reply.outlet))
         # What was told before goes out first; what is told from now on would follow the result.
         await self._speaker.flush()
         if kept.is_over:
@@ -346,12 +365,6 @@ class Dialogue:
             await reply.deliver(self._asking())
         else:
             await self._attach(reply)
-
-    def _detach(self) -> KeptReply:
-        self.is_detached = True
-        self._left = anyio.current_time()
-        kept = self._call.reply = self._kept = KeptReply(self._call.reply.outlet)
-        return kept
 
     def _asking(self) -> Response | Failure:
         call = self._call

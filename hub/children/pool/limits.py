@@ -32,32 +32,27 @@ class ChildLimits(Struct, frozen=True):
 
         Raises: ChildError if every child that could make room is busy; then none needs to end.
         """
-        name, left, ended = slot.spec.name, list(running), list[ChildSlot]()
+        left, ended = list(running), list[ChildSlot]()
+
+        def make_room(among: Iterable[ChildSlot], how_many: str, knob: str) -> None:
+            spare = _least_missed(among) or _full(slot.spec.name, how_many, knob)
+            left.remove(spare)
+            ended.append(spare)
+
         principal = principal_in(slot.key.principal)
         for one in limits:
             its = [other for other in left if other.is_of(principal, one.profile)]
             if one.children is not None and len(its) >= one.children:
-                spare = _least_missed(its) or _full(
-                    name,
-                    f"{principal} uses {len(its)} children",
-                    f"{one.key}.children: {one.children}; call it again when one has ended",
-                )
-                left.remove(spare)
-                ended.append(spare)
+                knob = f"{one.key}.children: {one.children}; call it again when one has ended"
+                make_room(its, f"{principal} uses {len(its)} children", knob)
         for session in slot.users:
             own = [other for other in left if other.is_used_by(session)]
             if len(own) >= self.per_session:
                 alone = [other for other in own if other.users.keys() <= {session}]
-                spare = _least_missed(alone) or _full(
-                    name,
-                    f"this session uses {len(own)} children",
-                    f"max_children_per_session: {self.per_session}",
-                )
-                left.remove(spare)
-                ended.append(spare)
+                knob = f"max_children_per_session: {self.per_session}"
+                make_room(alone, f"this session uses {len(own)} children", knob)
         if len(left) >= self.in_all:
-            full = f"{len(left)} children run", f"max_children: {self.in_all}"
-            ended.append(_least_missed(left) or _full(name, *full))
+            make_room(left, f"{len(left)} children run", f"max_children: {self.in_all}")
         return ended
 
 

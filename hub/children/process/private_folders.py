@@ -49,7 +49,6 @@ class PrivateFolders:
         Raises: OSError if it cannot be made.
         """
         if not self._is_there():
-            await self.close()
             self._begin()
         made = tempfile.mkdtemp(prefix="", dir=self.top)
         try:
@@ -61,6 +60,7 @@ class PrivateFolders:
         return self.top is not None and Path(self.top).is_dir()
 
     def _begin(self) -> None:
+        self._unlock()
         self.top, self._lock = _own_folder()
         self._told(self.top)
         if self._lock is not None:
@@ -70,9 +70,13 @@ class PrivateFolders:
         """Remove the hub's own folder."""
         if self.top is not None:
             await cleared(self.top)
+        self._unlock()
+        self.top = None
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
-        self.top = self._lock = None
+        self._lock = None
 
 
 def _own_folder() -> tuple[str, int | None]:

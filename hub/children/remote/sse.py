@@ -48,6 +48,7 @@ class SseLink:
     """
 
     private_directory: str | None = None
+    pid: int | None = None
 
     def __init__(
         self,

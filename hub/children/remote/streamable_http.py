@@ -133,6 +133,7 @@ class HttpLink:
     """
 
     private_directory: str | None = None
+    pid: int | None = None
 
     def __init__(  # noqa: PLR0913 - independent parts and settings
         self,

@@ -112,9 +112,18 @@ async def test_a_folder_that_another_program_has_removed_is_made_again(temporary
     folders = PrivateFolders(told.append)
     async with folders.folder():
         shutil.rmtree(told[0])
-    async with folders.folder() as made:
-        assert exists(made)
-        assert listed(temporary) == {Path(told[1])}
+    made: list[str] = []
+
+    async def make() -> None:
+        async with folders.folder() as one:
+            made.append(one)
+            await all_tasks_blocked()
+            assert exists(one)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(make)
+        tasks.start_soon(make)
+    assert {Path(one).parent for one in made} == {Path(told[1])} == listed(temporary)
     await folders.close()
 
 
