@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.paths.resolve import Flavour, LinkReader, PathError, resolve
 from hub.roots.roots import Rejected, Root, RootSet, entry_of
@@ -22,8 +23,9 @@ class RootCondition(Enum):
 class RootPresence(Struct, frozen=True):
     """Roots in the client's order, each with its condition; only `PRESENT` roots grant access.
 
-    One that is `GONE` or `REPLACED` grants access again when the original is back, or when it is
-    announced anew. So no change on disk makes a root mean a different place.
+    A root that is `GONE` grants access again when a directory (or file) that is no link is back at
+    its path. A root that is `REPLACED` grants access again when the original is back, or when the
+    client announces the root anew. So no change on disk makes a root mean a different place.
     """
 
     roots: tuple[tuple[Root, RootCondition], ...]
@@ -60,17 +62,24 @@ class RootPresence(Struct, frozen=True):
 
     def refresh(self, links: LinkReader, flavour: Flavour) -> RootPresence:
         """Look at all roots again; return this same object if no condition changed."""
-        looked = tuple((root, _condition(root, links, flavour)) for root, _ in self.roots)
+        looked = tuple(_look(root, how, links, flavour) for root, how in self.roots)
         return self if looked == self.roots else RootPresence(looked)
 
 
-def _condition(root: Root, links: LinkReader, flavour: Flavour) -> RootCondition:
+def _look(
+    root: Root, how: RootCondition, links: LinkReader, flavour: Flavour
+) -> tuple[Root, RootCondition]:
     try:
-        is_moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
+        moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
         found = links.entry(root.path)
     except PathError:
-        return RootCondition.GONE
+        return root, RootCondition.GONE
     if found is None:
-        return RootCondition.GONE
-    is_same = not is_moved and found == entry_of(root)
-    return RootCondition.PRESENT if is_same else RootCondition.REPLACED
+        return root, RootCondition.GONE
+    if moved or (found.kind == "file") is not root.is_file:
+        return root, RootCondition.REPLACED
+    if (found.device, found.inode) == (root.device, root.inode):
+        return root, RootCondition.PRESENT
+    if how is RootCondition.GONE:
+        return replace(root, device=found.device, inode=found.inode), RootCondition.PRESENT
+    return root, RootCondition.REPLACED

@@ -56,10 +56,7 @@ class Ticked(Struct, frozen=True):
 
 
 class RootsAnswered(Struct, frozen=True):
-    """Request number `asked` was answered; `announcement` is None if that was no list of roots.
-
-    It may come after `Failed`: it counts as long as no newer request was sent.
-    """
+    """Request number `asked` was answered; `announcement` is None if that was no list of roots."""
 
     asked: int
     announcement: Announcement | None
@@ -315,8 +312,7 @@ def _ticked(state: State, now: float) -> Step:
 
 
 def _answered(state: State, event: RootsAnswered) -> Step:
-    asking = _question(state)
-    if asking is None or event.asked != state.asked:
+    if not isinstance(state.phase, Asking) or event.asked != state.asked:
         return state, ()
     if event.announcement is None:
         return _failed(
@@ -327,21 +323,8 @@ def _answered(state: State, event: RootsAnswered) -> Step:
     before = state.last.announcement.roots if state.last is not None else None
     version = state.version + (before != event.announcement.roots)
     answered = replace(state, last=known, failed=None, version=version)
-    following, effects = _settle(answered, asking, event.now)
+    following, effects = _settle(answered, state.phase, event.now)
     return following, (Publish(), *effects)
-
-
-def _question(state: State) -> Asking | None:
-    """Return the newest request if its answer still counts, also one that comes late."""
-    match state.phase:
-        case Asking():
-            return state.phase
-        case Settled() if state.failed is not None:
-            return Asking()
-        case Unasked() if state.asked > state.settled:
-            return Asking()
-        case _:
-            return None
 
 
 def _failed(state: State, event: Failed) -> Step:

@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import GoneError, LostError, RpcError
+from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import LosableOutlet, Outlet
@@ -60,8 +60,7 @@ Sift: TypeAlias = Callable[[Announcement], Announcement]
 class ClientRoots:
     """One client's roots as far as known; `changed` is called when effective roots may change.
 
-    `patience` returns the seconds that a call waits for an answer, which counts also if it comes
-    later. `warn` logs what is wrong with them, for the operator.
+    `warn` logs what is wrong with them, for the operator.
     """
 
     def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
@@ -76,7 +75,6 @@ class ClientRoots:
         tasks: TaskStarter,
         clock: Callable[[], float],
         debounce: float,
-        patience: Callable[[], float],
         warn: Callable[[str], None],
     ) -> None:
         self.state: State = start(debounce)
@@ -89,7 +87,6 @@ class ClientRoots:
         self._changed = changed
         self._tasks = tasks
         self._clock = clock
-        self._patience = patience
         self._moved = anyio.Event()
         self._timer: anyio.CancelScope | None = None
         self._asking: anyio.CancelScope | None = None
@@ -107,13 +104,15 @@ class ClientRoots:
 
         Returns the parsed roots; None if `raw` is not a list of roots.
         """
-        announcement = self._read(raw)
-        self._take(Given(announcement, self._clock()))
+        announcement = self._taken(raw)
+        self._feed(Given(announcement, self._clock()))
         return announcement
 
     def kept(self, announcement: Announcement, at: float) -> None:
         """Use the roots that the client sent with an earlier request, at the time `at`."""
-        self._take(Given(self._sift(announcement), at))
+        announcement = self._sift(announcement)
+        self._keep(announcement)
+        self._feed(Given(announcement, at))
 
     def follow(self, debounce: float) -> None:
         """Apply a changed config to what the client has announced, and to its next changes."""
@@ -145,7 +144,6 @@ class ClientRoots:
     def ended(self) -> None:
         """Process the end of the client's session."""
         _cancel(self._timer)
-        _cancel(self._asking)
         self._feed(Ended())
 
     async def current(self, outlet: Outlet) -> State:
@@ -219,7 +217,6 @@ class ClientRoots:
         for effect in effects:
             match effect:
                 case Ask(number):
-                    _cancel(self._asking)
                     self._asking, self._asking_through = anyio.CancelScope(), outlet
                     self._tasks.start_soon(self._perform_ask, number, outlet, self._asking)
                 case Wake(at):
@@ -245,10 +242,7 @@ class ClientRoots:
         self, number: int, outlet: Outlet | None, scope: anyio.CancelScope
     ) -> None:
         with scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._go_on_without, number, outlet)
-                await self._ask_once(number, outlet)
-                tasks.cancel_scope.cancel()
+            await self._ask_once(number, outlet)
         if scope.cancelled_caught:
             reason = "the connection to the client is closed"
             self._feed(Failed(number, reason, self._clock(), unreachable=True))
@@ -256,31 +250,28 @@ class ClientRoots:
             # The call would keep its connection in memory as long as the session lasts.
             self._asking = self._asking_through = None
 
-    async def _go_on_without(self, number: int, outlet: Outlet | None) -> None:
-        """Let calls wait no longer for an answer."""
-        patience = self._patience()
-        await anyio.sleep(patience)
-        lost = outlet is None and not self._is_certain
-        reason = f"no answer within {patience:g} s"
-        self._feed(Failed(number, reason, self._clock(), unreachable=lost))
-
     async def _ask_once(self, number: int, outlet: Outlet | None) -> None:
         try:
             raw = await self._read_pages(outlet)
         except (GoneError, LostError) as exc:
             self._feed(Failed(number, str(exc), self._clock(), unreachable=True))
+        except SilentError as exc:
+            lost = outlet is None and not self._is_certain
+            self._feed(Failed(number, str(exc), self._clock(), unreachable=lost))
         except (RpcError, WireError) as exc:
             self._feed(Failed(number, f"the client's answer: {exc}", self._clock()))
         else:
-            self._take(RootsAnswered(number, self._read(raw), self._clock()))
+            self._feed(RootsAnswered(number, self._taken(raw), self._clock()))
 
-    def _take(self, event: Given | RootsAnswered) -> None:
-        """Feed roots of the client; if they count, look from now on at the disk for these."""
-        self._feed(event)
-        taken, last = event.announcement, self.state.last
-        if taken is not None and last is not None and last.announcement is taken:
-            self._standing = RootPresence.of(taken.announced)
-            self._rejected = taken.rejected
+    def _taken(self, raw: Json) -> Announcement | None:
+        announcement = self._read(raw)
+        if announcement is not None:
+            self._keep(announcement)
+        return announcement
+
+    def _keep(self, announcement: Announcement) -> None:
+        self._standing = RootPresence.of(announcement.announced)
+        self._rejected = announcement.rejected
 
     async def _read_pages(self, outlet: Outlet | None) -> Json:
         first = messages.as_object(await self._ask(None, outlet))

@@ -86,7 +86,6 @@ class Session:
             tasks=tasks,
             clock=services.machine.clock,
             debounce=services.settings.debounce,
-            patience=lambda: services.settings.timeout,
             warn=self.log.warning,
         )
         self._unfollow = services.operator.follow(self._operator_changed)
@@ -147,7 +146,9 @@ class Session:
         if self.peer is None:
             raise GoneError("the client is not connected")
         params: JsonObject = {} if cursor is None else {"cursor": cursor}
-        return await self.peer.request("roots/list", params, timeout=None, outlet=outlet)
+        return await self.peer.request(
+            "roots/list", params, timeout=self.services.settings.timeout, outlet=outlet
+        )
 
     def _read_roots(self, raw: Json) -> Announcement | None:
         machine, unsafe = self.services.machine, self.services.settings.unsafe

@@ -35,27 +35,15 @@ def test_nothing_new_is_the_same_object() -> None:
     assert shared.presence.refresh(shared.disk, POSIX) is shared.presence
 
 
-def test_a_root_that_vanishes_grants_nothing_until_it_is_back() -> None:
-    shared = RootsOnDisk()
-    original = shared.disk.remove("/team/a")
-    assert shared.look() == ["/team/b"]
-    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
-    shared.disk.entries["/team/a"] = original
-    assert shared.look() == ["/team/a", "/team/b"]
-    assert shared.presence.absent == ()
-
-
-@pytest.mark.parametrize("seen", [True, False])
-def test_a_root_that_was_made_anew_grants_nothing_whether_its_absence_was_seen_or_not(
-    seen: bool,
-) -> None:
+def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> None:
     shared = RootsOnDisk()
     shared.disk.remove("/team/a")
-    if seen:
-        assert shared.look() == ["/team/b"]
-    shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/b"]
-    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.REPLACED.value),)
+    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
+    shared.disk.plant("/team/a/")
+    assert shared.look() == ["/team/a", "/team/b"]
+    assert shared.presence.absent == ()
+    assert shared.look() == ["/team/a", "/team/b"], "its new identity is the one that counts now"
 
 
 def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() -> None:

@@ -260,21 +260,6 @@ def test_b12_h03_a_late_answer_never_overwrites_a_newer_one(late: RootsEvent) ->
     assert played.state.last == RootsKnown(B, 13.0)
 
 
-def test_an_answer_that_comes_late_counts_if_nothing_newer_was_asked() -> None:
-    played = Played(ClientReady(declares_roots=True), Needed(1.0), Failed(1, "no answer", 10.0))
-    assert played.play(RootsAnswered(1, None, 11.0)) == []
-    assert played.play(RootsAnswered(1, A, 12.0)) == [Publish()]
-    assert (played.state.last, played.state.failed) == (RootsKnown(A, 12.0), None)
-    assert not played.state.stale
-
-
-def test_a_late_answer_counts_for_who_would_be_asked_again() -> None:
-    played = Played(ClientReady(declares_roots=True), Needed(1.0))
-    played.play(Failed(1, "no answer", 10.0, unreachable=True))
-    assert played.play(RootsAnswered(1, A, 12.0)) == [Publish()]
-    assert (played.state.phase, played.state.settled) == (Settled(), 1)
-
-
 def test_an_answer_that_was_never_asked_for_is_dropped() -> None:
     played = known()
     before = played.state

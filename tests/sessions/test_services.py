@@ -40,14 +40,14 @@ def test_the_operators_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     operator = Operator(given, {}, machine())
     assert operator.roots() == given
     for name in ("fallback", "ceiling"):
-        (top / name).rename(top / f"away-{name}")
+        (top / name).rmdir()
     gone = operator.roots()
     assert gone.fallback is not None
     assert gone.ceiling is not None
     assert gone.fallback.roots == gone.ceiling.roots == ()
     assert gone.strict
     for name in ("fallback", "ceiling"):
-        (top / f"away-{name}").rename(top / name)
+        (top / name).mkdir()
     back = operator.roots()
     assert back.fallback is not None
     assert back.fallback.paths == (str(top / "fallback"),)
