@@ -266,10 +266,9 @@ class CandidateTexts(Struct, frozen=True):
         for command in dict.fromkeys(inner_commands(value, scripts.values())):
             if command != written:
                 yield command, self._texts_of_command(command, starts=True)
-        for word in dict.fromkeys(uncut):
-            if word not in words:
-                texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
-                yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
+        for word in (one for one in dict.fromkeys(uncut) if one not in words):
+            texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
+            yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
 
     def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
         """Return the reader for a word whose wildcards a shell expands, or does not expand."""
