@@ -242,9 +242,13 @@ class CandidateTexts(Struct, frozen=True):
         written = value = tamed(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
+        entered = value
         if is_whole and len(value) <= PATH_MAX:
-            value = from_entered_folders(without_mount_targets(without_texts(value)), reader.env)
-        value = with_short_roots(value, self.reader)
+            value = without_mount_targets(without_texts(value))
+            entered = from_entered_folders(value, reader.env)
+        # No program opens all of a command as one name that starts with `cd`.
+        uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
+        value = with_short_roots(entered, self.reader)
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
         self.tracer.effort.spend(sum(map(len, spellings)))
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
@@ -262,10 +266,9 @@ class CandidateTexts(Struct, frozen=True):
         for command in dict.fromkeys(inner_commands(value, scripts.values())):
             if command != written:
                 yield command, self._texts_of_command(command, starts=True)
-        for word in dict.fromkeys(uncut_words(value)):
-            if word not in words:
-                texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
-                yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
+        for word in (one for one in dict.fromkeys(uncut) if one not in words):
+            texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
+            yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
 
     def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
         """Return the reader for a word whose wildcards a shell expands, or does not expand."""

@@ -761,6 +761,10 @@ ENTERED = [
     "cd 'src' && cat '../a.txt' \"../a.txt\"",
     "set -e; cd src && npm run build -- --out ../dist",
     "cd src && cd sub && ls ../..",
+    'cd src && for f in *.py; do cp "$f" ../build/; done && ls ..',
+    'cd src && ls *.py | while read f; do if [ -f ../$f ]; then rm "../$f"; fi; done',
+    "cd src && [ -d ../build ] && ls ../build",
+    'cd src && echo "$(cat ../a.txt)" && x=$(cat ../a.txt) && echo $x',
 ]
 ENTERED_OUT = [
     "cd src && cat ../../private/x",
@@ -802,6 +806,17 @@ ENTERED_OUT = [
     "cd src a && cat ../private/x",
     "cd src # && \ncat ../private/x",
     "cd leak/.. && cat ../x",
+    "cd src && for f in a b; do cd ..; cat ../private/x; done",
+    "cd src && if true; then cd ..; fi && cat ../private/x",
+    "cd src && for f in a; do cat ../../private/x; done",
+    "cd src && for f in a; do true; done; cat ../private/x",
+    "cd src && for f in a; do true; done || cat ../private/x",
+    "cd src && for f in a; do (true); done; cat ../private/x",
+    "if cd src && true; then cat ../private/x; fi; cat ../private/x",
+    "for f in a; do cd src && true; done; cat ../private/x",
+    'cd src && echo "$(cat ../../private/x)"',
+    'cd src && true; echo "$(cat ../private/x)"',
+    'cd src && echo "$(cat a../../private/x)" `cat ../private/x`',
     "cd build/out && cat ../x",
 ]
 OUT = [

@@ -165,8 +165,8 @@ SAYS_ELSEWHERE = re.compile(
     r"(?:path|directory|folder) (?:inside|in|within) (?:the |a )?(?:(?:docker|running|target) )?"
     r"(?:container|pod)(?! (?:file|folder|directory|format)s?\b)"
     r"(?!.*\b(?:host|local|machine|or)\b).*"
-    r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folder"
-    r"|(?:mqtt|ros ?[12]?|kafka) topic)\b"
+    r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
+    r"|(?:mqtt|ros ?[12]?|kafka) topics?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
     r".*",
     re.IGNORECASE | re.DOTALL,

@@ -75,6 +75,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("folder", {"description": "Mail folder, to which attachments are saved"}, Kind.PATH),
         ("topic", {"description": "MQTT topic to publish to"}, Kind.VIRTUAL),
         ("topic", {"description": "ROS topic name (e.g. /cmd_vel)"}, Kind.VIRTUAL),
+        ("topics", {"description": "MQTT topics to watch"}, Kind.VIRTUAL),
         ("topic", {"description": "Topic to explain"}, Kind.NEUTRAL),
         ("topic", {"description": "Note path, title or alias"}, Kind.WEAK),
         ("topic", {"description": "MQTT topic, or a file with topics"}, Kind.NEUTRAL),
