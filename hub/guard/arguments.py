@@ -19,7 +19,7 @@ from hub.guard.keys.key_words import (
     is_mount,
     is_plural,
 )
-from hub.guard.keys.schema import BY_OPERATOR, ArgumentNode, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,

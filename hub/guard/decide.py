@@ -13,7 +13,8 @@ from hub.guard.arguments import PathCandidate, find_candidates
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
 from hub.guard.judge import Judge, is_option
-from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
+from hub.guard.keys.nodes import ArgumentNode, nodes_of
+from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
 from hub.guard.own_names import OwnNames, own_names_in
@@ -93,10 +94,11 @@ class Judged(Struct, frozen=True):
     readings: tuple[ReadingResult, ...]
 
 
-def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy) -> ToolGuard:
+def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy, name: str = "") -> ToolGuard:
     """Return the guard of a tool with this input schema; any JSON is accepted as a schema."""
     access = policy.access or ("read" if read_only else "write")
-    return ToolGuard(compile_schema(schema, policy.arguments), policy, access == "write")
+    shape = compile_schema(schema, policy.arguments, tool=name)
+    return ToolGuard(shape, policy, access == "write")
 
 
 class LazyContext(Protocol):

@@ -38,7 +38,8 @@ class _Named(NamedTuple):
 class NamedFolders:
     """The folders that the candidates of one call name, for each candidate beside or below them.
 
-    A folder counts for the members of its object and all in them: `{"dir": "a", "name": "b"}`. An
+    A folder counts for the members of its object and all in them: `{"dir": "a", "name": "b"}`; that
+    of an argument's own object for the whole call: `{"options": {"cwd": "a"}, "name": "b"}`. An
     element of a list counts for none: it is one of several, not where the others are. A folder that
     a command names counts for all words of commands: `cd a && cat b`, `tar -C a b`.
     """
@@ -132,6 +133,8 @@ class NamedFolders:
                 if one.kind not in _NO_FOLDERS and not one.is_element:
                     above = one.pointer.rpartition("/")[0]
                     self._of_object.setdefault(above, []).append(one)
+                    if above.count("/") == 1:
+                        self._of_object.setdefault("", []).append(one)
         return self._of_object
 
     def _inner(self, texts: Sequence[str], starts: Sequence[str]) -> dict[str, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hub.guard.decide import ToolGuard
-from hub.guard.keys.schema import nodes_of
+from hub.guard.keys.nodes import nodes_of
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Mode
 from hub.roots.effective import EffectiveRoots

@@ -124,7 +124,8 @@ def _compiled(spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGu
         return compile_tool(None, read_only=True, policy=policy)
     hints = definition.get("annotations")
     read_only = isinstance(hints, dict) and hints.get("readOnlyHint") is True
-    return compile_tool(definition.get("inputSchema"), read_only=read_only, policy=policy)
+    schema = definition.get("inputSchema")
+    return compile_tool(schema, read_only=read_only, policy=policy, name=name)
 
 
 def _judged_by(method: CallMethod, route: ChildRoute) -> tuple[str, Mapping[str, Json] | None]:

@@ -69,6 +69,12 @@ def test_a_value_that_leads_out_of_a_named_folder_is_refused(world: CallContext)
         {"first": "link", "b": {"dir": "src", "names": ["link"]}},
         {"a": {"item": "src"}, "b": {"item": "src", "name": "link"}},
         {"rows": [{"item": "lib", "name": "link"}, {"item": "src", "name": "link"}]},
+        {"options": {"cwd": "src"}, "files": ["link/secret.txt"]},
+        {"path": "link/secret.txt", "options": {"cwd": src}},
+        {"where": {"cwd": "src"}, "what": {"path": "link/secret.txt"}},
+        {"options": {"cwd": "src"}, "command": "cat link/secret.txt"},
+        {"options": '{"cwd": "src"}', "path": "link/secret.txt"},
+        {"a": "src", "b": {"c": "deep"}, "name": "leak"},
     )
     assert not [one for one, is_admitted in judged if is_admitted]
 
@@ -87,6 +93,8 @@ def test_other_values_beside_a_folder_are_admitted(world: CallContext) -> None:
         {"paths": ["src", "link"]},
         {"x": '["src", "link",]'},
         {"cwd": "src", "command": "npm test"},
+        {"options": {"cwd": "src"}, "files": ["a.py", "new.py"]},
+        {"files": [{"path": "src"}], "path": "link"},
     )
     assert not [one for one, is_admitted in judged if not is_admitted]
 

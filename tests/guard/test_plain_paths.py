@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate
 from hub.guard.decide import Admitted, compile_tool, decide
-from hub.guard.keys.schema import node_of_key
+from hub.guard.keys.nodes import node_of_key
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.plain_paths import PlainPathCheck, is_plain, is_plain_url, reads_once
 from hub.guard.policy import Access, AccessRule, DenyPatterns, Policy, ToolPolicy

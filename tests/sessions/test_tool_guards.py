@@ -51,6 +51,15 @@ def test_a_tool_that_changes_gets_another_guard() -> None:
     assert changed.shape.member("glob").declared
 
 
+def test_a_guard_is_made_for_a_tools_own_name() -> None:
+    guards, spec = ToolGuards(), launched("files")
+    kinds = [
+        guard_of(guards, spec, tool(name, "pattern")).shape.member("pattern").kind
+        for name in ("grep", "glob")
+    ]
+    assert kinds == [Kind.PAYLOAD, Kind.GLOB]
+
+
 def test_a_server_with_another_policy_gets_other_guards() -> None:
     guards = ToolGuards()
     free = ToolPolicy(arguments={"/path": Kind.IGNORE})

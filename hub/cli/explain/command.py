@@ -63,7 +63,8 @@ def perform(options: Namespace) -> int:
 
 
 def _judged_in(case: ExplainedCall) -> tuple[Admitted | Refused, tuple[Judged, ...]]:
-    guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy)
+    name = case.call.name
+    guard = compile_tool(case.schema, read_only=case.read_only, policy=case.policy, name=name)
     verdict = decide(case.call, guard, case.context)
     try:
         return verdict, explain(case.call, guard, case.context)

@@ -25,6 +25,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(vocabulary.PATH_WORDS, vocabulary.FILLERS, vocabulary.LOCATOR_WORDS, {"name"}),
     *(known for known, _ in _HEADS),
 )
+_FOUND = {"text", "code", "content"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
@@ -48,6 +49,13 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
 def is_revision(key: str) -> bool:
     """Return whether `key` takes a revision: a branch, a commit or the like."""
     return any(word in vocabulary.REVISION_WORDS for word in words_of(key))
+
+
+def greps(tool: str) -> bool:
+    """Return whether a tool's name says that it looks for a text in files."""
+    words = words_of(tool)
+    finds = not vocabulary.FINDING_WORDS.isdisjoint(words[:-1]) and words[-1] in _FOUND
+    return finds or not vocabulary.GREPPING_WORDS.isdisjoint(words)
 
 
 def is_mount(key: str) -> bool:

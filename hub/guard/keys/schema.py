@@ -4,94 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.key_words import LONGEST_KEY, is_label, is_plural, kind_of_key
+from hub.guard.keys.key_words import LONGEST_KEY, greps, is_label, is_plural, kind_of_key
+from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
-
-BY_OPERATOR = "set by the operator"
-
-
-class ArgumentNode(Struct, frozen=True):
-    """What is known about one place in a tool's arguments.
-
-    `values` are the choices that the schema offers (`enum`, `const`). A place that is not
-    `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
-    word at a `label` is no file name. A `structured` text may also be given as an object or array,
-    with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
-    A number that `counts` is one of the keys, in a list of these, that lead into a document.
-    `items` and `extra` are the nodes of array elements and of undeclared members.
-    """
-
-    kind: Kind = Kind.NEUTRAL
-    why: str = "nothing says that it is a path"
-    declared: bool = False
-    values: frozenset[str] = frozenset()
-    label: bool = False
-    structured: bool = False
-    named_by_path: bool = False
-    counts: bool = False
-    properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
-    items: ArgumentNode | None = None
-    extra: ArgumentNode | None = None
-
-    def member(self, key: str) -> ArgumentNode:
-        """Return the node of the member `key`, declared or not."""
-        return self.properties.get(key) or self.undeclared(key)
-
-    def undeclared(self, key: str) -> ArgumentNode:
-        """Return the node of a member `key` that is not in `properties`."""
-        extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
-        if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
-            return named
-        return extra
-
-    def element(self) -> ArgumentNode:
-        """Return the node of an array's elements."""
-        return self.items or self
-
-
-@lru_cache(maxsize=4096)
-def node_of_key(key: str) -> ArgumentNode:
-    """Return the node of a member that no schema declares."""
-    kind, why = kind_of_key(key)
-    return ArgumentNode(kind, why, label=is_label(key))
-
-
-def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode:
-    """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
-    if not names:
-        return replace(node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset())
-    name, rest = names[0], names[1:]
-    if name == "*" or name.isdecimal():
-        node = replace(node, items=overridden(node.element(), rest, kind))
-        if name == "*":
-            members = {key: overridden(old, rest, kind) for key, old in node.properties.items()}
-            extra = overridden(node.extra or ArgumentNode(), rest, kind)
-            node = replace(node, extra=extra, properties=members)
-        return node
-    member = overridden(node.member(name), rest, kind)
-    return replace(node, properties={**node.properties, name: member})
-
-
-def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
-    """Yield every node of a shape once, even if the shape contains itself."""
-    seen, queue = {id(shape)}, [shape]
-    for node in queue:  # grows in the loop
-        yield node
-        for inner in (*node.properties.values(), node.items, node.extra):
-            if inner is not None and id(inner) not in seen:
-                seen.add(id(inner))
-                queue.append(inner)
-
 
 _MAX_VARIANTS = 64
 _MAX_STEPS = 64
@@ -120,17 +43,34 @@ _READ_OF_ALL = 960
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
-def compile_schema(schema: Json, overrides: Mapping[str, Kind], most: int = _MOST) -> ArgumentNode:
+def compile_schema(
+    schema: Json, overrides: Mapping[str, Kind], most: int = _MOST, *, tool: str = ""
+) -> ArgumentNode:
     """Return the shape of a tool's arguments; it may contain itself.
 
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
-    effort of reading the schema.
+    effort of reading the schema. `tool` is the tool's own name.
     """
     shape = _Compiler(schema, most).shape()
+    if greps(tool):
+        shape = _looking_for_its_pattern(shape)
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
     return shape
+
+
+def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
+    """Return the shape of a tool that looks for a text: its `pattern` is that text.
+
+    It is not if another argument is a text, or if the schema says that it is a glob.
+    """
+    pattern = shape.properties.get("pattern")
+    has_text = any(one.kind is Kind.PAYLOAD for one in shape.properties.values())
+    if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
+        return shape
+    text = replace(pattern, kind=Kind.PAYLOAD, why="the tool's name says that it looks for a text")
+    return replace(shape, properties={**shape.properties, "pattern": text})
 
 
 class _Compiler:

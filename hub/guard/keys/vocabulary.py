@@ -110,6 +110,10 @@ TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
+GREPPING_WORDS = _words("grep ripgrep rg")
+"""In a tool's name: its `pattern` is a text, and no glob."""
+FINDING_WORDS = _words("search find")
+"""The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
 FILLERS = _words(
     "list array set value val str string arg argument param parameter item entry collection input"
 )

@@ -48,6 +48,14 @@ def test_a_refused_call_is_explained_reading_by_reading(
     ]
 
 
+def test_a_search_for_a_text_is_judged_as_in_the_hub(tree: Path) -> None:
+    schema = tree / "schema.json"
+    schema.write_text('{"properties": {"pattern": {"type": "string"}}}')
+    given = ("--arguments", '{"pattern": "/etc/x|\\\\.\\\\./"}', "--schema", str(schema))
+    ends = [run(f"files.{name}", *given, "--root", str(tree)) for name in ("grep", "glob")]
+    assert ends == [0, 1]
+
+
 def test_an_allowed_call_says_so(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("files.read", "--arguments", '{"q": "words"}', "--root", f"{tree}/project") == 0
     assert capsys.readouterr().out == ("files.read: allowed\nNo argument is judged as a path.\n")

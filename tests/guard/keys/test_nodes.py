@@ -1,6 +1,6 @@
 from msgspec.structs import force_setattr
 
-from hub.guard.keys.schema import ArgumentNode, node_of_key, nodes_of, overridden
+from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 
 

@@ -1,7 +1,8 @@
 import pytest
 
 from hub.guard.keys import schema as schema_module
-from hub.guard.keys.schema import ArgumentNode, compile_schema, nodes_of
+from hub.guard.keys.nodes import ArgumentNode, nodes_of
+from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
 
@@ -322,3 +323,33 @@ def test_json_in_a_text_is_described_by_the_schema_of_its_content() -> None:
     node = of("content", {"type": "string", "contentSchema": inner})
     assert node.structured
     assert node.member("thing").kind is Kind.PATH
+
+
+_TEXT: JsonObject = {"type": "string"}
+_FLAG: JsonObject = {"type": "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "pattern", "others", "kind"),
+    [
+        ("grep", _TEXT, {"include": _TEXT, "context_lines": {"type": "integer"}}, Kind.PAYLOAD),
+        ("git-grep", {"description": "What to look for"}, {"content": _FLAG}, Kind.PAYLOAD),
+        ("search_file_contents", _TEXT, {}, Kind.PAYLOAD),
+        ("findText", _TEXT, {}, Kind.PAYLOAD),
+        ("grep", {"description": "Glob of files"}, {}, Kind.GLOB),
+        ("grep", _TEXT, {"query": _TEXT}, Kind.GLOB),
+        ("search_files", _TEXT, {}, Kind.GLOB),
+        ("find_code_files", _TEXT, {}, Kind.GLOB),
+        ("text", _TEXT, {}, Kind.GLOB),
+        ("", _TEXT, {}, Kind.GLOB),
+    ],
+)
+def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
+    tool: str, pattern: JsonObject, others: JsonObject, kind: Kind
+) -> None:
+    schema: Json = {"properties": {"pattern": pattern, "path": _TEXT, **others}}
+    compiled = compile_schema(schema, {}, tool=tool)
+    assert compiled.member("pattern").kind is kind
+    assert compiled.member("path").kind is Kind.PATH
+    chosen = compile_schema(schema, {"/pattern": Kind.PATH}, tool=tool)
+    assert chosen.member("pattern").kind is Kind.PATH
