@@ -25,7 +25,7 @@ from hub.system.disk import OsDisk
 MAX_READ = 16 * 1024 * 1024
 MAX_FOUND = 1000
 
-FLAVOUR = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}.get(sys.platform, Flavour.POSIX)
+FLAVOUR = Flavour.of(sys.platform)
 _LINKS = OsDisk()
 
 

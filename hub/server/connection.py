@@ -141,6 +141,14 @@ class ClientConnection:
             data: JsonObject = {"error": "insufficient_scope", "scope": " ".join(exc.needed)}
             raise RpcError(INVALID_REQUEST, str(exc), data) from exc
 
+    async def _serve_modern(self, asked: Asked) -> Payload:
+        if self.session.client is not None:
+            raise RpcError(
+                INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
+            )
+        self._is_modern = True
+        return await self._modern.serve(asked)
+
     # Legacy era: a handshake, then a session
 
     async def _serve_legacy(self, asked: Asked) -> Payload:
@@ -190,14 +198,6 @@ class ClientConnection:
             self.session.opened()
         elif notification.method in _ROOTS_CHANGED:
             self.session.roots.list_changed()
-
-    async def _serve_modern(self, asked: Asked) -> Payload:
-        if self.session.client is not None:
-            raise RpcError(
-                INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
-            )
-        self._is_modern = True
-        return await self._modern.serve(asked)
 
     async def _serve_opened(self, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params

@@ -108,7 +108,7 @@ class Modern:
     async def serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
 
-        Raises: RpcError, RouteError, ChildError.
+        Raises: RpcError, HubError.
         """
         method, client = asked.request.method, _client(asked.request)
         if method == "server/discover":
