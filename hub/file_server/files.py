@@ -87,6 +87,8 @@ class SharedFiles:
     def write(self, path: str, content: bytes) -> None:
         """Create or replace a file atomically: a reader never sees a part of the content."""
         at = Path(self._inside(path))
+        if path.endswith(("/", os.sep)):
+            raise SharedFilesError(f"'{path}' names a directory; give the name of a file")
         _must_have_directory(at)
         with _explained(path):
             before = at.stat() if at.exists() else None
