@@ -155,9 +155,9 @@ class ServerSpec(Struct, frozen=True):
     the same as roots; None if there are none, or if the client's roots replace them.
     `tool_policies` has policies of single tools, by the child's own tool name. `environment` says
     which variables the child process inherits, `inherits` has them with their values. `fingerprint`
-    is a digest of all that a running child depends on and that its launch plan does not have,
-    `catalog_id` of what of that may decide what the child lists. `for_commands` are the variables
-    that commands which print its secrets get; empty if it has no such.
+    is a digest of what a running child depends on beside its launch plan, `catalog_id` of those
+    parts of it that may change what the child lists. `for_commands` are the variables of the
+    commands that print its secrets; empty without such commands.
     `eager` None is `start: auto`. `confined_by` is the policy that a process is confined by; None:
     `policy`, which may be stricter, if the process serves clients of other profiles, too.
     """

@@ -17,14 +17,12 @@ from hub.roots.roots import UnsafePaths
 from hub.system.disk import OsDisk
 from hub.system.machine import Machine
 
-_FLAVOURS = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
-
 
 def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -> Machine:
     """Return the machine that this process runs on; `platform` says how its paths are written."""
     return Machine(
         links=OsDisk(),
-        flavour=_FLAVOURS.get(platform, Flavour.POSIX),
+        flavour=Flavour.of(platform),
         environment=environment,
         directory=str(Path.cwd()),
         clock=time.monotonic,

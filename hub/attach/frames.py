@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import _socket
 import json
+import os
+import stat
 import sys
 
 PROTOCOL = 1
@@ -129,6 +131,17 @@ def peer_of(connection: _socket.socket) -> tuple[int, int]:
         said = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * _INT)
         return _number(said[:_INT]), _number(said[_INT : 2 * _INT])
     raise OSError("this system does not tell who is at the other end of a socket")
+
+
+def is_stream_socket(number: int) -> bool:
+    """Return whether a descriptor is a stream socket of this machine's."""
+    if not stat.S_ISSOCK(os.fstat(number).st_mode):
+        return False
+    same = _socket.socket(fileno=os.dup(number))
+    try:
+        return same.family == _socket.AF_UNIX and same.type == _socket.SOCK_STREAM
+    finally:
+        same.close()
 
 
 def _number(said: bytes) -> int:

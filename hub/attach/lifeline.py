@@ -24,6 +24,7 @@ from hub.attach.frames import (
     FrameError,
     FrameReader,
     hello,
+    is_stream_socket,
     parsed,
     peer_of,
 )
@@ -65,17 +66,9 @@ def why_not_these_streams() -> str | None:
             mode = os.fstat(number).st_mode
         except OSError:
             return f"{name} is closed"
-        if not stat.S_ISFIFO(mode) and not (stat.S_ISSOCK(mode) and _is_unix_stream(number)):
+        if not stat.S_ISFIFO(mode) and not is_stream_socket(number):
             return f"{name} is a terminal" if os.isatty(number) else f"{name} is no pipe"
     return None
-
-
-def _is_unix_stream(number: int) -> bool:
-    same = _socket.socket(fileno=os.dup(number))
-    try:
-        return same.family == _socket.AF_UNIX and same.type == _socket.SOCK_STREAM
-    finally:
-        same.close()
 
 
 def connected(place: HubPlace, patience: float = PATIENCE) -> _socket.socket | None:

@@ -1,4 +1,4 @@
-"""Start the user's hub: one process of however many that want it does, the others wait for it."""
+"""Start the user's hub: of all processes that want it at once, one does, and the others wait."""
 
 # ruff: noqa: PTH208, SIM105 - this file must load fast
 from __future__ import annotations

@@ -80,8 +80,8 @@ class _Writer:
 
     The thread makes the records: one after the other it does so several times as fast as one
     between two calls. It is woken once for all within `pause`, and yields after each `BATCH`. It
-    ends while nothing comes: each name that a config has had, or has in some client's environment,
-    has a log as long as the hub runs.
+    ends while nothing comes: a log is closed with the hub only, also one that no config names any
+    more.
     """
 
     def __init__(

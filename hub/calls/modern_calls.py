@@ -28,7 +28,7 @@ from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ASKABLE, ROOTS
-from hub.protocol.request_state import NO_RETRY, RetryInput, identity
+from hub.protocol.request_state import NO_RETRY, RetryInput, call_digest
 from hub.sessions.kept_roots import KeptRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
@@ -147,7 +147,7 @@ class ModernCalls:
         given = object_or_empty(responses)
         if state is None:
             return RetryInput(responses=given)
-        known_by = identity(principal, request.method, params)
+        known_by = call_digest(principal, request.method, params)
         opened = self._seals.open(state, known_by)
         if is_complete or opened.call_state.unasked:
             self._seals.spend(opened, principal)
@@ -236,7 +236,7 @@ class ModernCalls:
         declares = client is not None and client.declares("roots")
         requests = {**(ROOTS if declares and not unasked else {}), **needed.requests}
         state = replace(needed.state, unasked=unasked)
-        known_by = identity(session.identity, request.method, request.params)
+        known_by = call_digest(session.identity, request.method, request.params)
         return {
             "resultType": "input_required",
             **({"inputRequests": requests} if requests else {}),

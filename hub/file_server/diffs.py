@@ -34,7 +34,7 @@ def unified_diff(path: str, before: str, after: str) -> str:
 
 
 class _Between(SequenceMatcher[str]):
-    """Compares lines of which the first `start` and the last `end` are the same: not these."""
+    """Compares lines, but for the first `start` and the last `end`, which are the same in both."""
 
     def __init__(self, old: list[str], new: list[str], start: int, end: int) -> None:
         super().__init__(None, old[start : len(old) - end], new[start : len(new) - end])

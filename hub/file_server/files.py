@@ -25,7 +25,7 @@ from hub.system.disk import OsDisk
 MAX_READ = 16 * 1024 * 1024
 MAX_FOUND = 1000
 
-FLAVOUR = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}.get(sys.platform, Flavour.POSIX)
+FLAVOUR = Flavour.of(sys.platform)
 _LINKS = OsDisk()
 
 
@@ -87,6 +87,8 @@ class SharedFiles:
     def write(self, path: str, content: bytes) -> None:
         """Create or replace a file atomically: a reader never sees a part of the content."""
         at = Path(self._inside(path))
+        if path.endswith(("/", os.sep)):
+            raise SharedFilesError(f"'{path}' names a directory; give the name of a file")
         _must_have_directory(at)
         with _explained(path):
             before = at.stat() if at.exists() else None

@@ -30,7 +30,6 @@ _PROGRAM: Final = (sys.executable, "-P", "-m", "hub.cli.logins.for_hub")
 _MOST: Final = 64 * 1024
 """Bytes of one line."""
 
-
 MOST: Final = 16
 """How many logins of principals may be under way at once: each has a process."""
 MOST_OF_ONE: Final = 4
@@ -95,10 +94,10 @@ LoginNews: TypeAlias = LoginPage | LoginKept | LoginRefused
 class LoginRun:
     """A login that is wanted, or under way once it has an `order`.
 
-    `page` is known once `begun`; once it is `over`, `failed` says why not. `asked` is when somebody
-    was last sent to the page, by a monotonic clock. `browser` is by which the browser is known
-    again that showed that it is the owner's; empty: none has. `patience` is how long it is waited
-    for an order.
+    `page` is known once it has `begun`; once it is `over`, `failed` says why there is no login, if
+    there is none. `asked` is when somebody was last sent to the page, by a monotonic clock.
+    `browser` is the mark of the browser that has shown that it is the owner's; empty: none has.
+    `patience` ends the wait for an order.
     """
 
     def __init__(self, owner: str = "") -> None:
@@ -193,9 +192,9 @@ class LoginRuns:
         return found
 
     def wanted(self, url: str, owner: str) -> LoginRun:
-        """Return the login of an owner at a server, which may begin only later.
+        """Return the login of an owner at a server; it begins when its person goes on to it.
 
-        Until then it has no process, so that whoever goes to no page takes nobody's place.
+        Until then it has no process, and counts for none of the limits.
         """
         run = self._runs.get((url, owner))
         if run is None or run.scope.cancel_called:  # who gave that one up may want another

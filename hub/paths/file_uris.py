@@ -43,7 +43,10 @@ def path_from_uri(uri: str, flavour: Flavour) -> str:
 
 
 def path_meant(text: str) -> str | None:
-    """Return the path, or a word for it, that stands in `text` as a `file:` URI; None if none."""
+    """Return what to write where a path is wanted and `text` is a `file:` URI; None if it is none.
+
+    That is the path of the URI, or words that ask for it where the URI cannot be read.
+    """
     if not re.match(r"file:/", text, re.IGNORECASE):
         return None
     try:

@@ -26,6 +26,12 @@ class Flavour(Enum):
     MACOS = "macos"
     WINDOWS = "windows"
 
+    @staticmethod
+    def of(platform: str) -> Flavour:
+        """Return the flavour of a platform, by its name in `sys.platform`."""
+        named = {"darwin": Flavour.MACOS, "win32": Flavour.WINDOWS}
+        return named.get(platform, Flavour.POSIX)
+
 
 # Looked up once: looking up an enum's member takes longer than the comparison with it.
 _POSIX, _WINDOWS = Flavour.POSIX, Flavour.WINDOWS

@@ -105,10 +105,10 @@ NO_RETRY = RetryInput()
 """The input of a first request: no state and no responses."""
 
 
-def identity(principal: str, method: str, params: JsonObject) -> str:
-    """Return a digest that is equal for the requests of one call: same principal, method, target.
+def call_digest(identity: str, method: str, params: JsonObject) -> str:
+    """Return a digest that is the same for all requests of one call.
 
-    The arguments count, too.
+    It is of the client's identity, the method, the target and the arguments.
     """
     name = params.get("uri" if method == "resources/read" else "name")
-    return digest([principal, method, name, params.get("arguments")])
+    return digest([identity, method, name, params.get("arguments")])

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 ENDS = 256
 """Bytes that are kept of the start and of the end of an event's text that is too long."""
+LONGEST_ID = 4096
+"""Bytes of an event's id that counts: a longer one is more than servers take in a header."""
 
 _MARK = b"\xef\xbb\xbf"
 
@@ -24,7 +26,8 @@ class EventParser:
     An event without text is not returned, but its id counts. Of a text longer than `limit` bytes
     only both ends are kept. An unfinished event at the end of the stream is dropped; while it is
     unfinished it takes about as much memory as it has bytes, however small its lines and chunks.
-    `retry` is the server's reconnection time in milliseconds, `last_id` the id of the last event.
+    `retry` is the server's reconnection time in milliseconds, `last_id` the id of the last event,
+    as a header can bring it: without blanks around it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -107,7 +110,8 @@ class EventParser:
         elif field == b"event":
             self._name = value[:ENDS].decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
-            self._id = value
+            if not self._line_is_cut and len(value) <= LONGEST_ID:
+                self._id = value.strip(b" \t")
         elif field == b"retry" and value.isdigit() and len(value) < ENDS:
             self.retry = int(value)
         return None

@@ -179,7 +179,7 @@ def parse_announcement(
 def sifted(
     announcement: Announcement, *, flavour: Flavour, unsafe: UnsafePaths | None
 ) -> Announcement:
-    """Return an announcement with its safe roots, by this list in place of the one before."""
+    """Return an announcement with its roots sorted anew into safe and unsafe ones, by this list."""
     unsafe_roots = [one for one in announcement.announced if _is_unsafe(one, flavour, unsafe)]
     safe = root_set(one for one in announcement.announced if one not in unsafe_roots)
     refused = [Rejected(one.uri, UNSAFE) for one in unsafe_roots]

@@ -61,7 +61,6 @@ class ClientConnection:
         self.session = Session(services, tasks, principal=principal, peer=self.peer)
         self.dispatcher = rounds.dispatcher(self.peer.backlog, tasks, self.session.key)
         self._modern = Modern(relay, rounds, services, self.session, tasks)
-        self._is_modern = False
         self.given_up: str | None = None
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
@@ -141,6 +140,13 @@ class ClientConnection:
             data: JsonObject = {"error": "insufficient_scope", "scope": " ".join(exc.needed)}
             raise RpcError(INVALID_REQUEST, str(exc), data) from exc
 
+    async def _serve_modern(self, asked: Asked) -> Payload:
+        if self.session.client is not None:
+            raise RpcError(
+                INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
+            )
+        return await self._modern.serve(asked)
+
     # Legacy era: a handshake, then a session
 
     async def _serve_legacy(self, asked: Asked) -> Payload:
@@ -161,7 +167,7 @@ class ClientConnection:
         return await self._serve_opened(asked)
 
     async def _initialize(self, params: JsonObject) -> JsonObject:
-        if self._is_modern:
+        if self._modern.is_spoken:
             data = supported(params.get("protocolVersion"))
             raise RpcError(
                 UNSUPPORTED_VERSION, f"this connection speaks {MODERN_VERSIONS[-1]}", data
@@ -190,14 +196,6 @@ class ClientConnection:
             self.session.opened()
         elif notification.method in _ROOTS_CHANGED:
             self.session.roots.list_changed()
-
-    async def _serve_modern(self, asked: Asked) -> Payload:
-        if self.session.client is not None:
-            raise RpcError(
-                INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
-            )
-        self._is_modern = True
-        return await self._modern.serve(asked)
 
     async def _serve_opened(self, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params

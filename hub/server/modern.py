@@ -81,6 +81,7 @@ class Modern:
     """Serves the modern requests of one connection; `session` is the connection's own session.
 
     `headers` are the HTTP headers of its only request, names in lower case; None over stdio.
+    `is_spoken`: a request was of a version that the hub supports, so that no handshake follows.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Modern:
         self._identity = session.identity
         self._caller = principal_key_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
+        self.is_spoken = False
         self._listening: set[ListenStream] = set()
 
     def route_for(self, request: Request) -> ModernRoute | KnownAnswer | None:
@@ -108,9 +110,10 @@ class Modern:
     async def serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
 
-        Raises: RpcError, RouteError, ChildError.
+        Raises: RpcError, HubError.
         """
         method, client = asked.request.method, _client(asked.request)
+        self.is_spoken = True
         if method == "server/discover":
             if self._services.is_for_one:
                 with anyio.move_on_after(GREETING_GRACE):

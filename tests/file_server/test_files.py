@@ -165,6 +165,9 @@ def test_a_write_needs_a_directory_and_a_writable_regular_file(
     (top / "folder").mkdir()
     with pytest.raises(SharedFilesError, match="gone' is not a directory; create it first"):
         files.write("gone/a", b"x")
+    with pytest.raises(SharedFilesError, match="'new/' names a directory"):
+        files.write("new/", b"x")
+    assert not (top / "new").exists()
     with pytest.raises(SharedFilesError, match="'folder' is not a regular file"):
         files.write("folder", b"x")
     (top / "a").write_text("old")

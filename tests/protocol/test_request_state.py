@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.jsonrpc.exact_json import decode_strict, encode
-from hub.protocol.request_state import NO_STATE, CallState, ChildInputRound, identity, state_in
+from hub.protocol.request_state import NO_STATE, CallState, ChildInputRound, call_digest, state_in
 from hub.values import JsonObject, ServerName, object_or_empty
 
 TEXT = st.none() | st.text()
@@ -55,18 +55,18 @@ def test_another_asker_method_name_or_arguments_make_another_call(changes: JsonO
     asked: JsonObject = {"principal": "alice", "method": "tools/call", "params": CALL, **changes}
     params = asked["params"]
     assert isinstance(params, dict)
-    other = identity(str(asked["principal"]), str(asked["method"]), params)
-    assert other != identity("alice", "tools/call", CALL)
+    other = call_digest(str(asked["principal"]), str(asked["method"]), params)
+    assert other != call_digest("alice", "tools/call", CALL)
 
 
 def test_a_retry_is_the_same_call() -> None:
-    first = identity("alice", "tools/call", CALL)
+    first = call_digest("alice", "tools/call", CALL)
     arguments: JsonObject = {"b": 2, "a": 1}
     retry: JsonObject = {"requestState": "s", "name": "read", "arguments": arguments, "_meta": {}}
-    assert identity("alice", "tools/call", retry) == first
+    assert call_digest("alice", "tools/call", retry) == first
 
 
 def test_a_resource_is_known_by_its_uri() -> None:
-    one = identity("alice", "resources/read", {"uri": "file:///a", "name": "x"})
-    assert one == identity("alice", "resources/read", {"uri": "file:///a"})
-    assert one != identity("alice", "resources/read", {"uri": "file:///b"})
+    one = call_digest("alice", "resources/read", {"uri": "file:///a", "name": "x"})
+    assert one == call_digest("alice", "resources/read", {"uri": "file:///a"})
+    assert one != call_digest("alice", "resources/read", {"uri": "file:///b"})

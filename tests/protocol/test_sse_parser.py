@@ -75,6 +75,23 @@ def test_the_last_id_and_the_waiting_time_are_known_once_their_event_is_complete
     assert parser.last_id == b""
 
 
+@pytest.mark.parametrize(
+    ("line", "last", "limit"),
+    [
+        (b"id:  2 \t", b"2", 100),
+        (b"id", b"", 100),
+        (b"id: " + b"2" * 9000, b"1", 10_000),
+        (b"id: " + b"2" * 9000, b"1", 100),
+    ],
+    ids=["with blanks", "none", "too long", "longer than events may be"],
+)
+def test_the_last_id_fits_into_a_header(line: bytes, last: bytes, limit: int) -> None:
+    parser = EventParser(limit)
+    parser.feed(b"id: 1\n\n")
+    parser.feed(line + b"\n\n")
+    assert parser.last_id == last
+
+
 def test_a_restarted_parser_keeps_only_the_last_event_id() -> None:
     parser = EventParser(LIMIT)
     parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o")

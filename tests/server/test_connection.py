@@ -192,6 +192,18 @@ async def test_after_an_envelope_a_handshake_is_refused() -> None:
         await client.request("tools/call", {**SAY, **ENVELOPE})
 
 
+async def test_after_an_envelope_of_an_unknown_version_a_handshake_is_answered() -> None:
+    """A client that knows a later version and the handshake, but no other, can go back to that."""
+    async with scripted(FakeChild(ECHO)) as hub:
+        client = hub.client()
+        later: JsonObject = {
+            "_meta": {PROTOCOL_VERSION_META: "2099-01-01", CLIENT_CAPABILITIES_META: {}}
+        }
+        assert (await refusal(client, "server/discover", later))["code"] == UNSUPPORTED_VERSION
+        await client.initialize({})
+        assert (await client.call("echo", text="hi"))["structuredContent"] == {"text": "hi"}
+
+
 async def test_a_connection_of_the_one_era_does_not_bind_another() -> None:
     async with scripted(FakeChild(ECHO)) as hub:
         legacy, modern = await hub.greeted(), hub.client()

@@ -12,16 +12,12 @@ import stat
 import sys
 from contextlib import suppress
 
+from hub.attach.frames import is_stream_socket
 from hub.children.process.spawn import End
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.server.attached.admission import NotServedError
-from hub.server.attached.shared_sockets import (
-    SharedSocket,
-    SharedSocketReader,
-    SharedSocketWriter,
-    is_socket,
-)
+from hub.server.attached.shared_sockets import SharedSocket, SharedSocketReader, SharedSocketWriter
 
 
 class ClientStreams:
@@ -106,7 +102,7 @@ def _end(descriptor: int, mode: int) -> PipeEnd | SharedSocket:
     Raises: OSError if nobody has a pipe's other end open any more, or no descriptor is free;
         NotServedError if it is neither a pipe nor a socket.
     """
-    if is_socket(descriptor):
+    if is_stream_socket(descriptor):
         return SharedSocket(descriptor)
     if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         raise NotServedError("stdin or stdout is neither a pipe nor a socket", alone=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its transports carry lines without worker threads
 import fcntl
-import os
 import socket
-import stat
 from typing import Final
 
 _CHUNK: Final = 256 * 1024
@@ -173,11 +171,3 @@ class SharedSocketWriter(asyncio.WriteTransport):
     def _lost(self, why: Exception | None) -> None:
         self._protocol.connection_lost(why)
         self._target.close()
-
-
-def is_socket(descriptor: int) -> bool:
-    """Return whether a descriptor is a stream socket of this machine's."""
-    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-        return False
-    with socket.socket(fileno=os.dup(descriptor)) as same:
-        return same.family == socket.AF_UNIX and same.type == socket.SOCK_STREAM

@@ -9,16 +9,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from hub.attach.frames import is_stream_socket
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.pipes import Flow, PipeOutlet
-from hub.server.attached.shared_sockets import (
-    SharedSocket,
-    SharedSocketReader,
-    SharedSocketWriter,
-    is_socket,
-)
+from hub.server.attached.shared_sockets import SharedSocket, SharedSocketReader, SharedSocketWriter
 
 
 @pytest.fixture
@@ -108,10 +104,10 @@ def test_only_stream_sockets_of_this_machine_count() -> None:
     reading, writing = os.pipe()
     before = os.dup(reading)
     os.close(before)
-    assert not is_socket(reading)
+    assert not is_stream_socket(reading)
     with socket.socket(socket.AF_INET) as other, socket.socket(socket.AF_UNIX) as ours:
-        assert not is_socket(other.fileno())
-        assert is_socket(ours.fileno())
+        assert not is_stream_socket(other.fileno())
+        assert is_stream_socket(ours.fileno())
     again = os.dup(reading)
     assert again == before, "a descriptor was left open"
     os.close(again)
