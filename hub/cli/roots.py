@@ -177,7 +177,9 @@ class _Config(Struct, frozen=True):
         """
         canonical = _canonical(os.path.expanduser(which), self.place)  # noqa: PTH111 - text that is parsed next
         by_path = [i for i, one in enumerate(self.kept) if which == one.written]
-        by_path = by_path or [i for i, one in enumerate(self.kept) if canonical == one.path]
+        by_path = by_path or [
+            i for i, one in enumerate(self.kept) if canonical == one.path and which
+        ]
         by_name = [i for i, one in enumerate(self.kept) if which == one.name]
         found = sorted({*by_path, *by_name})
         if not found:

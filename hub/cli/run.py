@@ -43,7 +43,7 @@ from hub.config.own_files import record_key
 from hub.config.source.documents import is_inline
 from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
-from hub.errors import StartError
+from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.system.passed_socket import take_passed_socket
@@ -172,9 +172,12 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting, str | None]:
 
     Raises:
         ConfigError: the config is wrong.
-        UsageError: there is a config here that the user does not trust.
+        UsageError: there is a config here that the user does not trust, or one is named though
+            there is to be none.
     """
-    source = config_source(options.config, os.environ)
+    if options.no_config and options.config is not None:
+        raise UsageError("--no-config: --config names one", "Take one of the two out.")
+    source = None if options.no_config else config_source(options.config, os.environ)
     digest = None
     if source is None and not options.no_config:
         digest = trusted_digest(trust_record(this_machine(os.environ)))

@@ -46,7 +46,12 @@ class Loaded(Struct, frozen=True):
 
 
 def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path."""
+    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path.
+
+    Raises: ConfigError if `--config` is empty, as a variable may be that is not set.
+    """
+    if option is not None and not option.strip():
+        raise ConfigError("--config", "is empty", "Name a file: --config FILE.")
     return option or environment.get("HUB_CONFIG") or None
 
 

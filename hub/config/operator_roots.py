@@ -96,6 +96,8 @@ class PathContext(Struct, frozen=True):
 
         Raises: RootError if it cannot be a root or may not be read.
         """
+        if not path:
+            raise RootError("an empty path names nothing")
         if (meant := path_meant(path)) is not None:
             raise RootError(f"it must be a path, not a URI: write {meant}")
         full = os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next

@@ -323,6 +323,22 @@ def test_a_bad_config_is_three_and_starts_nothing(
     assert not made.exists()
 
 
+def test_an_empty_option_is_not_taken_for_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in ("run", "tools", "check", "doctor"):
+        assert failing(capsys, command, "--config", "") == (
+            3,
+            "roots-hub: --config: is empty\nName a file: --config FILE.\n",
+        )
+    code, said = failing(capsys, "run", "--config", "hub.yaml", "--no-config")
+    assert (code, said.splitlines()[0]) == (2, "roots-hub: --no-config: --config names one")
+    code, said = failing(capsys, "roots", "list", "--root", "")
+    assert code == 1
+    assert said.startswith("roots-hub: --root : an empty path names nothing\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["check"], ["check", "--connect"], ["plan"], ["tools"], ["call", "x.y"], ["doctor"]],

@@ -75,6 +75,17 @@ def test_a_root_is_added_relative_to_the_config(
     )
 
 
+def test_an_empty_word_names_no_root(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert roots("add", "docs") == 0
+    before = read(top)
+    monkeypatch.chdir(top / "docs")
+    assert roots("remove", "", config="../conf/hub.yaml") == 1
+    assert "roots.fallback has no " in capsys.readouterr().err
+    assert read(top) == before
+
+
 def test_other_spellings_of_a_path_stay_too(top: Path) -> None:
     for path in (f"{top}/more docs", "~/x", "./file.txt", f"file://{top}/docs"):
         assert roots("add", path) == 0

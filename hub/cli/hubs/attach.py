@@ -122,7 +122,7 @@ def _served(wanted: AttachOptions, directory: str) -> tuple[str, list[str]] | st
 
     if wanted.command is not None:
         return of_command(wanted.command), ["--command", *wanted.command]
-    config = wanted.config or os.environ.get("HUB_CONFIG")
+    config = os.environ.get("HUB_CONFIG") if wanted.config is None else wanted.config
     if not config or config.lstrip().startswith("{"):
         return NO_CONFIG
     config, identity = of_config(config, directory)
