@@ -311,7 +311,8 @@ async def test_o03_a_config_that_breaks_leaves_the_old_roots(kept: Path) -> None
             with in_time():
                 while hub.services.config_file.state.error is None:  # noqa: ASYNC110 - nothing tells of it
                     await anyio.sleep(EVERY)
-        assert "hub.yaml: roots.fallbck: unknown key" in [line.get("where") for line in logged]
+        told = [(line.get("where"), line.get("what")) for line in logged]
+    assert ("hub.yaml: roots.fallbck", "unknown key") in told
         await until_shared(hub, client, kept / "project")
 
 
