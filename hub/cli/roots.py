@@ -31,7 +31,7 @@ from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
 from hub.legible import on_one_line
 from hub.paths.file_uris import UriError, path_from_uri
-from hub.paths.resolve import PathError, parts_of, resolve
+from hub.paths.resolve import Flavour, PathError, parts_of, resolve
 from hub.roots.effective import EffectiveRoots, for_rootless
 from hub.roots.roots import Root
 from hub.system.atomic_file import FileEdit, opened
@@ -141,10 +141,13 @@ def _contains(options: Namespace) -> int:
     effective, machine = _effective_roots(options), this_machine(os.environ)
     try:
         found = resolve(
-            options.path, cwd=machine.directory, links=machine.links, flavour=machine.flavour
+            _local(options.path, machine.flavour),
+            cwd=machine.directory,
+            links=machine.links,
+            flavour=machine.flavour,
         )
-    except PathError as exc:
-        _say(f"{options.path}: {exc.reason}")
+    except (PathError, UriError) as exc:
+        _say(f"{options.path}: {exc}")
         return 1
     root = effective.roots.covers(parts_of(found, machine.flavour))
     _say(f"{found}: {f'inside {root.path}' if root is not None else 'outside of the roots'}")
@@ -274,7 +277,7 @@ def _named(name: str | None) -> None:
 
 def _root(given: str, place: PathContext) -> Root:
     try:
-        return place.root(_local(given, place))
+        return place.root(_local(given, place.flavour))
     except (RootError, UriError) as exc:
         _unusable(given, exc)
 
@@ -284,15 +287,18 @@ def _unusable(given: str, error: Exception) -> NoReturn:
     raise StartError(f"{given}: {error}", fix) from error
 
 
-def _local(given: str, place: PathContext) -> str:
+def _local(given: str, flavour: Flavour) -> str:
     is_uri = given[:5].lower() == "file:" or "://" in given
-    return path_from_uri(given, place.flavour) if is_uri else given
+    return path_from_uri(given, flavour) if is_uri else given
 
 
 def _canonical(path: str, place: PathContext) -> str:
     try:
         return resolve(
-            _local(path, place), cwd=place.directory, links=place.links, flavour=place.flavour
+            _local(path, place.flavour),
+            cwd=place.directory,
+            links=place.links,
+            flavour=place.flavour,
         )
     except (PathError, UriError):
         return os.path.normpath(os.path.join(place.directory, path))  # noqa: PTH118 - as text

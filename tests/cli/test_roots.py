@@ -107,6 +107,8 @@ def test_without_a_config_the_roots_are_what_run_would_serve(
     assert capsys.readouterr().out == f"{top}/team  (team, --root)\n"
     assert run("contains", "app") == 0
     assert run("contains", "../home") == 1
+    assert run("contains", Path("app").absolute().as_uri()) == 0
+    assert run("contains", "file:///etc") == 1
     (top / "team" / "hub.yaml").write_text("version: 1\nservers: {a: {command: x}}\n")
     with pytest.raises(ConfigError, match=r"no config\nThere is one here: --config hub\.yaml"):
         run("list")

@@ -312,7 +312,7 @@ async def test_o03_a_config_that_breaks_leaves_the_old_roots(kept: Path) -> None
                 while hub.services.config_file.state.error is None:  # noqa: ASYNC110 - nothing tells of it
                     await anyio.sleep(EVERY)
         told = [(line.get("where"), line.get("what")) for line in logged]
-    assert ("hub.yaml: roots.fallbck", "unknown key") in told
+        assert ("hub.yaml: roots.fallbck", "unknown key") in told
         await until_shared(hub, client, kept / "project")
 
 

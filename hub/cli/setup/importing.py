@@ -104,9 +104,9 @@ def found_files(clients: Iterable[str], files: Iterable[str] = ()) -> list[Clien
 
 def _import(options: Namespace) -> int:
     output = Path(options.output)
-    may_write(output, options)
     context = load_context()
     files = found_files(known_clients(options.clients) or CLIENTS, options.files)
+    may_write(output, options)
     discovery = discover(files, context)
     made = carried(discovery.servers, context, with_secrets=options.with_secrets)
     found = _Found(discovery, made, output)

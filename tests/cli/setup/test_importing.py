@@ -137,6 +137,8 @@ def test_a_config_that_is_there_is_kept_unless_force_is_said(
     assert error == "roots-hub: hub.yaml: is there already, so nothing was written"
     assert fix.startswith("Say --force to replace it (a copy is kept)")
     assert text() == "mine\n"
+    assert main(["import", "nobody"]) == 2  # what is meant first: with --force it would fail again
+    assert "nobody: is no client that the hub knows" in capsys.readouterr().err
     assert main(["import", "--force"]) == 0
     (kept,) = Path().glob("hub.yaml.*")
     assert kept.read_text() == "mine\n"
