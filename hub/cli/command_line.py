@@ -56,6 +56,7 @@ def hidden(name: str) -> Generator[None]:
 
 
 _NO_THREAD: Final = "can't start new thread"
+_NO_HOME: Final = "Could not determine home directory."
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_CODES: Final = {UsageError: 2, ConfigError: 3}
 """The exit codes of errors; that of any other is 1."""
@@ -252,7 +253,25 @@ def _known(error: BaseException) -> HubError | None:
             "what it writes to has no space left",
             "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.",
         )
+    if str(error) == _NO_HOME:
+        return StartError(
+            "HOME: it is not set, and the system knows no home of this user",
+            "Set it to a directory of this user.",
+        )
+    if isinstance(error, FileNotFoundError) and error.filename is None and not _has_directory():
+        return StartError(
+            "the directory that it was started in does not exist any more",
+            "Start it in one that does: `cd` to it anew if it was made again.",
+        )
     return error if isinstance(error, HubError) else None
+
+
+def _has_directory() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - only whether there is one
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _fail(error: HubError) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from structlog.testing import capture_logs
@@ -462,6 +462,44 @@ def test_an_empty_home_is_none_and_the_system_tells_it(
     assert main(["plan", "--config", "hub.yaml"]) == 0
     known = pwd.getpwuid(os.getuid()).pw_dir
     assert f"  cwd    {known}/x" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the system has no such list of users there")
+def test_a_user_without_a_home_is_told_to_name_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pwd  # noqa: PLC0415 - not on Windows
+
+    def unknown(_user: int) -> NoReturn:
+        raise KeyError("it has no entry")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    (tmp_path / "hub.yaml").write_text("version: 1\nservers: {a: {command: cat}}\n")
+    assert failing(capsys, "check", "--config", "hub.yaml") == (
+        1,
+        "roots-hub: HOME: it is not set, and the system knows no home of this user\n"
+        "Set it to a directory of this user.\n",
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a directory in use cannot be removed there")
+@pytest.mark.parametrize("command", ["run", "check", "plan", "roots"])
+def test_a_working_directory_that_was_removed_is_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    gone = plant(tmp_path, "gone/") / "gone"
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert failing(capsys, command, *(["list"] if command == "roots" else [])) == (
+        1,
+        "roots-hub: the directory that it was started in does not exist any more\n"
+        "Start it in one that does: `cd` to it anew if it was made again.\n",
+    )
 
 
 def test_doctor_runs_with_any_home(
