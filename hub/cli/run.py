@@ -271,6 +271,8 @@ async def _serve_http(
     ):
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
+        usage = _following(hub, config, access, proxies)
+        # After it: a config that it refuses must not show any pages.
         _show_pages_with(hub, access, config, url)
         await serve_http(
             ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),
@@ -280,7 +282,7 @@ async def _serve_http(
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
-            usage=_following(hub, config, access, proxies),
+            usage=usage,
             drain=config.drain,
             ready=partial(_announce, url, access.check, what(hub.services.operator.roots())),
             shutdown=shutdown,
