@@ -1,7 +1,8 @@
 # docker build -t roots-hub .
 # docker run -e HUB_TOKEN=... -p 127.0.0.1:8765:8765 \
-#     -v ./hub.yaml:/etc/roots-hub/hub.yaml:ro -v ./project:/srv/project roots-hub
+#     -v ./hub.yaml:/etc/roots-hub/hub.yaml:ro -v "$PWD:$PWD" roots-hub
 #
+# A client names paths as it sees them: mount each folder under the path that it has outside.
 # HUB_TOKEN is the bearer token that clients must send, unless hub.yaml has a listen.token. Inside a
 # container the hub has to bind 0.0.0.0, and it refuses a public bind without a token.
 # The hub needs no init beside it: as process 1 it takes away ended processes that nobody waits for.

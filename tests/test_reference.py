@@ -12,6 +12,7 @@ import pytest
 
 from hub.audit.record import AuditRecord, CallOutcome
 from hub.calls.builtin_tools import BUILTINS
+from hub.children.child import ChildState
 from hub.cli.served import Served
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
@@ -37,8 +38,8 @@ from tests.reference import blocks as helps_in
 
 DOCS = PROJECT / "docs"
 ADVICE = "`python -m tests.reference --write` brings the page up to date"
-OBSOLETE = {"ceiling", "server"}
-"""Sources that are never those of a client's roots."""
+OF_A_SERVER = {"server"}
+"""Sources of the roots of single servers, which `source` does not show."""
 
 
 def text(name: str) -> str:
@@ -111,7 +112,10 @@ def test_the_answer_of_get_roots_is_shown_and_explained_field_by_field() -> None
     of_a_server = set(re.findall(r'^      "(\w+)":', shown, re.MULTILINE))
     assert of_a_server | {"reason", "failures", "retryAt"} == set(first_cells(page, "of a server"))
     (row,) = re.findall(r"^\| `source` .*$", page, re.MULTILINE)
-    assert set(re.findall(r"`([\w-]+)`", row)) - {"source"} == set(get_args(Source)) - OBSOLETE
+    assert set(re.findall(r"`([\w-]+)`", row)) - {"source"} == set(get_args(Source)) - OF_A_SERVER
+    (row,) = re.findall(r"^\| `state` .*$", page, re.MULTILINE)
+    states = {state.__name__.lower() for state in get_args(ChildState)} | {"idle", "cached"}
+    assert set(re.findall(r"`([\w-]+)`", row)) - {"state"} == states
 
 
 def test_the_audit_log_is_explained_field_by_field() -> None:

@@ -54,6 +54,19 @@ def test_the_guards_page_explains_as_the_command_does(terminal: PageTerminal) ->
     assert sum(play(terminal, block) for block in shells(PROJECT / "docs/guard.md")) == 1
 
 
+@pytest.mark.parametrize(("path", "is_refused"), [("/etc/passwd", True), ("notes.txt", False)])
+def test_a_build_fails_only_where_the_call_of_the_page_would_be_allowed(
+    terminal: PageTerminal, path: str, is_refused: bool
+) -> None:
+    config = 'version: 1\nservers: {files: {command: "true"}}\n'
+    Path(terminal.directory, "hub.yaml").write_text(config)
+    (block,) = [one for one in shells(PROJECT / "docs/serve-http.md") if "explain" in one.text]
+    commands = "\n".join(one.command for one in shown_in(block)).replace("/etc/passwd", path)
+    Path(terminal.directory, "build.sh").write_text(commands)
+    ended = terminal.run("sh -e build.sh > build.log 2>&1; echo $?")
+    assert ended == ("0" if is_refused else "1")
+
+
 def test_the_tutorial_works_step_by_step(
     terminal: PageTerminal, npm_program: Callable[[str], str]
 ) -> None:
