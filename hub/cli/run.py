@@ -271,9 +271,6 @@ async def _serve_http(
     ):
         tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
-        usage = _following(hub, config, access, proxies)
-        # After it: a config that it refuses must not show any pages.
-        _show_pages_with(hub, access, config, url)
         await serve_http(
             ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),
             access.check,
@@ -282,20 +279,13 @@ async def _serve_http(
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
-            usage=usage,
+            usage=_following(hub, config, access, proxies, url),
             drain=config.drain,
             ready=partial(_announce, url, access.check, what(hub.services.operator.roots())),
             shutdown=shutdown,
         )
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
-
-
-def _show_pages_with(hub: Hub, access: ClientAccess, config: HubConfig, bound: str) -> None:
-    """Serve the pages where principals log in, now or once a changed config wants them."""
-    show = partial(_show_pages, hub, access, bound)
-    show(config)
-    hub.follow(show)
 
 
 def _show_pages(hub: Hub, access: ClientAccess, bound: str, config: HubConfig) -> None:
@@ -311,12 +301,15 @@ def _show_pages(hub: Hub, access: ClientAccess, bound: str, config: HubConfig) -
 
 
 def _following(
-    hub: Hub, config: HubConfig, access: ClientAccess, proxies: Proxies
+    hub: Hub, config: HubConfig, access: ClientAccess, proxies: Proxies, bound: str
 ) -> UsageByPrincipal:
     """Have what lets clients in follow the config; return what the principals use."""
+    show = partial(_show_pages, hub, access, bound)
+    show(config)
     hub.follow(access.follow)
     hub.follow(lambda changed: proxies.follow(changed.listen.trusted_proxies))
     limit_principals(hub, config)
+    hub.follow(show)  # last: what the others refuse shows no pages
     return hub.usage
 
 
