@@ -130,15 +130,15 @@ async def test_a_mistake_is_told_until_it_is_mended(top: Path) -> None:
     with serving(top / "conf/hub.yaml", {"fallback": ["../a"]}) as hub:
         async with connected(hub.url) as client:
             hub.write({"fallbck": ["../b"]})
-            where = hub.until("config not reloaded: the old one stays")["where"]
-            assert where == f"{hub.file}: roots.fallbck: unknown key"
+            told = hub.until("config not reloaded: the old one stays")
+            where = f"{hub.file}: roots.fallbck"
+            assert (told["where"], told["what"]) == (where, "unknown key")
             found = await report(client)
-            assert found["config"]["error"] == f"{where}. Write `fallback`."
+            assert found["config"]["error"] == f"{where}: unknown key. Write `fallback`."
             assert found["filePaths"] == [f"{top}/a"]
             hub.file.unlink()
-            assert hub.until("config not reloaded: the old one stays")["where"].endswith(
-                ": no such file"
-            )
+            told = hub.until("config not reloaded: the old one stays")
+            assert (told["where"], told["what"]) == (str(hub.file), "no such file")
             hub.write({"fallback": ["../a"]})
             hub.until("config is in order again")
             assert (await report(client))["config"]["error"] is None

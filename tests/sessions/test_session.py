@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from hub.jsonrpc.messages import Notification, Request, Response
+from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.sessions.client import Client
@@ -93,21 +93,6 @@ async def test_a_client_that_never_answers_is_judged_by_the_fallback_and_delays_
             tasks.cancel_scope.cancel()
         silent.answers["roots/list"] = failure(-32600, "no roots here")
         assert (await silent.session.effective(silent.outlet)).source == "config"
-
-
-async def test_roots_that_come_after_the_time_for_them_count_for_the_next_call(top: Path) -> None:
-    async with rig({}, {}) as at:
-        at.services.settings = replace(at.services.settings, timeout=0.01)
-        client = at.client(top / "a")
-        roots, client.answers["roots/list"] = client.answers["roots/list"], SILENT
-        assert (await client.session.effective(client.outlet)).source == "none"
-        (asked,) = client.outlet.messages
-        assert isinstance(asked, Request), "and the question is not taken back"
-        assert isinstance(roots, dict)
-        await client.peer.receive(Response(asked.id, roots))
-        await all_tasks_blocked()
-        assert (await client.session.effective(client.outlet)).roots.paths == (f"{top}/a",)
-        assert client.outlet.messages == [asked]
 
 
 async def test_a_client_that_is_not_restricted_is_warned_about_once() -> None:
