@@ -63,11 +63,13 @@ def is_yaml(text: str) -> bool:
 def _is_code(text: str) -> bool:
     """Return whether `text` looks like code or a patch, or most of its lines have several words.
 
-    `key = value` counts as one word, and a line with paths as a list.
+    `key = value` counts as one word, and a line with paths as a list. Lines of file names are none.
     """
     lines = [line for line in _EQUALS.sub("=", text).splitlines() if line.strip()]
     worded = sum(1 for line in lines if len(line.split(None, 1)) > 1 and not _PATHS.match(line))
-    return _CODE.search(text) is not None or (worded > 1 and 2 * worded > len(lines))
+    if worded > 1 and 2 * worded > len(lines) and not is_list_of_words(text):
+        return True
+    return _CODE.search(text) is not None
 
 
 def _is_worded(text: str, least: int) -> bool:

@@ -11,6 +11,7 @@ from hub.guard.text.prose import is_prose, is_yaml
         "int main() {\n  return 0;\n}\n",
         "- a: ../x\n- b: y",
         "it is in ../y or so",
+        "for x in y:\n  os.remove(x)\n  return f(x)",
     ],
 )
 def test_code_yaml_and_sentences_are_prose(text: str) -> None:
@@ -25,6 +26,8 @@ def test_code_yaml_and_sentences_are_prose(text: str) -> None:
         "~/a b.c\n/etc/x y.z",
         "C:\\a b.c\n..\\x y.z",
         "../y is where it is",
+        "notes.txt /srv/app/link\nnotes.txt x",
+        "notes.txt src/%2e%2e\na.b link",
     ],
 )
 def test_lines_with_paths_are_lists(text: str) -> None:
