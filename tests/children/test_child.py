@@ -60,7 +60,7 @@ async def owned(
     fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
 ) -> AsyncGenerator[Child]:
     """Keep a child in a task of its own; it is stopped at the end."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             child = child_of(fake, spec, user, **times)
             tasks.start_soon(child.own)
@@ -491,7 +491,7 @@ async def test_a_child_is_told_of_roots_that_changed_while_it_started(tmp_path: 
         child.share(roots_at(tmp_path), tasks)
         fake.link.answer(listed["id"], {"tools": [ECHO]})
         await child.ready()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await fake.link.request("notifications/roots/list_changed")
 
 

@@ -29,7 +29,7 @@ def asked_with(token: Json) -> tuple[Asked, RecordingOutlet]:
 
 @asynccontextmanager
 async def some_tasks() -> AsyncGenerator[TaskGroup]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             yield tasks
             tasks.cancel_scope.cancel()

@@ -48,7 +48,7 @@ async def unheard(notification: Notification) -> None:
 
 @asynccontextmanager
 async def conversation(child: FakeChild) -> AsyncGenerator[tuple[Peer, FakeLink]]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with child.connect() as link, anyio.create_task_group() as tasks:
             peer = Peer(link, serve=unasked, notified=unheard, tasks=tasks)
 

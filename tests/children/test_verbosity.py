@@ -65,7 +65,7 @@ async def test_a_child_that_refuses_is_asked_again_next_time() -> None:
 async def test_a_call_does_not_wait_for_a_child_that_says_nothing_to_it() -> None:
     fake = FakeChild(ECHO, capabilities=LOGS, answers={"logging/setLevel": SILENT})
     async with ready(fake) as child:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await log_from(child, "info", patience=0.0)
         assert child.answers.levels.told is None
 

@@ -343,7 +343,7 @@ async def test_something_else_in_its_place_changes_nothing(
 ) -> None:
     at = Running(top, config(), is_found=is_found)
     spoil(at.file)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         (line,) = await at.reloaded()
     assert said(line) == f"hub.yaml: {where}"
     assert at.taken == []
@@ -414,7 +414,7 @@ async def test_a_pipe_is_not_watched(top: Path) -> None:
     at = Running(top, config())
     seen = (0, 0, 0, 0, 0o010600)
     at.watch = at.watch_with(at.take, Watched("hub.yaml", at.context, seen))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await at.watch.run()
 
 
@@ -433,7 +433,7 @@ async def test_who_asks_has_all_of_the_file_taken_over_though_it_looks_the_same(
 ) -> None:
     at, asked = Running(top, config("{deny: [x]}"), places=(".",)), ReloadRequests()
     seen = at.file.stat()
-    with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
+    with capture_logs() as logged, anyio.fail_after(20), asked.send, asked.heard:
         async with watching(at.watch, asked):
             at.file.write_text(config("{deny: [y]}"))
             os.utime(at.file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
@@ -447,7 +447,7 @@ async def test_without_a_file_nothing_is_watched_and_who_asks_is_told(top: Path)
     at, asked = Running(top, config()), ReloadRequests()
     by = WritableBy(ConfigFile(), PathLookup(OsDisk(), Flavour.POSIX, "/"), list, at.trust)
     at.watch = ConfigWatch(None, at.running, at.take, by)
-    with capture_logs() as logged, anyio.fail_after(5), asked.send, asked.heard:
+    with capture_logs() as logged, anyio.fail_after(20), asked.send, asked.heard:
         async with watching(at.watch, asked):
             await asked.send.send(None)
             await all_tasks_blocked()

@@ -293,7 +293,7 @@ def give_up(hub: ScriptedHub, which: Callable[[ChildSlot], bool]) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while not holds():
             await all_tasks_blocked()
 

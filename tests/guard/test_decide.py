@@ -1,7 +1,5 @@
-import faulthandler
 import json
 import os
-from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -607,14 +605,6 @@ HOSTILE = {
     "homes": "~" * MANY,
     "digits": '{"a": ' + "1" * MANY + "}",
 }
-
-
-@pytest.fixture
-def half_a_minute() -> Generator[None]:
-    """End the test's process if the test takes longer."""
-    faulthandler.dump_traceback_later(30, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -149,9 +148,10 @@ def test_a_command_that_leads_out_of_a_folder_that_it_names_is_refused(
     assert [is_admitted for _, is_admitted in judged] == [False, False, False, True]
 
 
-def test_very_many_values_beside_each_other_are_judged_in_about_a_second(
+@pytest.mark.long
+@pytest.mark.usefixtures("half_a_minute")  # it takes two seconds; comparing each with each, minutes
+def test_very_many_values_beside_each_other_are_not_compared_each_with_each(
     world: CallContext,
 ) -> None:
-    started = process_time()
-    decide(tool_call({f"k{n}": f"src/a{n}" for n in range(5000)}), GUARD, world)
-    assert process_time() - started < 8  # it takes half a second; comparing each with each, 30
+    values: JsonObject = {f"k{n}": f"src/a{n}" for n in range(9000)}
+    assert isinstance(decide(tool_call(values), GUARD, world), Admitted | Refused)

@@ -23,7 +23,7 @@ async def test_a_sender_that_does_not_read_its_answers_has_to_wait(
         await inbound.wait_for_room()
         was_let_in.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             with ExitStack() as unread, inbound.sending(weight):
                 for _ in range(others):
@@ -43,7 +43,7 @@ async def test_it_is_idle_once_every_request_has_ended() -> None:
     inbound = InboundRequests()
     await inbound.idle()
     inbound.begun()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(inbound.idle)
             await all_tasks_blocked()
@@ -102,7 +102,7 @@ async def test_more_is_read_once_enough_of_what_was_asked_is_answered() -> None:
         inbound.add_size(id_, size)
     assert not inbound.accepts(4)
     await inbound.wait_for_room()  # no answer waits
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(inbound.room_for_more)
             await all_tasks_blocked()

@@ -180,7 +180,7 @@ async def test_many_lines_are_split_in_portions_and_reading_pauses_meanwhile() -
     assert not transport.is_read
     lines.eof_received()
     found: list[bytes] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while len(found) < len(preemption):
             found.append(await lines.next())
         with pytest.raises(GoneError):
@@ -196,7 +196,7 @@ async def test_many_lines_that_are_taken_are_taken_in_portions_too() -> None:
     preemption = b"answer\n" * 10_000
     lines.data_received(preemption)
     assert taken == []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while len(taken) < 10_000:
             before = len(taken)
             await checkpoint()
@@ -293,7 +293,7 @@ async def test_the_end_is_soon_when_who_wrote_has_ended() -> None:
     lines = Lines(quiet=0.001)
     lines.data_received(b"last\n")
     lines.end_soon()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await lines.next() == b"last"
         with pytest.raises(GoneError):
             await lines.next()
@@ -311,7 +311,7 @@ async def test_the_end_comes_also_if_another_writes_on() -> None:
             lines.data_received(b"again\n")
             await checkpoint()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write)
             with pytest.raises(GoneError):

@@ -86,7 +86,7 @@ class PeerTalk:
 async def talking(
     serve: Serve = echo, cancel_grace: float = CANCEL_GRACE
 ) -> AsyncGenerator[PeerTalk]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             yield PeerTalk(tasks, serve, cancel_grace)
             tasks.cancel_scope.cancel()

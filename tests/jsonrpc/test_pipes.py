@@ -46,7 +46,7 @@ class Pipe:
 @asynccontextmanager
 async def pipe() -> AsyncGenerator[Pipe]:
     made = Pipe()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         try:
             yield made
         finally:
@@ -116,7 +116,7 @@ async def test_a_reader_that_is_too_slow_lets_the_pipe_fill_and_gets_every_line(
 async def test_a_regular_file_is_read_to_its_end(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "requests"
     path.write_bytes(content)
-    with path.open("rb") as file, anyio.fail_after(5):
+    with path.open("rb") as file, anyio.fail_after(20):
         lines = await open_lines(file)
         assert [await lines.next(), await lines.next()] == [b"1", b"2"]
         with pytest.raises(GoneError):
@@ -195,7 +195,7 @@ async def test_a_writer_that_waits_learns_that_its_reader_is_gone() -> None:
 
 async def test_a_flow_is_free_until_it_is_paused() -> None:
     flow = Flow()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await flow.drained()
         flow.pause_writing()
         with anyio.move_on_after(0.001) as waited:
@@ -240,7 +240,7 @@ async def test_a_file_on_a_full_disk_is_lost_and_said_to_be_once() -> None:
     with on_a_full_disk() as file, capture_logs() as logs:
         outlet = await open_outlet(file)
         assert not cast("FileOutlet", outlet).post(MESSAGE)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await outlet.lost()
         with pytest.raises(GoneError):
             await outlet.send(MESSAGE)

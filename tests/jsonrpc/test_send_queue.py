@@ -30,7 +30,7 @@ class Post:
 
 @asynccontextmanager
 async def post(limit: int = LIMIT, max_weight: int = MAX_WEIGHT) -> AsyncGenerator[Post]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             yield Post(SendQueue(tasks, limit=limit, max_weight=max_weight))
             tasks.cancel_scope.cancel()

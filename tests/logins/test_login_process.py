@@ -26,7 +26,7 @@ async def test_an_order_that_cannot_be_sent_ends_its_login_alone(tmp_path: Path)
     async with anyio.create_task_group() as tasks:
         runs, url = LoginRuns(tasks, os.environ, tmp_path), "https://x.example/\ud800"
         run = runs.begin(LoginOrder(url, str(tmp_path)))
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await run.begun.wait()
             await run.over.wait()
         assert run.page is None
@@ -69,7 +69,7 @@ async def test_a_login_that_nobody_goes_on_to_takes_no_place(tmp_path: Path) -> 
             "http://127.0.0.1:9/0", str(tmp_path), "anna", "https://x", client_id="\ud800"
         )
         assert runs.begin(order) is wanted[0]
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await wanted[0].over.wait()
         assert wanted[0].failed == "its process failed (UnicodeEncodeError)"
         assert not any(one.over.is_set() for one in wanted[1:])
@@ -111,7 +111,7 @@ async def test_a_login_that_was_given_up_can_be_wanted_again_at_once(tmp_path: P
         order = LoginOrder(URL, str(tmp_path), "anna", "https://x", client_id="\ud800")
         second = runs.begin(order)
         assert second is not first
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await first.over.wait()
             assert first.failed == "its user does not want to log in now"
             assert runs.under_way(URL, "anna") is second

@@ -109,7 +109,7 @@ async def test_a_locked_keyring_keeps_nothing_else_waiting(
 ) -> None:
     logins(directory).write(URL, LOGIN)
     keyring.become(is_locked=True)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(logins(directory).find, URL)
             await anyio.sleep(0.05)

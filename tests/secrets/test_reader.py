@@ -65,5 +65,5 @@ async def test_a_launch_that_is_given_up_ends_its_command(tmp_path: Path) -> Non
         tasks.start_soon(wait_for_its_end)
         with anyio.move_on_after(1):
             await SecretReader().values("at", {"A": text(command)}, dict(os.environ))
-        with anyio.fail_after(8):
+        with anyio.fail_after(20):
             await ended.wait()

@@ -60,7 +60,7 @@ class PipeTerminal:
 
     async def heard(self) -> Any:
         """Return the next line, which is JSON as all of them are."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             if self._lines is None:
                 self._lines = await open_lines(self._screen)
             return json.loads(await self._lines.next() or b"")
@@ -81,7 +81,7 @@ class PipeTerminal:
         self._screen.close()
 
     async def until_ended(self) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await self.ended.wait()
 
 
@@ -323,7 +323,7 @@ async def test_streams_can_be_files(tmp_path: Path) -> None:
     asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with asked.open("rb") as stdin, answered.open("wb") as stdout, capture_logs():
         async with scripted(FakeChild(ECHO)) as hub:
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 factory = ConnectionBuilder(hub.services)
                 await serve_stdio(factory, stdin=stdin, stdout=stdout)
     answers = [json.loads(line) for line in answered.read_text().splitlines()]

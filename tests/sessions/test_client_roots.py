@@ -100,7 +100,7 @@ class AskedForRoots:
 async def client(
     *, declares: bool = True, debounce: float = 0.001
 ) -> AsyncGenerator[AskedForRoots]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             asked = AskedForRoots(tasks, debounce)
             asked.roots.opened(declares_roots=declares)

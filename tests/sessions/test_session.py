@@ -266,7 +266,7 @@ async def test_a_server_that_does_not_answer_keeps_no_other_from_being_told_the_
         client = at.client()
         for spec in specs.values():
             await started(at, client, spec)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.session.set_level, "info")
                 asked = await slow.link.request("logging/setLevel")

@@ -20,7 +20,7 @@ async def test_the_first_signal_starts_the_shutdown_and_the_second_hurries_it(
     number: signal.Signals,
 ) -> None:
     before = signal.getsignal(number)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with ended_by_signals(reloads=False) as shutdown:
             os.kill(os.getpid(), number)
             await shutdown.begun.wait()
@@ -33,7 +33,7 @@ async def test_the_first_signal_starts_the_shutdown_and_the_second_hurries_it(
 
 
 async def test_a_signal_hurries_a_shutdown_that_has_already_started() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with ended_by_signals() as shutdown:
             shutdown.begin()
             os.kill(os.getpid(), signal.SIGTERM)
@@ -53,7 +53,7 @@ async def test_a_hangup_that_was_ignored_stays_so() -> None:
 
 
 async def test_a_hangup_without_a_terminal_asks_to_reload_and_ends_nothing() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with ended_by_signals(reloads=True) as shutdown, anyio.create_task_group() as tasks:
             for _ in range(2):
                 tasks.start_soon(shutdown.asked_to_reload)

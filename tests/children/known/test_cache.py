@@ -42,7 +42,7 @@ class CountedFiles(CacheFiles):
 async def cached(directory: Path) -> AsyncGenerator[tuple[CatalogCache, CountedFiles]]:
     files = CountedFiles(directory)
     made = CatalogCache(files)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(made.write)
             await all_tasks_blocked()
@@ -117,7 +117,7 @@ async def test_a_disk_that_hangs_keeps_no_hub_from_ending_and_takes_no_endless_m
     files = HangingFiles()
     cache = CatalogCache(files, last_writes=0.05)
     large = KnownCatalog(Listing(({"name": "t", "text": "x" * 2_000_000},)))
-    with anyio.fail_after(5), capture_logs() as logs:
+    with anyio.fail_after(20), capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cache.write)
             for number in range(cache_module.MAX_KEPT_BYTES // 2_000_000 + 5):

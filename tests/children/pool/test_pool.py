@@ -87,7 +87,7 @@ async def home(
     fake: FakeChild | None = None, *, max_children: int = 64, max_per_session: int | None = None
 ) -> AsyncGenerator[Home]:
     made = Home(fake or FakeChild(ECHO), FakeClock(), max_children, max_per_session)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with made.children.running():
             yield made
 

@@ -142,7 +142,7 @@ class Alive:
         self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     async def all_gone(self) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await anyio.wait_readable(self._file)
         assert os.read(self._file, 1) == b""
         os.close(self._file)

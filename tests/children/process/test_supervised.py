@@ -106,7 +106,7 @@ def parent_of(spawned: Spawned) -> int:
 
 async def forks(program: str = ForkServerClient.program) -> int:
     """Return the process that forks for this one, which may have to become it first."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while not (found := [pid for pid in children_of(os.getpid()) if runs(pid, program)]):  # noqa: ASYNC110 - nothing says when
             await anyio.sleep(0.01)
     return found[0]
@@ -444,7 +444,7 @@ async def test_the_end_is_waited_for_though_who_watches_for_it_reads_what_is_sai
     ours.setblocking(False)
     theirs.send(b"ended 3\n")
     process = Supervised(ours, 7, 8, b"")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.finish)
             await ours.was_read.wait()

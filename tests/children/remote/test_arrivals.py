@@ -29,7 +29,7 @@ async def test_who_reads_waits_for_the_next() -> None:
     async def read() -> None:
         found.append(await arrivals.next())
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
             await all_tasks_blocked()
@@ -47,7 +47,7 @@ async def test_who_brings_more_than_fits_waits_until_there_is_room() -> None:
         await arrivals.put(said(number))
         retry.append(number)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for number in range(QUEUE + 3):
                 tasks.start_soon(bring, number)
@@ -74,7 +74,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
     request = Request(1, "m", {"a": ["x" * 100]})
     for first in (Response(1, large), Failure(1, large), Notification("n", large), request):
         await arrivals.put(first)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(bring, said(2))
                 await all_tasks_blocked()
@@ -86,7 +86,7 @@ async def test_who_brings_more_bytes_than_may_wait_waits_too() -> None:
 async def test_what_waits_for_room_at_the_end_is_not_lost() -> None:
     arrivals = InboundQueue(PeerConduct("far"))
     brought = [*map(said, range(QUEUE)), Response(1, {}), Response(2, {})]
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for message in brought:
                 tasks.start_soon(arrivals.put, message)
@@ -101,7 +101,7 @@ async def test_what_waits_for_room_is_dropped_if_it_is_given_up() -> None:
     arrivals = InboundQueue(PeerConduct("far"))
     for number in range(QUEUE):
         await arrivals.put(said(number))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(arrivals.put, said(99))
@@ -129,7 +129,7 @@ async def test_the_end_reaches_who_waits_on_either_side() -> None:
     arrivals, full = InboundQueue(PeerConduct("far")), InboundQueue(PeerConduct("far"))
     for number in range(QUEUE):
         await full.put(said(number))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(full.put, said(99))
 
@@ -159,7 +159,7 @@ async def test_an_answer_is_handed_over_at_once_if_nothing_is_before_it() -> Non
     await arrivals.put(answer)  # its reader works on the one before
     assert settled == []
     assert await arrivals.next() == answer
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(arrivals.next)
             await all_tasks_blocked()

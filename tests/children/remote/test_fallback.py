@@ -66,7 +66,7 @@ async def test_a_child_without_streamable_http_is_spoken_to_over_the_older_trans
             ("POST", "/messages?id=1"),
         ]
         child.feed.end()
-        with anyio.fail_after(5), pytest.raises(GoneError):
+        with anyio.fail_after(20), pytest.raises(GoneError):
             await child.link.next()
         await child.link.leave()
 

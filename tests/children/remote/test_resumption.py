@@ -35,7 +35,7 @@ class Streams:
         asked = resumed(
             endpoint, lambda: self._identity, parser, PeerConduct("far"), AT_ONCE, attempts=attempts
         )
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with aclosing(asked) as found:
                 async for event in found:
                     assert isinstance(event, ServerSentEvent)

@@ -107,7 +107,7 @@ async def test_a_session_is_left_though_its_login_has_ended(tmp_path: Path) -> N
     async with anyio.create_task_group() as tasks:
         link = HttpLink("far", Endpoint(RemoteTarget(URL), http, tokens), tasks)
         await link.outlet.send(Request(1, "initialize", {}))
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await link.next()
             clock.advance(LOOK_EVERY)
             log_out(tmp_path)
@@ -125,7 +125,7 @@ async def test_large_events_that_arrive_at_once_fail_before_they_take_all_memory
         link = HttpLink("far", endpoint, tasks, pauses=AT_ONCE)
         for number in range(3):
             await link.outlet.send(Request(number, "tools/call", {}))
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             (failed,) = [await link.next()]
         assert isinstance(failed, Lost)
         assert f"its unfinished messages have more than {3 * LIGHT} bytes" in str(failed.error)
@@ -271,7 +271,7 @@ async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era:
     ):
         assert await child.ask(MODERN_CALL) == HEARD
         await child.link.outlet.send(CANCELLED)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await feed.closed()
         told = [sent for sent in child.http.sent if b"notifications/cancelled" in sent.body]
         assert len(told) == (1 if era == "legacy" else 0)
@@ -291,7 +291,7 @@ async def test_a_request_that_is_cancelled_before_its_response_begins_is_closed_
         await child.link.outlet.send(MODERN_CALL)
         await child.http.until_sent(1)
         await child.link.outlet.send(CANCELLED)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await ended.wait()
 
 
@@ -502,7 +502,7 @@ async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
         assert await child.ask() == HEARD
         standing.write(event(ANSWER))
         assert await child.next() == ANSWERED
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await feed.closed()
         await child.nothing_more()
 
@@ -514,7 +514,7 @@ async def test_after_its_answer_a_stream_is_read_on_and_not_for_long() -> None:
     feed = Feed(event(ANSWER))
     async with scripted_remote(events(feed)) as child:
         assert await child.ask() == ANSWERED
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await feed.closed()
 
 
@@ -589,6 +589,6 @@ async def test_a_refused_login_ends_a_connection_whose_secrets_may_have_been_rep
             link = HttpLink("far", Endpoint(target, http), tasks, pauses=AT_ONCE)
             with suppress(GoneError):
                 await link.outlet.send(message)
-            with anyio.fail_after(5), pytest.raises(GoneError, match=why):
+            with anyio.fail_after(20), pytest.raises(GoneError, match=why):
                 await link.next()
             tasks.cancel_scope.cancel()

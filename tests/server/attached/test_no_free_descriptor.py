@@ -41,7 +41,7 @@ async def served(directory: Path) -> AsyncGenerator[HubPlace]:
     place, shutdown = HubPlace(opened, "hub"), Shutdown()
     facts = HubFacts(version="1", serves="", log=None, began=0.0, memory=lambda: None)
     ready = anyio.Event()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             server = AttachServer(UnusedHub(), place, facts, shutdown, linger=None)
             tasks.start_soon(server.serve, ready.set)

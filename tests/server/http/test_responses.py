@@ -115,7 +115,7 @@ async def test_two_who_send_at_once_begin_one_stream() -> None:
     connection = Connection()
     connection.accepts = anyio.Event()
     response = PostResponse(connection.send)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(response.send, TOLD)
@@ -128,5 +128,5 @@ async def test_two_who_send_at_once_begin_one_stream() -> None:
 async def test_disconnecting_is_noticed_after_the_rest_of_the_body() -> None:
     connection = Connection(b"1", b"2")
     connection.disconnect()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await until_disconnected(connection.receive)

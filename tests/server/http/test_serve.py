@@ -55,7 +55,7 @@ class UvicornSite:
         return answer.headers["mcp-session-id"]
 
     async def until_ended(self) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await self.ended.wait()
 
 
@@ -88,7 +88,7 @@ async def served(
     ):
         site = UvicornSite(client, listener)
         tasks.start_soon(serve)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await site.ready.wait()
         yield site
         if not site.ended.is_set():
@@ -111,7 +111,7 @@ async def test_the_date_of_responses_goes_on() -> None:
     async with served() as site:
         health = site.url.replace("/mcp", "/health")
         first = (await site.client.get(health)).headers["date"]
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while (await site.client.get(health)).headers["date"] == first:  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.05)
 
@@ -194,7 +194,7 @@ async def large_answer(site: UvicornSite) -> SocketStream:
 
 async def rest_of(stream: SocketStream) -> bytes:
     whole = b""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while not whole.endswith(b"\r\n0\r\n\r\n"):
             whole += await stream.receive()
     return whole

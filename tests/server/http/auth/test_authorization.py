@@ -157,7 +157,7 @@ class Short(Credentials):
 async def test_a_stream_ends_with_the_token_that_opened_it() -> None:
     async with web(credentials=Short(BearerTokens("x"))) as site:
         key = await site.session()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             stream = site.start("GET", key, None, accept="text/event-stream")
             await stream.over()
             again = site.start("GET", key, None, accept="text/event-stream")

@@ -260,7 +260,7 @@ async def test_a_subscription_needs_the_scopes_of_its_server() -> None:
             mcp_protocol_version=MODERN,
             mcp_method=LISTEN,
         )
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await stream.began()
         assert stream.status == 200
         stream.disconnect()
@@ -300,7 +300,7 @@ async def test_a_response_that_is_a_stream_by_then_ends_with_an_error_that_says_
         assert wanted["method"] == "roots/list"
         roots: JsonObject = {"jsonrpc": "2.0", "id": wanted["id"], "result": {"roots": []}}
         assert (await site.post(roots, key, **BASE)).status == 202
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             answer = (await read.over()).events[-1]
         assert read.status == 200
         assert answer["error"]["data"] == {
@@ -329,7 +329,7 @@ async def test_a_retry_counts_by_its_own_token(names: str) -> None:
             mcp_method="tools/call",
             mcp_name="echo",
         )
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not (called := [one for one in asking.links if one.requests("tools/call")]):
                 await anyio.wait_all_tasks_blocked()
             called[0].ask("q", "elicitation/create", FORM)

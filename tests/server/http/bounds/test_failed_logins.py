@@ -66,7 +66,7 @@ async def test_no_token_passes_the_limit_because_it_comes_beside_others(
     for _ in range(before):
         failed.note(HERE)
     attempts = Attempts(failed)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for _ in range(10):
                 tasks.start_soon(lambda: attempts.one(is_wrong=is_wrong))
@@ -81,7 +81,7 @@ async def test_no_token_passes_the_limit_because_it_comes_beside_others(
 async def test_who_waits_for_others_and_goes_leaves_their_places_as_they_are() -> None:
     failed = FailedLogins(FakeClock(), most=1)
     attempts = Attempts(failed)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: attempts.one(is_wrong=False))
             await all_tasks_blocked()

@@ -48,7 +48,7 @@ async def test_of_two_who_come_at_once_one_carries_the_stream_and_the_other_ends
     stream, first, second = new_stream(Connection()), Connection(), Connection()
     await stream.put(TOLD)
     first.accepts = anyio.Event()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stream.attach, first.send, EventId(3, 0))
             await all_tasks_blocked()
@@ -73,7 +73,7 @@ async def test_a_stream_that_is_over_is_told_to_its_end() -> None:
 async def test_a_connection_is_held_for_so_long_at_most() -> None:
     stream, connection = new_stream(), Connection()
     carrier = await stream.attach(connection.send, None)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await stream.hold(carrier, connection.receive, at_most=0.001)
     assert connection.is_over
     assert stream.carrier is None
@@ -83,7 +83,7 @@ async def test_a_response_to_nobody_is_not_completed() -> None:
     stream, connection = new_stream(), Connection()
     carrier = await stream.attach(connection.send, None)
     connection.disconnect()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await stream.hold(carrier, connection.receive)
     assert not connection.is_over
     assert stream.carrier is None

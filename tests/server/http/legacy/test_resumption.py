@@ -44,7 +44,7 @@ class Coming:
         self.done.set()
 
     async def served(self) -> Connection:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await self.done.wait()
         return self.connection
 
@@ -365,7 +365,7 @@ async def test_who_comes_back_takes_the_place_of_a_connection_that_does_not_read
 async def test_a_client_that_waits_long_is_let_go_to_come_back() -> None:
     streams = new_streams(poll_after=0.001)
     async with posting(streams) as post:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await post.response.tend()
         assert (post.connection.ids, post.connection.is_over) == (["1-0"], True)
         async with come_back(streams, EventId(1, 0)) as coming:

@@ -55,7 +55,7 @@ class Held:
         self.opened += 1
 
     async def until_served(self) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await self.served.wait()
 
 
