@@ -134,7 +134,10 @@ def _one(options: Namespace) -> RunningHub:
         raise silent[0]
     if not found:
         which = "" if options.config is None else f" for {options.config}"
-        raise StartError(f"no hub is running{which}", "`roots-hub attach` starts one.")
+        raise StartError(
+            f"no hub is running{which}",
+            "`roots-hub status` lists those that run; `run` and `attach` start one.",
+        )
     if len(found) > 1:
         named = "\n".join(f"  --config {one.serves}" for one in found)
         raise StartError(f"{len(found)} hubs are running", f"Name one of them:\n{named}")

@@ -88,8 +88,10 @@ class _Outcome(Struct, frozen=True):
     copy: Path | None = None
 
 
-def _files(options: Namespace) -> list[_Outcome | ClientFile]:
+def _files(options: Namespace, advice: str) -> list[_Outcome | ClientFile]:
     """Return the file of each client that is meant, or why there is none.
+
+    `advice` says what to do about one that is not installed.
 
     Raises: UsageError if none is named.
     """
@@ -104,15 +106,15 @@ def _files(options: Namespace) -> list[_Outcome | ClientFile]:
         file = client_file(client, scope, place)
         if file is None:
             fix = "Leave --project out: it has a config for the user alone."
-            error = StartError(f"{client}: has no config in a project", fix)
+            error = StartError("it has no config in a project", fix)
             found += [_Outcome(client, None, error=error)] if names else []
         elif scope == "user" and not is_installed(client, place):
-            fix = "Start the client once, then try again."
+            fix = advice
             in_project = client_file(client, "project", place)
             if in_project is not None and in_project.path.exists():
                 fix += f" For {shown(in_project.path)} alone: --project."
             missing = shown(signs_of(client, place)[0])
-            what = f"{client}: is not installed here: there is no {missing}"
+            what = f"it is not installed here: there is no {missing}"
             found += [_Outcome(client, None, error=StartError(what, fix))] if names else []
         else:
             found.append(file)
@@ -122,7 +124,7 @@ def _files(options: Namespace) -> list[_Outcome | ClientFile]:
 
 
 def _install(options: Namespace) -> int:
-    files = _files(options)
+    files = _files(options, "Start the client once, then try again.")
     config = _config(options)
     hub = HubConfigFile(config, with_secrets=options.with_secrets) if options.replace else None
     record = install_record(this_machine(os.environ))
@@ -201,7 +203,7 @@ def _uninstall(options: Namespace) -> int:
     def planned(file: ClientFile) -> _Outcome:
         return _Outcome(file.client, file.path, to_uninstall(file, options.name, record))
 
-    outcomes = [_tried(one, planned) for one in _files(options)]
+    outcomes = [_tried(one, planned) for one in _files(options, "So nothing has to be taken out.")]
     _check_any(outcomes, "uninstall from")
     return _carry_out(outcomes, options, record, None)
 

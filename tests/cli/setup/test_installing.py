@@ -150,7 +150,7 @@ def test_what_a_client_would_have_made_is_named(
     assert home.is_dir()
     assert main(["install", client, "--yes"]) == 1
     shown = capsys.readouterr().out
-    assert f"{client}: is not installed here: there is no {missing}\n" in shown
+    assert f"{client}:\n  it is not installed here: there is no {missing}\n" in shown
     assert "--project" not in shown
 
 
@@ -178,8 +178,8 @@ def test_a_client_that_is_not_there_is_said_and_the_others_go_on(
 ) -> None:
     assert main(["install", "windsurf", "goose", "cursor", "--yes"]) == 1
     shown = capsys.readouterr().out
-    assert "windsurf: is not installed here: there is no ~/.codeium/windsurf" in shown
-    assert "goose: is not installed here: there is no ~/.config/goose" in shown
+    assert "windsurf:\n  it is not installed here: there is no ~/.codeium/windsurf" in shown
+    assert "goose:\n  it is not installed here: there is no ~/.config/goose" in shown
     assert hub_in(cursor)
 
 
