@@ -58,7 +58,7 @@ _ENGINE = (
     r"(?: compose| container| -f [\w./-]+)*"
 )
 _STARTED = re.compile(rf"{_ENGINE} (?:run|create|exec|cp) |(?:(?:do|then|sudo) )*kubectl ")
-_VALUE = r"(?:\$\([^()]*\)|[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")+"
+_VALUE = r"(?:\$\([^()]*\)|\$(?!\([^()]*\))|[^\s'\"\\$]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")+"
 _INNER = re.compile(
     rf"({_ENGINE} (?:exec|run)(?: (?:-[itdTqP]+"
     r"|--(?:interactive|tty|detach|privileged|rm|init|read-only)|(?:-[uwepvhml]|--(?:user|workdir"

@@ -103,7 +103,7 @@ def test_what_needs_a_restart_is_a_key() -> None:
 
 
 def test_the_documentation_names_what_needs_a_restart() -> None:
-    text = (PROJECT / "docs/config-reload.md").read_text(encoding="utf-8")
+    text = " ".join((PROJECT / "docs/config-reload.md").read_text(encoding="utf-8").split())
     *most, last = (f"`{key}`" for key in NEEDS_RESTART)
     assert f"A restart is needed for {', '.join(most)} and {last}." in text
 

@@ -1,0 +1,43 @@
+"""No pattern of the guard takes time that doubles with each repetition of a part of a text."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import hub.guard
+import hub.paths
+
+BEGINNINGS = ("", "a", "$", "${", "{", "'", "file:", "docker run -e ", "kubectl exec ", "cd ", "a=")
+REPEATED = (
+    *("a", "a ", "-a ", "--a=a ", "a=", "=a", "a:", ":a", "/a", "./", "..", "a,", "{a", "{a,b}"),
+    *("$(a)", "$((1)) ", "${a}", "$a", "`a`", "\\a", "''", "'a'", '"a"', "%25", "1.", "\n", "a\n"),
+    *("-e a ", "-v a:/b ", "sudo ", "cd a && ", "a;", "a|", "<a>", "[a]", "*"),
+)
+ENDS = ("", " %", "'", "\0")
+
+
+def patterns() -> Iterator[re.Pattern[str]]:
+    for package in (hub.guard, hub.paths):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            members = vars(importlib.import_module(found.name)).values()
+            yield from (one for one in members if isinstance(one, re.Pattern))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("half_a_minute")  # one that doubles takes longer than anybody waits
+def test_no_patterns_time_doubles_with_each_repetition() -> None:
+    all_of_them = {one.pattern: one for one in patterns()}
+    texts = [
+        f"{begin}{part * 40}{end}"
+        for begin, part, end in itertools.product(BEGINNINGS, REPEATED, ENDS)
+    ]
+    for pattern in all_of_them.values():
+        for text in texts:
+            pattern.search(text)
+    assert len(all_of_them) > 100
