@@ -67,8 +67,7 @@ _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be
 _NESTED = (dict, list)
 _BESIDE = IN_CONTAINER | {"path"}
 """Members that mean something else beside certain others."""
-_LONG_TEXT = 1024
-_LONGEST_POINTER = 4096
+_LONG_TEXT, _LONGEST_POINTER = 1024, 4096
 _READ_AGAIN, _PER_STRING = 8, 4
 # Units of effort, about a microsecond each.
 _PER_MEMBER, _PER_CANDIDATE = 5, 5
@@ -196,10 +195,9 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
                 at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
                 of_files = at.inherited is _PATH and "file" in at.key.lower()
                 is_new = key[:1] == "/" and (node.named_by_path or of_files)
-                kind = _WEAK if is_new else _NEUTRAL
-                found.append(PathCandidate(at_key, key, kind, key, why))
+                found.append(PathCandidate(at_key, key, _WEAK if is_new else _NEUTRAL, key, why))
         kind, whole = inner.kind, False
-        if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE:
+        if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE or inner.seeks:
             kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
@@ -222,6 +220,8 @@ def _can_be_path(key: str, at: _Place) -> bool:
 
 def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tuple[Kind, bool]:
     """Return the kind of a member of the object `value`, and whether it is read as a whole."""
+    if inner.seeks and str(value[key]).lstrip()[:1] == "-":
+        return Kind.GLOB, False
     if not inner.declared and is_in_document(key, value):
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):

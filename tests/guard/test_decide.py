@@ -551,6 +551,20 @@ def test_a_pattern_below_a_folder_that_cannot_exist_is_explained(
     assert "it contains a character that no path can have" in objections
 
 
+@pytest.mark.parametrize(
+    ("pattern", "admitted"),
+    [("-f/etc/passwd", False), (" --file=../x", False), ("/etc/passwd", True), ("-i", True)],
+)
+def test_an_option_in_the_place_of_a_searched_text_is_judged(
+    tmp_path: Path, pattern: str, *, admitted: bool
+) -> None:
+    schema: Json = {"properties": {"pattern": {"type": "string"}, "path": {"type": "string"}}}
+    guard = compile_tool(schema, read_only=True, policy=DEFAULT, name="grep")
+    call = tool_call({"pattern": pattern, "path": "."})
+    verdict = decide(call, guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
 def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     here = CATALOGUE.parent
     guard = compile_tool(None, read_only=True, policy=DEFAULT)

@@ -21,6 +21,7 @@ class ArgumentNode(Struct, frozen=True):
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
+    A text that `seeks` is what a program looks for: one that looks like an option is a glob.
     A number that `counts` is one of the keys, in a list of these, that lead into a document.
     `items` and `extra` are the nodes of array elements and of undeclared members.
     """
@@ -32,6 +33,7 @@ class ArgumentNode(Struct, frozen=True):
     label: bool = False
     structured: bool = False
     named_by_path: bool = False
+    seeks: bool = False
     counts: bool = False
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
     items: ArgumentNode | None = None
@@ -63,7 +65,9 @@ def node_of_key(key: str) -> ArgumentNode:
 def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode:
     """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
     if not names:
-        return replace(node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset())
+        return replace(
+            node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset(), seeks=False
+        )
     name, rest = names[0], names[1:]
     if name == "*" or name.isdecimal():
         node = replace(node, items=overridden(node.element(), rest, kind))

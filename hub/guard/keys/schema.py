@@ -69,7 +69,8 @@ def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
     has_text = any(one.kind is Kind.PAYLOAD for one in shape.properties.values())
     if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
         return shape
-    text = replace(pattern, kind=Kind.PAYLOAD, why="the tool's name says that it looks for a text")
+    why = "the tool's name says that it looks for a text"
+    text = replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)
     return replace(shape, properties={**shape.properties, "pattern": text})
 
 
