@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -25,11 +26,32 @@ KEPT: Final = 4096
 
 
 class _Address(Struct, eq=False):
-    """What failed in the last minute, how many are looked at now, and when one of these ends."""
+    """What failed in the last minute, how many are looked at now, and who waits for one of these.
+
+    They are woken one by one: each that wakes only to wait again would cost as much as a call.
+    """
 
     failed: LastMinute = field(default_factory=LastMinute)
     under_way: int = 0
-    ended: anyio.Event = field(default_factory=anyio.Event)
+    waiting: deque[anyio.Event] = field(default_factory=deque[anyio.Event])
+
+    async def turn(self) -> None:
+        """Wait until another one has ended; `wake_next` must follow."""
+        mine = anyio.Event()
+        self.waiting.append(mine)
+        try:
+            await mine.wait()
+        except BaseException:
+            if mine.is_set():
+                self.wake_next()
+            else:
+                self.waiting.remove(mine)
+            raise
+
+    def wake_next(self) -> None:
+        """Let the one that waits longest look whether it may go on."""
+        if self.waiting:
+            self.waiting.popleft().set()
 
 
 class FailedLogins:
@@ -50,18 +72,20 @@ class FailedLogins:
         while self._may_all_fail(address):
             later = self.refusal(address)
             if later is not None:
+                self._of[address].wake_next()  # it is refused, too
                 yield later
                 return
-            await self._of[address].ended.wait()
+            await self._of[address].turn()
         one = self._counted(address)
         one.under_way += 1
+        if not self._may_all_fail(address):
+            one.wake_next()
         try:
             yield None
         finally:
             one.under_way -= 1
-            ended, one.ended = one.ended, anyio.Event()
-            ended.set()
-            is_idle = not one.under_way and not one.failed.total(self.clock())
+            one.wake_next()
+            is_idle = not (one.under_way or one.waiting or one.failed.total(self.clock()))
             if is_idle and self._of.get(address) is one:
                 del self._of[address]
 
@@ -94,10 +118,11 @@ class FailedLogins:
         return one
 
     def _make_room(self, now: float) -> None:
-        """Forget half of the addresses: those that failed least in the last minute."""
+        """Forget half of the addresses: those that failed least, and that nobody waits for."""
 
         def count(address: str) -> int:
             return self._of[address].failed.total(now) + self._of[address].under_way
 
         by_count = sorted(self._of, key=count, reverse=True)
-        self._of = {address: self._of[address] for address in by_count[: KEPT // 2]}
+        waited_for = (one for one in by_count[KEPT // 2 :] if self._of[one].waiting)
+        self._of = {one: self._of[one] for one in (*by_count[: KEPT // 2], *waited_for)}

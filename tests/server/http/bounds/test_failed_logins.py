@@ -102,3 +102,37 @@ async def test_a_token_of_an_address_that_was_forgotten_meanwhile_takes_nothing_
         for _ in range(3):
             failed.note(HERE)
     assert failed.refusal(HERE) is not None
+
+
+async def test_who_waits_is_not_forgotten_with_its_address() -> None:
+    failed = FailedLogins(FakeClock(), most=1)
+    attempts = Attempts(failed)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(lambda: attempts.one(is_wrong=False))
+            await all_tasks_blocked()
+            for number in range(KEPT):
+                for _ in range(3):
+                    failed.note(f"2001:db8:{number:x}::/64")
+            attempts.may_end.set()
+    assert attempts.looked_at == 3
+
+
+async def test_those_who_wait_are_not_all_woken_for_each_that_ends() -> None:
+    looks = 0
+
+    def clock() -> float:
+        nonlocal looks
+        looks += 1
+        return 0.0
+
+    failed = FailedLogins(clock, most=2)
+    attempts = Attempts(failed)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(200):
+            tasks.start_soon(lambda: attempts.one(is_wrong=False))
+        await all_tasks_blocked()
+        attempts.may_end.set()
+    assert attempts.looked_at == 200
+    assert looks < 200 * 20  # each waking each other: some 40,000
