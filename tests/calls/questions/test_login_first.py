@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from hub.calls.questions.login_first import LoginFirst
 from hub.children.clients import InputNeededError
@@ -22,6 +23,7 @@ from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet
 from tests.kit.loops import virtual_time
+from tests.logins.test_login_files import LOGIN
 
 URL = "http://127.0.0.1:9/far"
 SPEC = ServerSpec(ServerName("far"), RemoteTarget(URL, login=RemoteLogin()))
@@ -106,4 +108,21 @@ async def test_a_client_of_the_handshake_era_is_asked_by_a_request_and_not_again
         assert params["url"] == "https://hub/far?ticket=anna"
         await first.ask(anna, asked(), NO_RETRY, SPEC)
         assert len(peer.requests) == 1
+        tasks.cancel_scope.cancel()
+
+
+@virtual_time
+async def test_a_call_waits_for_the_end_of_a_login_that_is_kept_already(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        logins = ServerLogins(LoginRuns(tasks, os.environ, tmp_path))
+        logins.files(RemoteLogin(), "").write(URL, replace(LOGIN, expires=None))
+        run, began = logins.runs.wanted(URL, ""), anyio.current_time()
+
+        async def end_soon() -> None:
+            await anyio.sleep(0.2)
+            run.over.set()
+
+        tasks.start_soon(end_soon)
+        await LoginFirst(logins).ask(session_of("stdio"), asked(), ACCEPTED, SPEC)
+        assert anyio.current_time() - began == pytest.approx(0.2)
         tasks.cancel_scope.cancel()
