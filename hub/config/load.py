@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from hub.config.clients.entries import NAMING
 from hub.config.clients.sections import ClientConfig, client_config, likely_section
 from hub.config.fields import LoadContext, files_in
-from hub.config.listening.listen import check_access
+from hub.config.listening.listen import Listen, NamedToken, check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
@@ -77,6 +77,22 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
     config = _Servers(document, client, context).config(HubConfig(version=1))
     warnings = tuple(f"{document.origin}: {warning}" for warning in client.warnings)
     return Loaded(config, document.raw, warnings)
+
+
+def tokens_in(source: str, context: LoadContext) -> tuple[NamedToken, ...] | None:
+    """Return `listen.tokens` of a hub.yaml, whatever else is wrong in it; None if they are wrong.
+
+    Raises: ConfigError if the text cannot be read.
+    """
+    document = read(source, context.directory)
+    listen = cast("object", document.raw.get("listen", {}))
+    if not isinstance(listen, dict) or client_config(document, context) is not None:
+        return None
+    tokens = {"tokens": cast("ParsedConfig", listen).get("tokens", ())}
+    try:
+        return Listen.model_validate(tokens, context=context).tokens
+    except ValidationError:
+        return None
 
 
 def server_problems(name: str, server: ParsedConfig, context: LoadContext) -> list[Problem]:

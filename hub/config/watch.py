@@ -16,12 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.config.fields import LoadContext
-from hub.config.listening.listen import has_unread
-from hub.config.load import Loaded, load_config
+from hub.config.listening.listen import NamedToken, has_unread
+from hub.config.load import Loaded, load_config, tokens_in
 from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART
 from hub.config.reload.report import ReloadReport, faults_of, told
-from hub.config.reload.tightening import config_change
+from hub.config.reload.tightening import ConfigChange, config_change, without_revoked
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
 from hub.config.trust import TrustRecord, digest_of
@@ -158,7 +158,8 @@ class ConfigWatch:
                 # No content of the file may end a running hub.
                 log.exception("config not reloaded", config=self._watched.source)
                 error = StartError("an error in the hub itself", "Its log has more.")
-            return self._failed(self._watched.source, error, confirmed=confirmed)
+            revoked = await self._revoke(self._watched)
+            return self._failed(self._watched.source, error, revoked, confirmed=confirmed)
 
     async def _take_over(self, watched: Watched, *, confirmed: bool) -> ReloadReport:
         loaded, digest, again = await anyio.to_thread.run_sync(_read, watched)
@@ -221,7 +222,25 @@ class ConfigWatch:
         except StartError as exc:
             log.warning("the next start will ask about this config again", reason=exc.what)
 
-    def _failed(self, source: str, error: HubError, *, confirmed: bool) -> ReloadReport:
+    async def _revoke(self, watched: Watched) -> tuple[str, ...]:
+        """Take over which tokens a file takes out that is wrong elsewhere; return the keys."""
+        try:
+            tokens = await anyio.to_thread.run_sync(_tokens, watched)
+            change = ConfigChange(self._running)
+            if tokens is not None:
+                change = without_revoked(self._running, tokens)
+            if change.taken:
+                await self._take(change.config)
+        except Exception as exc:
+            if not isinstance(exc, HubError):  # the file's own mistakes are told
+                log.exception("tokens not taken out", config=watched.source)
+            return ()
+        self._running = change.config
+        return change.taken
+
+    def _failed(
+        self, source: str, error: HubError, revoked: tuple[str, ...], *, confirmed: bool
+    ) -> ReloadReport:
         faults = faults_of(error)
         if confirmed or faults != self._problem:
             for one in faults:
@@ -231,9 +250,12 @@ class ConfigWatch:
                     what=one.what,
                     fix=one.fix,
                 )
+        if revoked:
+            what = "tokens are out that the config takes out: the rest of it is not taken over"
+            log.warning(what, config=source, keys=[*revoked])
         self._problem = faults
         self.file.state = ConfigState(source, told(faults))
-        return ReloadReport(source, error=str(error))
+        return ReloadReport(source, revoked, error=str(error))
 
     def _tell(self, report: ReloadReport, before: ConfigState, *, confirmed: bool) -> None:
         source = report.file
@@ -275,6 +297,17 @@ def _read(watched: Watched) -> tuple[Loaded, str | None, LoadContext | None]:
     trusted = None if context.digest is None else digest
     is_whole = not context.reads_secrets or not has_unread(loaded.config.listen)
     return loaded, trusted, None if is_whole else again
+
+
+def _tokens(watched: Watched) -> tuple[NamedToken, ...] | None:
+    """Return the tokens in a file that is wrong elsewhere; None if it does not say them.
+
+    Raises: ConfigError.
+    """
+    seen = watched.look()
+    if seen is None or not _is_file(seen):
+        return None
+    return tokens_in(watched.source, replace(watched.context, reads_secrets=False))
 
 
 def _is_file(seen: Look) -> bool:

@@ -21,6 +21,7 @@ from hub.config.trust import TrustRecord, digest_of
 from hub.config.watch import UNTRUSTED, ConfigWatch, Watched, WritableBy, watching
 from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
+from hub.protocol.bearer import token_hash
 from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.disk import OsDisk
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
@@ -360,6 +361,80 @@ async def test_a_config_that_the_hub_cannot_take_changes_nothing(top: Path) -> N
     assert at.report.taken == ("roots.deny",)
 
 
+HASHES = {name: token_hash(f"of {name}") for name in "ab"}
+
+
+def tokens(*names: str, rest: str = "", end: str = "2999-01-31") -> str:
+    entries = [f"{{name: {one}, sha256: {HASHES[one]}, expires: {end}}}" for one in names]
+    return config(rest=f"listen: {{tokens: [{', '.join(entries)}]}}\n{rest}{SERVERS}")
+
+
+def counting(config: HubConfig) -> list[tuple[str, int]]:
+    ends = ((one.name, one.expires) for one in config.listen.tokens)
+    return [(name, 0 if end is None else end.year) for name, end in ends]
+
+
+MISSING = "profiles: {p: {match: {tokens: [a]}}}\n"
+
+
+@pytest.mark.parametrize("mistake", [MISSING, "gaurd: off\n", "linger: [3]\n"])
+@pytest.mark.parametrize("confirmed", [False, True])
+async def test_a_wrong_config_takes_tokens_out(top: Path, mistake: str, *, confirmed: bool) -> None:
+    at = Running(top, tokens("a", "b", rest=MISSING if mistake == MISSING else ""))
+    lines = await at.becomes(tokens("b", rest=f"guard: off\n{mistake}"), confirmed=confirmed)
+    (taken,) = at.taken
+    assert counting(taken) == [("b", 2999)]
+    assert taken.guard.mode == "enforce"
+    assert [line["log_level"] for line in lines] == ["error", "warning"]
+    assert lines[1]["keys"] == ["listen.tokens"]
+    first, *_ = at.report.lines()
+    assert first == "Taken over: what takes tokens out of listen.tokens; nothing else."
+    assert at.known.state.error is not None
+    assert await at.reloaded() == []
+    await at.becomes(tokens("a", "b"))
+    assert counting(at.taken[-1]) == [("a", 2999), ("b", 2999)]
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (tokens("a", "b", rest="gaurd: off\n"), None),
+        (tokens("a", "b", rest="gaurd: off\n", end="2998-01-31"), [("a", 2998), ("b", 2998)]),
+        (tokens("a", "b", rest="gaurd: off\n", end="3000-01-31"), None),
+        # Without any token everybody would be let in.
+        (tokens(rest="gaurd: off\n"), [("a", 1970), ("b", 1970)]),
+        ("version: 1\ngaurd: off\n", [("a", 1970), ("b", 1970)]),
+        # What it says of tokens cannot be told.
+        ("version: 1\nlisten: {tokens: [{name: a}]}\n", None),
+        ("version: 1\nlisten: {tokens: 1}\n", None),
+        ("version: 1\nlisten: []\nservers: 1\n", None),
+        ("version: 1\nlisten: [1]\n", None),
+        ("version: 1\nlisten: [", None),
+        ("", None),
+        ("mcpServers: {a: {commnd: x}}\n", None),
+    ],
+)
+async def test_a_wrong_config_adds_no_token_and_lets_nobody_in_without_one(
+    top: Path, text: str, counts: list[tuple[str, int]] | None
+) -> None:
+    at = Running(top, tokens("a", "b"))
+    await at.becomes(text)
+    assert [counting(one) for one in at.taken] == ([] if counts is None else [counts])
+    assert at.known.state.error is not None
+
+
+async def test_where_the_hub_cannot_take_tokens_out_it_goes_on(top: Path) -> None:
+    at = Running(top, tokens("a", "b"))
+    for refusal in (ConfigError("roots.access", "it is gone", "Name another."), RecursionError()):
+        at.refuses = refusal
+        await at.becomes(tokens("b", rest="gaurd: off\n"))
+        assert at.taken == []
+        assert at.report.taken == ()
+    at.refuses = None
+    await at.reloaded()
+    assert [counting(one) for one in at.taken] == [[("b", 2999)]]
+
+
 async def test_an_error_of_the_hub_itself_ends_nothing(top: Path) -> None:
     at = Running(top, config())
     at.refuses = RecursionError()
@@ -484,6 +559,20 @@ async def test_where_calls_may_write_the_file_its_commands_are_not_run(top: Path
     assert (top / "ran2").exists()
     assert at.taken[-1].listen.token is not None
     assert at.taken[-1].listen.token.get_secret_value() == "token-2"
+
+
+@pytest.mark.parametrize("mistake", ["", "gaurd: off\n"])
+async def test_a_token_that_is_not_read_again_stays(top: Path, mistake: str) -> None:
+    command = "{name: c, token: '${cmd:echo token-of-c}'}"
+    text = tokens("a", "b").replace("tokens: [", f"tokens: [{command}, ")
+    at = Running(top, text, places=(".",), reads_secrets=True)
+    await at.becomes(tokens("b", rest=mistake).replace("tokens: [", f"tokens: [{command}, "))
+    (taken,) = at.taken
+    assert counting(taken) == [("c", 0), ("b", 2999)]
+    assert taken.listen.tokens[0] == at.running.listen.tokens[0]
+    hashed = command.replace("token: '${cmd:echo token-of-c}'", f"sha256: {HASHES['a']}")
+    await at.becomes(tokens("b").replace("tokens: [", f"tokens: [{hashed}, "))
+    assert counting(at.taken[-1]) == [("b", 2999)]
 
 
 async def test_a_command_that_fails_at_a_reload_leaves_the_config_as_it_was(top: Path) -> None:

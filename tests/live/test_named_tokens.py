@@ -93,6 +93,34 @@ def test_a_token_that_is_taken_out_lets_nobody_in_any_more(tmp_path: Path) -> No
         assert post(url, PING, **ben, mcp_session_id=keys[1]).status_code == 200
 
 
+@pytest.mark.parametrize("also", ["match", "mistake", "last"])
+def test_a_token_that_a_wrong_config_takes_out_lets_nobody_in_any_more(
+    tmp_path: Path, also: str
+) -> None:
+    profiles = {"robots": {"match": {"tokens": ["anna"]}}, "rest": {}}
+    profiles = profiles if also == "match" else {}
+    left = {} if also == "last" else named(ben=TOKENS["ben"])
+    before = {"servers": SERVERS, "profiles": profiles, "version": 1}
+    config = tmp_path / "hub.yaml"
+    config.write_text(json.dumps({**before, "listen": named(**TOKENS)}))
+    with http_hub("--config", str(config), cwd=tmp_path) as url:
+        anna, ben = ({"authorization": f"Bearer {token}"} for token in TOKENS.values())
+        keys = [post(url, INITIALIZE, **sent).headers["mcp-session-id"] for sent in (anna, ben)]
+        sent = {**anna, "mcp-session-id": keys[0], "accept": "text/event-stream"}
+        with httpx2.stream("GET", url, headers=sent, timeout=SOON) as stream:
+            assert stream.status_code == 200
+            mistake = {} if also == "match" else {"gaurd": "enforce"}
+            config.write_text(json.dumps({**before, **mistake, "listen": left}))
+            until(lambda: post(url, PING, **anna, mcp_session_id=keys[0]).status_code == 401)
+            stream.read()  # to its end
+        assert post(url, INITIALIZE, **anna).status_code == 401
+        assert post(url, INITIALIZE).status_code == 401
+        status = 401 if also == "last" else 200
+        assert post(url, PING, **ben, mcp_session_id=keys[1]).status_code == status
+        state = run("status", "--config", str(config), cwd=tmp_path).stdout
+        assert ("there is no token anna" if also == "match" else "gaurd") in state
+
+
 def test_a_token_that_has_ended_lets_nobody_in_any_more(tmp_path: Path) -> None:
     listen = named(**TOKENS)
     config = Path(config_file(tmp_path, SERVERS, listen=listen))

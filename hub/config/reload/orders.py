@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from hub.config.fields import AccessAt, Part
+from hub.config.fields import AccessAt, Part, is_unread
 from hub.config.listening.auth import TrustedIssuer
 from hub.config.listening.listen import NamedToken, PrincipalLimits
 from hub.config.listening.profile import Profile
@@ -81,10 +81,17 @@ def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[N
     made: list[NamedToken] = []
     for one in new:
         for was in old:
-            if was.model_copy(update={"expires": one.expires}) == one:
+            if was.model_copy(update={"expires": one.expires}) == one or _is_unread(was, one):
                 end = _earlier(was.expires, one.expires)
-                made.append(one if end == one.expires else was)
+                is_same = end == was.expires  # then the key stays unset where it was
+                made.append(was if is_same else was.model_copy(update={"expires": end}))
     return tuple(made)
+
+
+def _is_unread(old: NamedToken, new: NamedToken) -> bool:
+    """Return whether a token is not read again, so that nobody knows whether it is another."""
+    is_named_so = old.name == new.name and old.token is not None
+    return is_named_so and new.token is not None and is_unread(new.token)
 
 
 def _issuers(

@@ -18,8 +18,9 @@ MOST_FAULTS = 3
 class ReloadReport(Struct, frozen=True):
     """What a reload took over, what waits for the user (and `because` of what), and what failed.
 
-    `error`: nothing was taken over, and why. `file` is the name of the config. `earlier` was taken
-    over by the reload before: a hub may notice a change before the user asks.
+    `error`: why nothing was taken over, but that tokens were taken out. `file` is the name of the
+    config. `earlier` was taken over by the reload before: a hub may notice a change before the user
+    asks.
     """
 
     file: str | None = None
@@ -33,10 +34,12 @@ class ReloadReport(Struct, frozen=True):
     def lines(self) -> list[str]:
         """Return the report as lines for a terminal."""
         if self.error is not None:
-            return [
-                "Nothing was taken over: the config that was in force stays.",
-                *self.error.splitlines(),
-            ]
+            what = "Nothing was taken over: the config that was in force stays."
+            if self.taken:
+                what = (
+                    f"Taken over: what takes tokens out of {', '.join(self.taken)}; nothing else."
+                )
+            return [what, *self.error.splitlines()]
         return [on_one_line(line) for line in self._lines()]
 
     def _lines(self) -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
 
 from hub.config.fields import Part
+from hub.config.listening.listen import NamedToken
 from hub.config.models import Confine, Guard, HubConfig, RemoteServer, StdioServer, ToolOverride
 from hub.config.reload.changed_keys import changed_keys, pattern_of, said_by, shown
 from hub.config.reload.folders import covered, shared_paths, tighter_roots
@@ -15,6 +17,7 @@ from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by
 from hub.config.source.places import Path
 
 _NO_OVERRIDE: Final = ToolOverride()
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OTHERWISE: Final = "it would be reached in another way"
 
 
@@ -58,6 +61,21 @@ def config_change(
         tuple(WaitingKey(shown(at), _why(at, running)) for at in changed_keys(taken, startable)),
         _spelled(changed_keys(startable, new)),
     )
+
+
+def without_revoked(running: HubConfig, tokens: tuple[NamedToken, ...]) -> ConfigChange:
+    """Return `running` without those of its tokens that are not in `tokens`, or end there sooner.
+
+    Without any token everybody would be let in: the last ones stay, but have ended.
+    """
+    was = running.listen
+    left: tuple[NamedToken, ...] = order_of("listen.tokens").tighter(was.tokens, tokens)
+    listen = was.model_copy(update={"tokens": left})
+    if was.is_guarded and not listen.is_guarded:
+        ended = tuple(one.model_copy(update={"expires": _LONG_AGO}) for one in was.tokens)
+        listen = was.model_copy(update={"tokens": ended})
+    made = running.model_copy(update={"listen": listen})
+    return ConfigChange(made, _spelled(changed_keys(running, made)))
 
 
 def _spelled(keys: Iterable[Path]) -> tuple[str, ...]:
