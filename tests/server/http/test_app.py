@@ -27,6 +27,7 @@ from hub.protocol.constants import (
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    LIST_CHANGED,
     METHOD_NOT_FOUND,
     MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
@@ -775,30 +776,55 @@ async def test_one_clients_answer_is_not_anothers() -> None:
         await calls[1].over()
 
 
-async def test_a_session_has_one_standing_stream() -> None:
+async def test_a_new_standing_stream_replaces_the_one_before_it() -> None:
     async with web() as site:
         key = await site.session()
-        stream = site.start("GET", key)
-        await stream.heard(0)
-        again = await site.use("GET", key)
-        assert (again.status, again.json) == (
-            409,
-            {"error": "The session has an event stream already"},
-        )
+        await site.post(echo(), key)
+        streams = [site.start("GET", key)]
+        for _ in range(3):
+            await all_tasks_blocked()
+            streams.append(site.start("GET", key))
+            assert (await streams[-2].over()).status == 200
+        await all_tasks_blocked()
+        # Nobody knows what the client got of the one before: it lists again.
+        assert [told["method"] for told in streams[-1].events] == [*LIST_CHANGED]
+        assert streams[0].events == []
+        site.child.link.notify("notifications/tools/list_changed", {})
+        heard = await streams[-1].heard(len(LIST_CHANGED) + 1)
+        assert heard[-1]["method"] == "notifications/tools/list_changed"
+        assert not streams[-1].is_over
         assert (await site.use("GET", key, accept="application/json")).status == 406
 
 
-async def test_a_stream_that_is_being_opened_is_the_sessions_one() -> None:
+async def test_a_client_that_reads_no_more_does_not_keep_its_new_stream_out() -> None:
     async with web() as site:
         key = await site.session()
-        stream = site.start("GET", key)
-        stream.accepts = anyio.Event()
+        await site.post(echo(), key)
+        lost = site.start("GET", key)
+        await lost.began()
+        lost.accepts = anyio.Event()
+        site.child.link.notify("notifications/tools/list_changed", {})
         await all_tasks_blocked()
-        assert not stream.sent
-        assert (await site.use("GET", key)).status == 409
-        stream.accepts.set()
-        await stream.heard(0)
-        assert (await site.use("GET", key)).status == 409
+        stream = site.start("GET", key)
+        await stream.heard(len(LIST_CHANGED))
+
+
+async def test_the_stream_that_came_up_last_counts() -> None:
+    async with web() as site:
+        key = await site.session()
+        await site.post(echo(), key)
+        late = site.start("GET", key)
+        late.accepts = anyio.Event()
+        await all_tasks_blocked()
+        assert not late.sent
+        stream = site.start("GET", key)
+        await stream.began()
+        late.accepts.set()
+        await stream.over()
+        await all_tasks_blocked()
+        before = len(late.events)
+        site.child.link.notify("notifications/tools/list_changed", {})
+        await late.heard(before + 1)
 
 
 async def test_what_belongs_to_no_request_goes_to_the_standing_stream() -> None:

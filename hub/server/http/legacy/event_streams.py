@@ -324,14 +324,17 @@ class NotificationStream:
     ) -> None:
         """Hold the stream open until client or session end it; call `opened` when it is up.
 
-        With `after`, resume the stream after that event, in place of a lost connection; without it
-        the client is asked again what it has not answered. If later events are stored no more, or
-        too many waited, it is told to list again.
+        It takes the place of a stream that is open: that one may be lost, which only its client
+        knows yet. With `after`, resume the stream after that event; without it the client is asked
+        again what it has not answered. If later events are stored no more, too many waited, or
+        some may have gone into a lost stream, it is told to list again.
         """
+        may_lack = self.is_open and after is None
         holder = self._holder = object()
         self._is_listening = False
         try:
             carrier = await self._stream.attach(send, after)
+            self._holder = holder  # another one may have come up meanwhile
             await (self._stream.prime() if primed else self._stream.comment())
             if after is None:
                 await self._stream.ask_again()
@@ -340,7 +343,7 @@ class NotificationStream:
                 self._journal.log.info(
                     "too many notifications waited for a client's stream", lost=dropped
                 )
-            for method in LIST_CHANGED if carrier.lost or dropped else ():
+            for method in LIST_CHANGED if carrier.lost or dropped or may_lack else ():
                 await self._stream.put(Notification(method, {}))
             while self._waiting:
                 await self._stream.put(self._waiting.popleft())

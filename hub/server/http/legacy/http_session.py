@@ -106,11 +106,9 @@ class HttpSession(Struct, eq=False):
 
     async def listen(self, seen: str | None, receive: Receive, send: Send) -> None:
         """Answer a GET: open the notification stream, or resume a stream after the event `seen`."""
-        if seen is None:
-            await self._stand(None, receive, send)
-            return
-        after = EventId.parse(seen)
-        if after is not None and after.stream == STANDING and self.notification_stream.knows(after):
+        after = None if seen is None else EventId.parse(seen)
+        stream = self.notification_stream
+        if seen is None or (after is not None and after.stream == STANDING and stream.knows(after)):
             await self._stand(after, receive, send)
         elif after is None or not await self.streams.resume(after, send, receive):
             text = f"Nothing is kept from after the event {seen!r}: make the request again"
@@ -118,11 +116,8 @@ class HttpSession(Struct, eq=False):
             await respond(send, 400, to_bytes(error))
 
     async def _stand(self, after: EventId | None, receive: Receive, send: Send) -> None:
-        """Hold the notification stream open; a resumed stream replaces its lost connection."""
+        """Hold the notification stream open, in place of the connection that carried it before."""
         roots = self.connection.session.roots
-        if self.notification_stream.is_open and after is None:
-            await respond(send, 409, {"error": "The session has an event stream already"})
-            return
         opened = partial(roots.reachable, certain=False)
         try:
             await self.notification_stream.serve(
