@@ -106,9 +106,14 @@ def event(message: Message) -> bytes:
 
 
 class PostResponse:
-    """The response to a POST: JSON if the answer is sent first, else an event stream."""
+    """The response to a POST: JSON if the answer is sent first, else an event stream.
+
+    `headers` are for a result, or an event stream that begins before it. `has_result`: the answer
+    is a result, and it was sent to a client that was there.
+    """
 
     def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
+        self.has_result = False
         self._send = send
         self._headers = dict(headers or {})
         self._turn = anyio.Lock(fast_acquire=True)
@@ -189,7 +194,10 @@ class PostResponse:
         self, answer: Response | Failure | None, status: int, headers: Mapping[str, str]
     ) -> None:
         """Send the answer as JSON, or as the stream's last event if the response has begun."""
+        self.has_result = isinstance(answer, Response)
         if not self._streaming:
+            if not self.has_result:
+                self._headers.clear()
             if answer is not None:
                 every = {**self._headers, **headers}
                 await respond(self._send, status, to_bytes(answer), every)

@@ -45,6 +45,7 @@ from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.legacy.resumption import OPEN_AFTER
+from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import JsonObject, ServerName, object_or_empty
 from tests.kit.asgi import Connection, request, scope_of
@@ -455,13 +456,25 @@ async def test_a_session_is_greeted_once() -> None:
         assert (await site.post(initialize(), "unknown")).status == 404
 
 
-async def test_a_handshake_that_fails_opens_nothing() -> None:
+def fail(*_: object) -> str:
+    raise KeyError("nobody expected this")
+
+
+@pytest.mark.parametrize("is_unfit", [True, False])
+async def test_a_handshake_that_fails_opens_nothing(
+    monkeypatch: pytest.MonkeyPatch, *, is_unfit: bool
+) -> None:
     async with web(limits=HttpLimits(sessions=1)) as site:
-        failed = await site.post({**initialize(), "params": {}})
+        with monkeypatch.context() as patched:
+            if not is_unfit:
+                patched.setattr(Services, "instructions", fail)
+            sent: JsonObject = {"params": {}} if is_unfit else {}
+            failed = await site.post({**initialize(), **sent})
         assert "error" in failed.json
-        assert (await site.post(asked("ping"), failed.headers["mcp-session-id"])).status == 404
+        assert "mcp-session-id" not in failed.headers
         assert site.closed == site.connection_builder
-        assert (await site.post(initialize())).status == 200
+        opened = await site.post(initialize())
+        assert (await site.post(asked("ping"), opened.headers["mcp-session-id"])).status == 200
 
 
 async def test_there_are_so_many_sessions_and_no_more() -> None:

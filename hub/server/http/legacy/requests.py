@@ -144,9 +144,12 @@ class LegacyRequests:
             await self._refuse_session(sender, opened, request, send)
             return
         key, session = opened
-        connection = session.connection
-        await answer_in(connection, request, receive, PostResponse(send, {"mcp-session-id": key}))
-        if connection.session.client is None:
-            self._sessions.end(key)
-        else:
-            session.speaks(connection.session.client.version)
+        response = PostResponse(send, {"mcp-session-id": key})
+        try:
+            await answer_in(session.connection, request, receive, response)
+        finally:
+            client = session.connection.session.client
+            if client is None or not response.has_result:
+                self._sessions.end(key)
+            else:
+                session.speaks(client.version)
