@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,7 +12,7 @@ _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _MAX: Final = 253
 """Characters that a name in DNS may have."""
-_PORT: Final = len(":65535")
+_WITH_PORT: Final = re.compile(r"(\[[^\[\]:]*:[^\[\]]*\]|[^\[\]:]+)(?::[0-9]{0,5})?")
 
 
 def is_loopback(host: str) -> bool:
@@ -49,19 +48,9 @@ def host_name(text: str) -> str | None:
 
 
 def name_in(host: str) -> str | None:
-    """Return the name in a Host header, in lower case and without port; None if it has none.
-
-    What is longer than a name and a port can be has none.
-    """
-    return None if len(host) > _MAX + _PORT else _name_in(host)
-
-
-@lru_cache
-def _name_in(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
+    """Return the name in a Host header in normal form, without port; None if it has none."""
+    found = _WITH_PORT.fullmatch(host)
+    return None if found is None else host_name(found[1])
 
 
 _ORIGIN: Final = re.compile(

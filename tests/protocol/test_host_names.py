@@ -47,7 +47,33 @@ def test_a_host_name_has_no_scheme_port_or_path(text: str, name: str | None) -> 
 
 @pytest.mark.parametrize(
     ("host", "name"),
-    [("Hub.example:8765", "hub.example"), ("[::1]:80", "::1"), ("[", None), ("", None)],
+    [
+        ("Hub.example:8765", "hub.example"),
+        ("localhost", "localhost"),
+        ("127.0.0.1:", "127.0.0.1"),
+        ("[::1]:80", "::1"),
+        ("[2001:DB8::0001]", "2001:db8::1"),
+        ("[fe80::1%eth0]:80", "fe80::1%eth0"),
+        ("[", None),
+        ("", None),
+        (":80", None),
+        ("::1", None),
+        ("[::1", None),
+        ("[::1]x", None),
+        ("[localhost]", None),
+        ("[127.0.0.1]", None),
+        ("someone@localhost", None),
+        ("other.example:80@localhost", None),
+        ("localhost/other", None),
+        ("localhost?other", None),
+        ("localhost#other", None),
+        ("localhost\\other", None),
+        ("loc\talhost", None),
+        ("localhost:80:90", None),
+        ("localhost:other", None),
+        ("localhost:123456", None),
+        ("a" * 254, None),
+    ],
 )
 def test_the_name_in_a_host_header_has_no_port(host: str, name: str | None) -> None:
     assert name_in(host) == name
