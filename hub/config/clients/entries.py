@@ -122,8 +122,8 @@ def _flat(raw: ParsedConfig, entry: ClientServer) -> ParsedConfig:
             del fields[key]
             for name, value in cast("ParsedConfig", inner).items():
                 own = "command" if key == "command" and name == "path" else name
-                fields.setdefault(own, value)
-                entry.spelled[own,] = (key, name)
+                if own not in fields:
+                    fields[own], entry.spelled[own,] = value, (key, name)
     return fields
 
 
@@ -172,15 +172,24 @@ def _split_command(entry: ClientServer) -> None:
 def _read_variables(fields: ParsedConfig, entry: ClientServer) -> None:
     """Add the variables to `env` that are only named."""
     for key in _VARIABLES:
-        names = fields.get(key)
-        if not isinstance(names, list):
-            continue
-        for index, one in enumerate(cast("list[Any]", names)):
+        for index, one in enumerate(_listed(fields, key, "variables", entry)):
             name = cast("ParsedConfig", one).get("name") if isinstance(one, dict) else one
             env = entry.server.setdefault("env", {})
-            if _is_variable(name, (key, index), entry) and isinstance(env, dict):
-                cast("ParsedConfig", env).setdefault(str(name), f"${{{name}}}")
+            is_read = _is_variable(name, (key, index), entry) and isinstance(env, dict)
+            if is_read and name not in env:
+                env[name] = f"${{{name}}}"
                 entry.spelled["env", str(name)] = (key, index)
+
+
+def _listed(fields: ParsedConfig, key: str, what: str, entry: ClientServer) -> list[Any]:
+    """Return the names in a list; if it is none, that is a problem."""
+    names = fields.get(key)
+    if isinstance(names, list):
+        return cast("list[Any]", names)
+    if names is not None:
+        fix = f'Name the {what} in brackets: ["..."].'
+        entry.problems.append(Problem((key,), "must be a list", fix))
+    return []
 
 
 def _is_variable(name: object, at: Path, entry: ClientServer) -> bool:
@@ -212,20 +221,20 @@ def _read_headers(fields: ParsedConfig, entry: ClientServer) -> None:
         entry.spelled["headers", "Authorization"] = ("bearer_token_env_var",)
     if headers and isinstance(own := entry.server.setdefault("headers", {}), dict):
         entry.server["headers"] = headers | cast("ParsedConfig", own)
+        for name in cast("ParsedConfig", own):
+            entry.spelled.pop(("headers", name), None)
 
 
 def _read_tools(fields: ParsedConfig, entry: ClientServer) -> None:
     tools: ParsedConfig = {}
     for key, ours in _TOOLS.items():
-        names = fields.get(key)
-        if isinstance(names, list):
-            # An empty list of Goose's `available_tools` means all tools.
-            if names or key != "available_tools":
-                tools.setdefault(ours, []).extend(cast("list[Any]", names))
-                entry.spelled["tools", ours] = (key,)
-        elif names is not None and not (key == "tools" and isinstance(names, dict)):
-            fix = 'Name the tools in brackets: ["..."].'
-            entry.problems.append(Problem((key,), "must be a list", fix))
+        if key == "tools" and isinstance(fields.get(key), dict):
+            continue  # what a client says of single tools
+        names = _listed(fields, key, "tools", entry)
+        # An empty list of Goose's `available_tools` means all tools.
+        if names or (fields.get(key) == [] and key != "available_tools"):
+            tools.setdefault(ours, []).extend(names)
+            entry.spelled["tools", ours] = (key,)
     if tools:
         entry.server["tools"] = tools
 

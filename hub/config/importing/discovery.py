@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.config.clients.entries import ClientServer
 from hub.config.clients.locations import ClientFile
@@ -74,7 +75,7 @@ def discover(files: Iterable[ClientFile], context: LoadContext) -> Discovery:
             continue
         servers += found
         inputs |= {one.variable: one for one in inputs_in(document)}
-    servers = [_with_switch(one, off) for one in servers]
+    servers = [replace(one, off=off.get((one.client, one.name), "")) for one in servers]
     return Discovery(tuple(servers), tuple(broken), inputs)
 
 
@@ -138,12 +139,3 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _names(value: object) -> list[str]:
     return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
-
-
-def _with_switch(one: FoundServer, off: Mapping[tuple[str, str], str]) -> FoundServer:
-    key = off.get((one.client, one.name), "")
-    if not key:
-        return one
-    return FoundServer(
-        one.client, one.scope, one.path, one.place, one.name, one.entry, one.directory, key
-    )

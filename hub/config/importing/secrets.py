@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain, count
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -11,9 +12,11 @@ from msgspec import Struct
 
 from hub.config.source.places import Path as Place
 from hub.launch.environments import is_named_like_a_secret, is_withheld
-from hub.launch.templates import EnvironmentVariable, TemplateError, parse_template
+from hub.launch.templates import EnvironmentVariable, TemplateError, input_variable, parse_template
 
 _PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*\}")
+_INPUT: Final = "input:"
+"""How a placeholder begins that an editor would ask its user for."""
 _KNOWN: Final = re.compile(
     r"\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|AKIA|AIza|npm_|hf_|ntn_|secret_|lin_api_"
     r"|sk-|sk_|pk_|rk_|pat[-_]|dop_v1_|sbp_|tvly-|fc-|pplx-|r8_|figd_)[A-Za-z0-9_-]{8,}"
@@ -66,13 +69,21 @@ class SecretVariables:
         base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_").upper() or "SECRET"
         prefix = re.sub(r"\W+", "_", server, flags=re.ASCII).strip("_").upper()
         longer = base if base.startswith(f"{prefix}_") else f"{prefix}_{base}"
-        number = 1
-        name = base if not base[0].isdigit() and base != "SECRET" else longer.lstrip("0123456789_")
-        while self._values.get(name, self._environment.get(name, value)) != value:
-            number += 1
-            name = longer if number == 2 else f"{longer}_{number}"  # noqa: PLR2004 - the second try
+        longer = longer.lstrip("0123456789_") or "SECRET"
+        names = (longer if number == 1 else f"{longer}_{number}" for number in count(1))
+        if not base[0].isdigit() and base != "SECRET":
+            names = chain([base], names)
+        name = next(
+            one
+            for one in names
+            if self._values.get(one, self._environment.get(one, value)) == value
+        )
         self._values[name] = value
         return name
+
+    def is_set(self, name: str) -> bool:
+        """Return whether the environment has a variable."""
+        return name in self._environment
 
 
 def looks_secret(value: str, name: str = "") -> bool:
@@ -100,7 +111,7 @@ def _is_random(text: str) -> bool:
 def _is_certain(value: str) -> bool:
     """Return whether a value is a secret even if it is a path or a URL."""
     bare = _PLACEHOLDER.sub("", value)
-    return is_withheld("X", bare) or _KNOWN.search(bare) is not None or _has_default(value)
+    return is_withheld("X", bare) or _KNOWN.search(bare) is not None
 
 
 def _has_default(value: str) -> bool:
@@ -143,28 +154,47 @@ class _Hiding:
         self._needed: list[NeededVariable] = []
 
     def server(self, server: Mapping[str, Any]) -> tuple[dict[str, Any], list[NeededVariable]]:
-        made = dict(server)
+        made = {key: self._without_defaults(one, (key,)) for key, one in server.items()}
         if isinstance(made.get("env"), dict):
-            made["env"] = {key: self._env(key, one) for key, one in server["env"].items()}
+            made["env"] = {key: self._env(key, one) for key, one in made["env"].items()}
         if isinstance(made.get("headers"), dict):
-            headers = server["headers"].items()
+            headers = made["headers"].items()
             made["headers"] = {
                 key: self._header(key, one, ("headers", key)) for key, one in headers
             }
         if isinstance(made.get("args"), list):
-            made["args"] = self._args([str(one) for one in server["args"]])
+            made["args"] = self._args([str(one) for one in made["args"]])
         if isinstance(made.get("url"), str):
-            made["url"] = self._url(server["url"])
+            made["url"] = self._url(made["url"])
         return made, self._needed
 
-    def _env(self, name: str, value: object) -> object:
-        if not isinstance(value, str) or not value or not looks_secret(value, name):
+    def _without_defaults(self, value: Any, at: Place) -> Any:
+        """Return a value without the defaults of placeholders that are secrets."""
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value).items()
+            return {key: self._without_defaults(one, (*at, key)) for key, one in members}
+        if isinstance(value, list):
+            items = enumerate(cast("list[Any]", value))
+            return [self._without_defaults(one, (*at, index)) for index, one in items]
+        if not isinstance(value, str):
             return value
-        return (
-            value
-            if not _rest(value) and not _has_default(value)
-            else self._put(name, value, ("env", name))
-        )
+
+        def without(found: re.Match[str]) -> str:
+            name, _, default = found[0][2:-1].partition(":-")
+            if not default or not looks_secret(default, name):
+                return found[0]
+            if name.startswith(_INPUT):
+                name = input_variable(name.removeprefix(_INPUT))
+            is_set = self._variables.is_set(name)
+            return f"${{{name}}}" if is_set else self._put(name, default, at)
+
+        return _PLACEHOLDER.sub(without, value)
+
+    def _env(self, name: str, value: object) -> object:
+        is_text = isinstance(value, str) and bool(_rest(value))
+        if not is_text or not looks_secret(str(value), name):
+            return value
+        return self._put(name, str(value), ("env", name))
 
     def _header(self, name: str, value: object, at: Place) -> object:
         low = name.casefold()
@@ -223,10 +253,10 @@ class _Hiding:
             parts = urlsplit(url)
         except ValueError:
             return url
-        if parts.password:
+        if parts.password and _rest(parts.password):
             url = self._put_in(url, f":{parts.password}@", parts.password, "password", at)
-        elif parts.username and len(parts.username) >= _TOKEN:
-            url = self._put_in(url, f"//{parts.username}@", parts.username, "token", at)
+        elif not parts.password and len(_rest(parts.username or "")) >= _TOKEN:
+            url = self._put_in(url, f"//{parts.username}@", str(parts.username), "token", at)
         for pair in parts.query.split("&"):
             name, _, written = pair.partition("=")
             value = unquote(written)

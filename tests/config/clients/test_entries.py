@@ -126,6 +126,7 @@ def test_tools_that_a_client_hides_stay_hidden(way: dict[str, Any]) -> None:
         ),
         ({"url": "u", "env_http_headers": {"A": 3}}, ("env_http_headers", "A"), "must be", "Write"),
         ({"cmd": "x", "env_keys": ["a b"]}, ("env_keys", 0), "must be the name", "Write"),
+        ({"cmd": "x", "env_vars": "A"}, ("env_vars",), "must be a list", "Name the variables"),
         (
             {"command": "x", "disabled": "true"},
             ("disabled",),
@@ -161,6 +162,13 @@ def test_an_entry_that_cannot_be_used_says_why(
         ({"config": {"cmd": "x"}}, ("command",), ("config", "cmd")),
         ({"cmd": "x", "envs": {"A": "b"}}, ("env", "A"), ("envs", "A")),
         ({"cmd": "x", "env_keys": ["A"]}, ("env", "A"), ("env_keys", 0)),
+        ({"cmd": "x", "env": {"A": "b"}, "env_keys": ["A"]}, ("env", "A"), ("env", "A")),
+        ({"command": "x", "config": {"command": "y"}}, ("command",), ("command",)),
+        (
+            {"url": "u", "headers": {"A": "x"}, "env_http_headers": {"A": "B"}},
+            ("headers", "A"),
+            ("headers", "A"),
+        ),
         (
             {"url": "u", "bearer_token_env_var": "A"},
             ("headers", "Authorization"),

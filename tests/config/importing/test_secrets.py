@@ -28,7 +28,6 @@ def made(server: dict[str, Any], name: str = "git") -> tuple[dict[str, Any], dic
         ("X", "4Jx0aQ9rT2vB7nM5kL8pZ1cW"),
         ("X", '{"Authorization": "Bearer abcdef123"}'),
         ("X", "-----BEGIN RSA PRIVATE KEY-----\nx"),
-        ("X", "${X:-sk-ant-0123456789}"),
     ],
 )
 def test_secrets_are_recognised(name: str, value: str) -> None:
@@ -36,6 +35,41 @@ def test_secrets_are_recognised(name: str, value: str) -> None:
     server, needs = made({"command": "x", "env": {name: value}})
     assert server["env"] == {name: f"${{{name}}}"}
     assert needs == {name: value}
+
+
+DEFAULT = "${T:-ghp_0123456789abcdefABCDEF}"
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "env": {"X": DEFAULT}},
+        {"command": "x", "env": {"GIT_TOKEN": f"a {DEFAULT}"}},
+        {"command": "x", "args": ["--token", DEFAULT]},
+        {"command": "x", "args": [f"--token={DEFAULT}", "-e", f"A={DEFAULT}", DEFAULT]},
+        {"command": "x", "args": ["--header", f"Authorization: Bearer {DEFAULT}"]},
+        {"url": "https://x/", "headers": {"Authorization": f"Bearer {DEFAULT}", "X-Key": DEFAULT}},
+        {"url": f"https://x/{DEFAULT}?key={DEFAULT}"},
+        {"url": f"https://me:{DEFAULT}@x/"},
+    ],
+)
+def test_the_default_of_a_placeholder_may_be_a_secret(server: dict[str, Any]) -> None:
+    assert looks_secret(DEFAULT)
+    found, needs = made(server)
+    assert "ghp_" not in str(found)
+    assert "${T}" in str(found) or found["env"] == {"GIT_TOKEN": "${GIT_TOKEN}"}
+    assert needs["T"] == "ghp_0123456789abcdefABCDEF"
+    # Where the variable is set its default does not count.
+    found, needs = hidden("git", server, SecretVariables({"T": "another"}))
+    assert "ghp_" not in str(found)
+    assert "T" not in {need.name for need in needs}
+
+
+def test_the_default_of_an_input_may_be_a_secret() -> None:
+    default = DEFAULT.replace("${T:", "${input:my key:")
+    found, needs = made({"url": "https://x/", "headers": {"X-Key": default}})
+    assert found["headers"] == {"X-Key": "${HUB_INPUT_MY_KEY}"}
+    assert needs == {"HUB_INPUT_MY_KEY": "ghp_0123456789abcdefABCDEF"}
 
 
 @pytest.mark.parametrize(
@@ -125,6 +159,11 @@ def test_ordinary_headers_stay() -> None:
     assert made(server) == (server, {})
 
 
+@pytest.mark.parametrize("url", ["https://me:${PW}@x/", "https://${A_VERY_LONG_NAME_OF_IT}@x/"])
+def test_a_placeholder_in_a_url_stays(url: str) -> None:
+    assert made({"url": url}) == ({"url": url}, {})
+
+
 def test_keys_in_the_path_of_a_url_get_variables() -> None:
     server, needs = made({"url": "https://x.example/s/4Jx0aQ9rT2vB7nM5kL8pZ1cW/mcp"})
     assert server["url"] == "https://x.example/s/${GIT_URL_KEY}/mcp"
@@ -134,8 +173,13 @@ def test_keys_in_the_path_of_a_url_get_variables() -> None:
 def test_a_variable_stands_for_one_value_only() -> None:
     variables = SecretVariables({"SET": "theirs"})
     named = [variables.named("SET", "my server", value) for value in ("a", "b", "a", "theirs")]
-    assert named == ["MY_SERVER_SET", "MY_SERVER_SET_3", "MY_SERVER_SET", "SET"]
+    assert named == ["MY_SERVER_SET", "MY_SERVER_SET_2", "MY_SERVER_SET", "SET"]
     assert variables.named("1ST-key", "s", "x") == "S_1ST_KEY"
+    # No name of a variable begins with a digit.
+    digits = SecretVariables({})
+    found = [digits.named("1MCP_TOKEN", "1mcp", value) for value in "abc"]
+    assert found == ["MCP_TOKEN", "MCP_TOKEN_2", "MCP_TOKEN_3"]
+    assert digits.named("0_1", "0", "x") == "SECRET"
 
 
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
