@@ -88,17 +88,17 @@ class IntrospectionEndpoint:
 
     async def _asked(self, token: str) -> Claims:
         http = self._http = self._http or self._open_client()
-        if self._url is None:
-            self._url = await endpoint_of(self._issuer, "introspection_endpoint", http)
+        url = self._url or await endpoint_of(self._issuer, "introspection_endpoint", http)
+        self._url = url  # another question that fails forgets it
         asked = {"token": token, "token_type_hint": "access_token"}
         client = RegisteredClient(self._client.id, self._client.secret, "client_secret_basic")
         try:
-            answer = await posted(self._url, asked, client, http)
+            answer = await posted(url, asked, client, http)
         except NoAnswerError as exc:
-            raise IssuerUnavailableError(f"{self._url}: {exc}") from exc
+            raise IssuerUnavailableError(f"{url}: {exc}") from exc
         if answer.status != OK:
-            raise IssuerUnavailableError(f"{self._url}: HTTP status {answer.status}")
-        return json_object(answer.body, self._url)
+            raise IssuerUnavailableError(f"{url}: HTTP status {answer.status}")
+        return json_object(answer.body, url)
 
     async def aclose(self) -> None:
         """Close the connections to the issuer."""

@@ -22,12 +22,13 @@ from hub.server.http.auth.introspection import (
     IntrospectionEndpoint,
     OpaqueTokens,
 )
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, TokenVerifier
 from tests.kit.fakes import FakeClock
-from tests.kit.loops import virtual_time
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.server.http.auth.issuer import CLAIMS, NAME, NOW, RESOURCE, signed
 from tests.server.http.auth.test_signed_tokens import ALGORITHMS, Keys
 
@@ -135,6 +136,26 @@ async def test_the_metadata_is_read_again_after_a_failure() -> None:
     bench.desk.status = 200
     assert await bench.status("other") == 401
     assert str(bench.desk.requests[-1].url) == f"{NAME}/v2/introspect"
+
+
+async def test_each_of_several_failures_names_the_address_that_was_asked() -> None:
+    desk = Desk()
+    bench = IntrospectionBench(desk, url=None)
+    await bench.admitted()
+    desk.status, desk.answers = 500, anyio.Event()
+    said: list[str] = []
+
+    async def fail() -> None:
+        with pytest.raises(IssuerUnavailableError) as failed:
+            await bench.endpoint("other")
+        said.append(str(failed.value))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(fail)
+        await all_tasks_blocked()
+        desk.answers.set()
+    assert said == [f"{ASKED_AT}: HTTP status 500"] * 2
 
 
 async def test_signed_tokens_are_verified_and_nobody_is_asked() -> None:
