@@ -73,7 +73,8 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
         context = replace(context, directory=(context.directory / source).parent.absolute())
     if client is None:
         config = _own(document, context, may_be_empty=may_be_empty)
-        return Loaded(config, document.raw, tuple(_open_to_others(document, context)))
+        warnings = (*_open_to_others(document, context), *_fit_nobody(config))
+        return Loaded(config, document.raw, warnings)
     config = _Servers(document, client, context).config(HubConfig(version=1))
     warnings = tuple(f"{document.origin}: {warning}" for warning in client.warnings)
     return Loaded(config, document.raw, warnings)
@@ -166,6 +167,20 @@ def _open_to_others(document: Document, context: LoadContext) -> Iterator[str]:
     for path in dict.fromkeys(paths):
         if (sentence := open_to_others(path)) is not None:
             yield f"{document.origin}: listen: {sentence}"
+
+
+def _fit_nobody(config: HubConfig) -> Iterator[str]:
+    """Yield a warning for each match of a profile that wants what no token can have."""
+    auth = config.listen.auth
+    fitting = {None, *(one.issuer for one in auth.issuers)} if auth is not None else set[str]()
+    for name, profile in config.profiles.items():
+        for index, one in enumerate(profile.match or ()):
+            if one.tokens or one.issuer in fitting:
+                continue
+            has_none = f"listen.auth has no issuer {one.issuer}"
+            what = "there is no listen.auth" if one.issuer is None else has_none
+            fault = config.fault(("profiles", name, "match", index), what, "")
+            yield f"{fault.where}: {fault.what}: this fits nobody"
 
 
 def _another_programs(raw: ParsedConfig) -> Problem | None:

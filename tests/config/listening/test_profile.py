@@ -105,3 +105,32 @@ def test_what_cannot_be_is_refused_with_its_place(
 )
 def test_what_is_there_may_be_named(tmp_path: Path, profiles: str) -> None:
     assert load(tmp_path, profiles)
+
+
+AUTH = (
+    "auth: {resource: 'https://h.example/mcp', "
+    "issuers: [{issuer: 'https://a.example'}, {issuer: 'https://b.example'}]}"
+)
+NO_ISSUER = "listen.auth has no issuer https://a.example/: this fits nobody"
+
+
+@pytest.mark.parametrize(
+    ("match", "is_with_auth", "said"),
+    [
+        ("{tokens: [ci]}", False, None),
+        ("{groups: [x]}", True, None),
+        ("{issuer: 'https://b.example', groups: [x]}", True, None),
+        ("{issuer: 'https://a.example/'}", True, NO_ISSUER),
+        ("{issuer: 'https://a.example/', groups: [x]}", False, NO_ISSUER),
+        ("{claims: {tenant: x}}", False, "there is no listen.auth: this fits nobody"),
+    ],
+)
+def test_a_match_that_fits_nobody_is_told(
+    tmp_path: Path, match: str, said: str | None, *, is_with_auth: bool
+) -> None:
+    file = tmp_path / "hub.yaml"
+    head = HEAD.replace("listen: {", f"listen: {{{AUTH}, ") if is_with_auth else HEAD
+    file.write_text(f"{head}profiles: {{a: {{match: [{{tokens: [anna]}}, {match}]}}}}\n")
+    warnings = load_config("hub.yaml", LoadContext(tmp_path, "/home/u", {})).warnings
+    wanted = () if said is None else (f"hub.yaml: profiles.a.match[1]: {said}",)
+    assert warnings == wanted
