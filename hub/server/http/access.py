@@ -199,7 +199,7 @@ class AccessCheck:
         self._changes += 1
         if ended:
             self.ended(ended)
-        if before != self.profiles:
+        if [*before.matches.items()] != [*self.profiles.matches.items()]:  # their order counts
             self.profiles_changed()
         self.end_lapsed()
         if self._followed is not None:

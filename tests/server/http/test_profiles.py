@@ -255,3 +255,21 @@ async def test_a_profile_that_is_gone_writes_to_the_audit_log_of_the_config(tmp_
         await change(site, {}, audit={"file": str(tmp_path / "audit.jsonl")})
         assert gone
         assert all(one.audit is site.hub.services.audit for one in gone.values())
+
+
+async def test_another_order_of_the_profiles_ends_the_streams() -> None:
+    async with guarded() as site:
+        key = await site.session(sent=ANNA)
+        modern = {"mcp_protocol_version": MODERN, "mcp_method": LISTEN}
+        streams = [
+            site.start("GET", key, None, **ANNA, accept="text/event-stream"),
+            site.start("POST", None, enveloped(listen()), **modern, **ANNA),
+        ]
+        for stream in streams:
+            await stream.began()
+        assert await tools(site, ANNA) == ["get-roots", "echo", "read"]
+        await change(site, dict(reversed(PROFILES.items())))
+        for stream in streams:
+            await stream.over()
+        assert await tools(site, ANNA) == ["get-roots", "echo"]
+        assert (await site.post(echo(), key, **ANNA)).status == 404
