@@ -822,6 +822,23 @@ async def test_a_client_that_reads_no_more_does_not_keep_its_new_stream_out() ->
         await stream.heard(len(LIST_CHANGED))
 
 
+async def test_a_stream_that_does_not_come_up_takes_no_place() -> None:
+    async with web() as site:
+        key = await site.session()
+        await site.post(echo(), key)
+        stream = site.start("GET", key)
+        await all_tasks_blocked()
+        before = len(stream.events)
+        late = site.start("GET", key)
+        late.accepts = anyio.Event()
+        await all_tasks_blocked()
+        assert not late.sent
+        site.child.link.notify("notifications/tools/list_changed", {})
+        await stream.heard(before + 1)
+        late.accepts.set()
+        await stream.over()
+
+
 async def test_the_stream_that_came_up_last_counts() -> None:
     async with web() as site:
         key = await site.session()

@@ -330,11 +330,12 @@ class NotificationStream:
         some may have gone into a lost stream, it is told to list again.
         """
         may_lack = self.is_open and after is None
-        holder = self._holder = object()
-        self._is_listening = False
+        holder = object()
+        self._holder = self._holder or holder
         try:
             carrier = await self._stream.attach(send, after)
-            self._holder = holder  # another one may have come up meanwhile
+            # Till then the stream went on that was open; whoever came up last holds it.
+            self._holder, self._is_listening = holder, False
             await (self._stream.prime() if primed else self._stream.comment())
             if after is None:
                 await self._stream.ask_again()
