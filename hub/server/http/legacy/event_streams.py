@@ -337,17 +337,7 @@ class NotificationStream:
             # Till then the stream went on that was open; whoever came up last holds it.
             self._holder, self._is_listening = holder, False
             await (self._stream.prime() if primed else self._stream.comment())
-            if after is None:
-                await self._stream.ask_again()
-            dropped, self._dropped = self._dropped, 0
-            if dropped:
-                self._journal.log.info(
-                    "too many notifications waited for a client's stream", lost=dropped
-                )
-            for method in LIST_CHANGED if carrier.lost or dropped or may_lack else ():
-                await self._stream.put(Notification(method, {}))
-            while self._waiting:
-                await self._stream.put(self._waiting.popleft())
+            await self._catch_up(after, lacks=may_lack or bool(carrier.lost))
             if self._holder is holder:
                 self._is_listening = True
                 opened()
@@ -356,3 +346,17 @@ class NotificationStream:
             if self._holder is holder:
                 self._holder = None
                 self._is_listening = False
+
+    async def _catch_up(self, after: EventId | None, *, lacks: bool) -> None:
+        """Send what waited for the stream; a client that `lacks` something is to list again."""
+        if after is None:
+            await self._stream.ask_again()
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._journal.log.info(
+                "too many notifications waited for a client's stream", lost=dropped
+            )
+        for method in LIST_CHANGED if lacks or dropped else ():
+            await self._stream.put(Notification(method, {}))
+        while self._waiting:
+            await self._stream.put(self._waiting.popleft())
