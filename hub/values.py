@@ -29,7 +29,13 @@ SessionKey = NewType("SessionKey", str)
 """The key of one client's session. The hub makes it; a client cannot choose it."""
 
 
-THIS_USER: Final = frozenset({"stdio", "local", "command line"})
+STDIO: Final = "stdio"
+"""The principal of clients over stdio, and of commands that do what such a client does."""
+LOCAL: Final = "local"
+"""The principal of all clients over HTTP where none needs a token."""
+UNNAMED: Final = "token"
+"""The principal of all clients with the one token of the config that has no name."""
+THIS_USER: Final = frozenset({STDIO, LOCAL, "command line"})
 """The principals of clients that are this machine's user, or whom nobody tells from it."""
 
 

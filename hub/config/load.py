@@ -27,10 +27,8 @@ from hub.launch.known_servers import program_index, short_name
 from hub.launch.templates import INPUT
 from hub.secrets.reading import open_to_others
 from hub.specs import LeftOut
-from hub.values import ServerName
+from hub.values import UNNAMED, ServerName
 
-_UNNAMED: Final = "token"
-"""What the token without a name is called."""
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
 
@@ -362,7 +360,7 @@ def _check_scopes(config: HubConfig) -> None:
 
 def _profile_faults(config: HubConfig) -> Iterator[Fault]:
     servers = [*config.servers, *(one.name for one in config.left_out)]
-    tokens = [_UNNAMED, *(one.name for one in config.listen.tokens)]
+    tokens = [UNNAMED, *(one.name for one in config.listen.tokens)]
     for at, glob in _named_servers(config):
         if not any(fnmatchcase(one, glob) for one in servers):
             yield _unknown(config, at, "server", glob, servers)

@@ -20,6 +20,7 @@ from hub.jsonrpc.requests import LIGHT, Answer
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection, ConnectionFactory
 from hub.system.tasks import IndependentTasks
+from hub.values import STDIO
 
 LAST_ANSWERS = 10.0
 """Seconds for the last answers to a script, which sends requests without waiting for answers."""
@@ -57,7 +58,7 @@ async def serve_lines(
 ) -> None:
     """Serve the client that writes `lines` and reads `outlet`, as `serve_stdio` does."""
     async with anyio.create_task_group() as tasks:
-        connection = open_connection(outlet, IndependentTasks(tasks), "stdio")
+        connection = open_connection(outlet, IndependentTasks(tasks), STDIO)
         calls = _Calls(connection, outlet)
         lines.taker = calls.take
         try:

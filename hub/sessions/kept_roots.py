@@ -12,12 +12,10 @@ from typing import Final
 from msgspec import Struct
 
 from hub.roots.roots import Announcement
-from hub.values import SessionKey
+from hub.values import LOCAL, STDIO, SessionKey
 
 MAX_KEPT: Final = 1024
 """Number of clients whose roots are kept; the oldest are dropped first."""
-_ANYBODY: Final = "local"
-"""The principal of all clients that connect without authentication."""
 
 
 class KeptAnswer(Struct, frozen=True):
@@ -66,6 +64,6 @@ def principal_key_of(principal: str, connection: SessionKey | None) -> str | Non
 
     Only over stdio does the `connection` identify the client.
     """
-    if principal == "stdio":
+    if principal == STDIO:
         return f"{principal} {connection}"
-    return None if principal == _ANYBODY else principal
+    return None if principal == LOCAL else principal

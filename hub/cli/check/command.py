@@ -18,7 +18,7 @@ from hub.app.machine import place_of, this_machine
 from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
-from hub.cli.check.connecting import LOCAL, ServerAnswer, answers_of
+from hub.cli.check.connecting import ServerAnswer, answers_of
 from hub.cli.check.kernel_trial import confinement_report
 from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
@@ -52,7 +52,7 @@ from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
 from hub.system.cache_files import CacheFiles
-from hub.values import JsonObject, ServerName
+from hub.values import STDIO, JsonObject, ServerName
 
 if TYPE_CHECKING:
     from hub.cli.check.issuers import IssuerCheck
@@ -279,7 +279,7 @@ def _known(specs: Sequence[ServerSpec]) -> Iterator[str]:
     """Yield the servers whose lists are shown to a client over stdio before they run."""
     known = KnownLists(CatalogCache(CacheFiles(catalog_directory(this_machine(os.environ)))), 0)
     for spec in specs:
-        if known.has_run_before(spec, LOCAL):
+        if known.has_run_before(spec, STDIO):
             yield spec.name
 
 

@@ -21,10 +21,7 @@ from hub.legible import legible, on_one_line
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import JsonObject, ServerName
-
-LOCAL = "stdio"
-"""The principal of a client over stdio."""
+from hub.values import STDIO, JsonObject, ServerName
 
 
 class ServerAnswer(Struct, frozen=True, rename="camel"):
@@ -67,7 +64,7 @@ async def answers_of(config: HubConfig, setting: Setting, steps: Steps) -> list[
         services = hub.services
         services.children.known.renews = True  # whoever checks wants to see what is there now
         order += services.servers
-        session = Session(services, tasks, principal=LOCAL)
+        session = Session(services, tasks, principal=STDIO)
         async with anyio.create_task_group() as starting:
             for spec in services.servers.values():
                 steps.begin(spec.name, "starting")

@@ -32,7 +32,7 @@ from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import CachedDisk
 from hub.system.machine import Machine
-from hub.values import Call, Json, JsonObject, ServerName
+from hub.values import STDIO, Call, Json, JsonObject, ServerName
 
 
 class CallInQuestion(Struct, frozen=True):
@@ -220,7 +220,7 @@ async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> J
     """
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
-        session = Session(services, tasks, principal="stdio")
+        session = Session(services, tasks, principal=STDIO)
         spec = next(spec for name, spec in services.servers.items() if name == server)
         child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
         ready = await child.ready()

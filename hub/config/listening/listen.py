@@ -37,6 +37,7 @@ from hub.errors import ConfigError
 from hub.protocol.bearer import NOT_SENDABLE, is_sendable, token_hash
 from hub.protocol.host_names import host_name, is_loopback, origin_in
 from hub.usage.limits import UsageLimits
+from hub.values import LOCAL, STDIO, UNNAMED
 
 SOON: Final = timedelta(days=7)
 """How long before its end a token is worth a warning."""
@@ -50,7 +51,7 @@ MIN_KEY: Final = 32
 """Characters of a key at least: nobody may guess it from what it has sealed."""
 _REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_RESERVED: Final = frozenset({"local", "stdio", "token"})
+_RESERVED: Final = frozenset({LOCAL, STDIO, UNNAMED})
 """The principals of clients without a token of their own."""
 
 

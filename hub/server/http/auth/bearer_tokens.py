@@ -10,12 +10,9 @@ import hashlib
 import hmac
 import math
 from collections.abc import Mapping
-from typing import Final
 
 from hub.protocol.bearer import token_hash
-
-UNNAMED: Final = "token"
-"""The principal of all clients with the one token that has no name."""
+from hub.values import UNNAMED
 
 
 class BearerTokens:

@@ -17,14 +17,13 @@ from hub.server.http.auth.admission import (
     invalid,
 )
 from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.values import LOCAL
 
 if TYPE_CHECKING:
     from hub.server.http.auth.protected_resource import ProtectedResource
     from hub.server.http.auth.token_verifier import TokenVerifier, Upkeep
 
 
-LOCAL: Final = "local"
-"""The principal of all clients where none needs a token."""
 TOKEN_ENDED: Final = invalid("it has ended")
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from hub.server.http.auth.admission import Admission
-from hub.server.http.auth.credentials import LOCAL, Credentials
+from hub.server.http.auth.credentials import Credentials
 from hub.server.http.oauth_proxy.errors import RefusedGrantError
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens
+from hub.values import LOCAL
 
 
 class IssuerLogin(Struct, frozen=True):
