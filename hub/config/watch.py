@@ -174,7 +174,7 @@ class ConfigWatch:
             needs_restart=self._needs_restart,
         )
         change = await anyio.to_thread.run_sync(split)  # it looks at the disk
-        if change.taken:
+        if change.taken or confirmed:  # the user may have made a folder anew
             await self._take(change.config)
         if confirmed:
             self._trust(watched, digest)
