@@ -14,12 +14,13 @@ from hub.cli.doctor.files import (
     barred_by,
     is_directory,
     is_others,
+    is_plain_file,
     open_to,
     quoted,
     status,
     take_over,
 )
-from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.doctor.scene import NO_FILE, LookedAtConfig, Scene
 from hub.cli.findings import Finding
 from hub.config.clients.entries import read_entry
 from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
@@ -51,6 +52,8 @@ def configs(scene: Scene) -> Iterator[Finding]:
 def _fault(fault: Fault, config: LookedAtConfig, scene: Scene, about: str) -> Finding:
     """Return a mistake as a finding."""
     unset = _UNSET.search(fault.what)
+    if fault.what == NO_FILE:
+        return Finding("problem", about, fault.where, fault.what, fault.fix)
     fix = f"In {config.name}: {fault.fix} Then: {scene.hub} check{config.option}"
     if unset:
         fix = f"export {unset[1]}='...'"
@@ -80,7 +83,7 @@ def modes(scene: Scene) -> Iterator[Finding]:
     """Yield the configs that other users may write, or that have secrets which they may read."""
     for one in scene.configs:
         found = None if one.path is None else status(one.path)
-        if one.path is None or found is None:
+        if one.path is None or found is None or not is_plain_file(one.path):
             continue
         where = one.name
         if is_others(found) and found.st_uid != 0:

@@ -31,6 +31,10 @@ def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient:
     assert found["where"] == "listen.tokens[1].token"
     assert found["fix"].startswith("roots-hub token new anna prints one")
     assert "hunter2" not in patient.run().stdout
+    (patient.programs / "roots-hub").unlink()
+    (found,) = [one for one in patient.found() if "is easy to guess" in one["what"]]
+    assert found["fix"].startswith("/")
+    assert "/roots-hub token new anna prints one" in found["fix"]
 
 
 def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
@@ -183,9 +187,11 @@ def test_garbage_in_the_place_of_files_stops_nothing(patient: Patient) -> None:
 def test_a_pipe_in_place_of_the_config_is_not_waited_for(patient: Patient) -> None:
     patient.config.unlink()
     os.mkfifo(patient.config)
+    patient.config.chmod(0o666)
     (found,) = [one for one in patient.found("--config", "hub.yaml") if one["about"] == "config"]
     assert found["where"] == str(patient.config)
     assert "no plain file" in found["what"]
+    assert found["fix"] == "Name a file: --config FILE."
 
 
 def test_a_directory_that_was_removed_is_no_crash(patient: Patient) -> None:

@@ -248,6 +248,10 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     "no UTF-8": (_sets("LC_ALL", "de_DE.ISO-8859-1"), "no UTF-8 locale"),
     "few files": (lambda one: one.limit("ulimit -Sn 256"), "256 files"),
     "proxy": (_sets("http_proxy", "http://proxy:1"), "without NO_PROXY"),
+    "proxy beside exceptions with spaces": (
+        _all(_sets("http_proxy", "http://proxy:1"), _sets("NO_PROXY", "a.example, b.example;c")),
+        "without NO_PROXY",
+    ),
     # Clients
     "client's program is gone": (
         _client(".cursor/mcp.json", command="/none/roots-hub"),
