@@ -274,6 +274,9 @@ def _known(error: BaseException) -> HubError | None:
             "the directory that it was started in does not exist any more",
             "Start it in one that does: `cd` to it anew if it was made again.",
         )
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        what = f"{error.filename}: {error.strerror}"
+        return StartError(what, "Name another one, or make it what this command needs.")
     return error if isinstance(error, HubError) else None
 
 

@@ -130,6 +130,16 @@ def test_an_empty_option_is_told(arguments: list[str], capsys: pytest.CaptureFix
     assert f"{arguments[1][:-1]}: is empty" in capsys.readouterr().err
 
 
+def test_a_file_that_the_system_refuses_is_named(
+    performing: Callable[[BaseException | int], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = PermissionError(errno.EACCES, "Permission denied", "/shut/x\x1b")
+    assert performing(refused) == 1
+    told, advice = capsys.readouterr().err.splitlines()
+    assert told == r"roots-hub: /shut/x\x1b: Permission denied"
+    assert advice == "Name another one, or make it what this command needs."
+
+
 @pytest.mark.parametrize("arguments", [["wrap"], ["wrap", "--"], ["wrap", "--root", "."]])
 def test_wrap_without_a_command_says_where_it_goes(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

@@ -108,7 +108,7 @@ def _import(options: Namespace) -> int:
     output = Path(options.output)
     context = load_context()
     files = found_files(known_clients(options.clients) or CLIENTS, options.files)
-    if any(one.path.resolve() == output.resolve() for one in files):
+    if os.path.realpath(output) in {os.path.realpath(one.path) for one in files}:
         fix = f"Name another one: --output FILE. The hub reads this one itself: --config {output}"
         raise UsageError(f"--output {output}: is what --from names, too", fix)
     may_write(output, options)
@@ -116,7 +116,8 @@ def _import(options: Namespace) -> int:
     made = carried(discovery.servers, context, with_secrets=options.with_secrets)
     found = _Found(discovery, made, output)
     if not options.json:
-        print("\n".join(_report(found, with_secrets=options.with_secrets)))
+        for line in _report(found, with_secrets=options.with_secrets):
+            print(line)
     if not made.servers:
         raise _nothing(discovery, options.files)
     text = hub_yaml(made.servers, made.left)
@@ -164,6 +165,8 @@ def may_write(path: Path, options: Namespace) -> None:
     if not path.parent.is_dir():
         fix = "Make it, or name a file in another one: --output FILE."
         raise UsageError(f"--output {path}: {path.parent} is no directory", fix)
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"--output {path}: is a link to nothing", "Remove it, or name a file.")
     is_said = options.force or options.yes or options.dry_run
     if path.exists() and not is_said and not is_terminal():
         fix = "Say --force to replace it (a copy is kept), or name another file: --output FILE."
