@@ -138,7 +138,7 @@ class Hub:
         self.usage = UsageByPrincipal(machine.clock)
         self.usage.counts["children"] = children.count_of
         children.usage = self.usage
-        self.logins: ServerLogins | None = None
+        self.logins = self._logins_in(state_directory(machine), machine.environment)
         self._followers: list[Callable[[HubConfig], None]] = []
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
@@ -161,7 +161,7 @@ class Hub:
 
         Raises: ConfigError, StartError.
         """
-        made = made or configured(config, setting, machine)
+        made = made or await to_thread.run_sync(configured, config, setting, machine)
         if any(isinstance(one, StdioServer) for one in config.servers.values()):
             self._prepare()
         audit = await self._audits.of(config)
@@ -199,17 +199,18 @@ class Hub:
             config_file=self._file_of(setting),
             usage=self.usage,
             profile=profile,
-            logins=self._logins_on(machine),
+            logins=self.logins,
         )
 
-    def _logins_on(self, machine: Machine) -> ServerLogins | None:
-        """Return what runs logins: one for all views, as a login is for all of them."""
-        directory = state_directory(machine)
-        if self.logins is None and directory is not None:
-            runs = LoginRuns(self._tasks, machine.environment, directory)
-            runs.kept = self._children.logged_in
-            self.logins = ServerLogins(runs)
-        return self.logins
+    def _logins_in(
+        self, directory: Path | None, environment: Mapping[str, str]
+    ) -> ServerLogins | None:
+        """Return what runs logins, which are for all views; the children look there for them."""
+        if directory is None:
+            return None
+        runs = LoginRuns(self._tasks, environment, directory)
+        runs.kept = self._children.logged_in
+        return ServerLogins(runs)
 
     def send_to_log_in(self, page: LoginAddress) -> None:
         """Name the address to principals that have no login at a server."""
