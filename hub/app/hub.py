@@ -26,6 +26,7 @@ from hub.config.models import HubConfig, StdioServer
 from hub.config.narrowing import narrowed
 from hub.config.operator_roots import operator_roots
 from hub.config.own_files import state_directory
+from hub.config.reload.changed_keys import changed_keys
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.trust import trust_record
@@ -257,11 +258,17 @@ class Hub:
         """Serve a view's clients by a changed config from now on.
 
         Servers that did not change keep their children. Calls that were not sent yet are judged by
-        the new config; those under way finish at the old child.
+        the new config; those under way finish at the old child. Of the same config only the folders
+        are looked up anew.
 
         Raises: ConfigError, StartError; then nothing has changed.
         """
         made = await to_thread.run_sync(configured, config, view.setting, view.machine)
+        if not any(changed_keys(view.config, config)):
+            view.services.operator.take(made.roots, made.servers)
+            for name, own in made.profiles.items():
+                view.profiles[name].operator.take(own.roots, own.servers)
+            return
         audit = await self._audits.of(config)
         for take in self._followers:
             take(config)
