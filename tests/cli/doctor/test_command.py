@@ -7,11 +7,15 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Thread
 
 import pytest
+from msgspec.structs import replace
 
 from hub.attach.frames import ANSWER, frame
+from hub.cli.doctor.config_files import modes
+from hub.cli.doctor.scene import LookedAtConfig, surroundings_now
 from tests.kit.patients import ENTRY, Patient
 
 pytestmark = pytest.mark.live
@@ -181,6 +185,29 @@ def test_garbage_in_the_place_of_files_stops_nothing(patient: Patient) -> None:
     wanted = {".claude.json", ".gemini/settings.json", ".codex/config.toml"}
     assert files >= {*wanted, ".config/goose/config.yaml", ".config/zed/settings.json"}
     assert {one["about"] for one in found} == {"clients"}
+
+
+def test_another_users_config_is_copied_over_no_file(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def others(path: Path) -> os.stat_result | None:
+        found = path.stat() if path.exists() else None
+        return None if found is None else os.stat_result((*found[:4], 12345, *found[5:]))
+
+    config, elsewhere = patient.config, patient.home.parent / "hub.yaml"
+    config.rename(elsewhere)
+    patient.write("hub.yaml", "mine")
+    (patient.home / "hub-2.yaml").symlink_to(config)
+    scene = replace(surroundings_now(), home=patient.home, hub="true")
+    monkeypatch.setenv("HOME", str(patient.home))
+    seen = replace(scene, configs=[LookedAtConfig(str(elsewhere), elsewhere)])
+    with monkeypatch.context() as changed:
+        changed.setattr("hub.cli.doctor.config_files.status", others)
+        (found, *_) = modes(seen)
+    assert found.what.startswith("belongs to another user")
+    subprocess.run(["/bin/sh", "-c", found.fix], check=True, env=patient.variables)  # noqa: S603 - what doctor says
+    assert (patient.home / "hub-3.yaml").read_text() == elsewhere.read_text()
+    assert config.read_text() == "mine"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")

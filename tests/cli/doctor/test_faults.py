@@ -340,6 +340,14 @@ def test_a_port_in_use_is_named_with_its_holder(patient: Patient) -> None:
         assert patient.found(after=_carried_out(found["fix"])) == []
 
 
+def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:
+    patient.change("port: %PORT", "port: 65535")
+    with socket.create_server(("127.0.0.1", 65535)):
+        (found,) = patient.found()
+        assert found["where"] == "127.0.0.1:65535"
+        assert patient.found(after=_carried_out(found["fix"])) == []
+
+
 def test_an_entry_that_was_edited_by_hand_is_mended_by_an_edit(patient: Patient) -> None:
     (patient.home / ".codex").mkdir()
     config = str(patient.config)
