@@ -343,8 +343,9 @@ def _address(where: str | socket.socket, config: HubConfig) -> tuple[str, int]:
 
 
 def _host_and_port(text: str) -> str:
-    _, colon, port = text.rpartition(":")
-    if text and (not colon or not port.isdecimal() or int(port) > LAST_PORT):
+    host, colon, port = text.rpartition(":")
+    is_open = host.startswith("[") is not host.endswith("]")
+    if text and (is_open or not colon or not port.isdecimal() or int(port) > LAST_PORT):
         raise ArgumentTypeError(f"{text!r} is not HOST:PORT, like 127.0.0.1:8765")
     return text
 
