@@ -205,7 +205,8 @@ def test_another_users_config_is_copied_over_no_file(
         changed.setattr("hub.cli.doctor.config_files.status", others)
         (found, *_) = modes(seen)
     assert found.what.startswith("belongs to another user")
-    subprocess.run(["/bin/sh", "-c", found.fix], check=True, env=patient.variables)  # noqa: S603 - what doctor says
+    shell, away = ["/bin/sh", "-c", found.fix], patient.programs
+    subprocess.run(shell, check=True, cwd=away, env=patient.variables)  # noqa: S603 - what doctor says
     assert (patient.home / "hub-3.yaml").read_text() == elsewhere.read_text()
     assert config.read_text() == "mine"
 
