@@ -19,8 +19,7 @@ from hub.server.http.access import AccessCheck, TrustedIssuers
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.profile_rules import ProfileMatch, ProfileRules
-from hub.usage.limits import RefusedCall
-from hub.usage.principals import LimitsOf
+from hub.usage.principals import LimitsOf, RefusedCall
 from hub.values import SessionKey
 
 if TYPE_CHECKING:

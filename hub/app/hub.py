@@ -26,6 +26,7 @@ from hub.config.models import HubConfig, StdioServer
 from hub.config.narrowing import narrowed
 from hub.config.operator_roots import operator_roots
 from hub.config.own_files import state_directory
+from hub.config.reload.changed_keys import changed_keys
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
 from hub.config.trust import trust_record
@@ -138,7 +139,7 @@ class Hub:
         self.usage = UsageByPrincipal(machine.clock)
         self.usage.counts["children"] = children.count_of
         children.usage = self.usage
-        self.logins: ServerLogins | None = None
+        self.logins = self._logins_in(state_directory(machine), machine.environment)
         self._followers: list[Callable[[HubConfig], None]] = []
 
     def follow(self, take: Callable[[HubConfig], None]) -> None:
@@ -161,7 +162,7 @@ class Hub:
 
         Raises: ConfigError, StartError.
         """
-        made = made or configured(config, setting, machine)
+        made = made or await to_thread.run_sync(configured, config, setting, machine)
         if any(isinstance(one, StdioServer) for one in config.servers.values()):
             self._prepare()
         audit = await self._audits.of(config)
@@ -199,17 +200,18 @@ class Hub:
             config_file=self._file_of(setting),
             usage=self.usage,
             profile=profile,
-            logins=self._logins_on(machine),
+            logins=self.logins,
         )
 
-    def _logins_on(self, machine: Machine) -> ServerLogins | None:
-        """Return what runs logins: one for all views, as a login is for all of them."""
-        directory = state_directory(machine)
-        if self.logins is None and directory is not None:
-            runs = LoginRuns(self._tasks, machine.environment, directory)
-            runs.kept = self._children.logged_in
-            self.logins = ServerLogins(runs)
-        return self.logins
+    def _logins_in(
+        self, directory: Path | None, environment: Mapping[str, str]
+    ) -> ServerLogins | None:
+        """Return what runs logins, which are for all views; the children look there for them."""
+        if directory is None:
+            return None
+        runs = LoginRuns(self._tasks, environment, directory)
+        runs.kept = self._children.logged_in
+        return ServerLogins(runs)
 
     def send_to_log_in(self, page: LoginAddress) -> None:
         """Name the address to principals that have no login at a server."""
@@ -256,11 +258,17 @@ class Hub:
         """Serve a view's clients by a changed config from now on.
 
         Servers that did not change keep their children. Calls that were not sent yet are judged by
-        the new config; those under way finish at the old child.
+        the new config; those under way finish at the old child. Of the same config only the folders
+        are looked up anew.
 
         Raises: ConfigError, StartError; then nothing has changed.
         """
         made = await to_thread.run_sync(configured, config, view.setting, view.machine)
+        if not any(changed_keys(view.config, config)):
+            view.services.operator.take(made.roots, made.servers)
+            for name, own in made.profiles.items():
+                view.profiles[name].operator.take(own.roots, own.servers)
+            return
         audit = await self._audits.of(config)
         for take in self._followers:
             take(config)

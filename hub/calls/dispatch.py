@@ -21,8 +21,7 @@ from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
-from hub.usage.limits import OverLimit
-from hub.usage.principals import ClientUsage
+from hub.usage.principals import ClientUsage, OverLimit
 from hub.values import Call
 
 

@@ -53,7 +53,7 @@ class Snapshot(Struct, frozen=True, eq=False):
             here=session.at(spec, effective),
             slot=slot,
             plan=slot.plan,
-            listing=services.children.last_known(slot),
+            listing=services.children.known.last(slot),
             version=services.operator.version,
             state=session.roots.state,
         )
@@ -161,7 +161,7 @@ class JudgingContext(Struct, eq=False):
         return (
             seen.slot.is_kept
             and seen.slot.plan is seen.plan
-            and services.children.last_known(seen.slot) is seen.listing
+            and services.children.known.last(seen.slot) is seen.listing
             and (known.roots, known.enforcing) == (seen.here.roots, seen.here.enforcing)
             and services.operator.version == seen.version
         )

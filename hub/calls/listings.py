@@ -213,7 +213,7 @@ class Listings:
         are not waited for; without, no list waits for a child that one has waited for in vain.
         """
         slots, children = self._slots(session, effective), self._services.children
-        known = children.last_known if for_call else children.known.shown
+        known = children.known.last if for_call else children.known.shown
         listed = [slot for slot in slots.values() if known(slot) is not None]
         awaited = [
             slot

@@ -33,6 +33,7 @@ from hub.sessions.kept_roots import KeptRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
+from hub.usage.principals import underway
 from hub.values import JsonObject, SessionKey, object_or_empty
 
 MAX_PARKED: Final = 256
@@ -162,7 +163,7 @@ class ModernCalls:
             # It is counted, but not refused: its call is under way already.
             services = session.services
             usage = services.usage.of(session.principal, services.profile)
-            with nullcontext() if usage is None else usage.underway():
+            with nullcontext() if usage is None else underway(usage):
                 return await self._resumed(session, asked, retry)
         make = partial(AskableCall, calls=self, known_as=session.party)
         return await self._relay.call(session, asked, retry, make)

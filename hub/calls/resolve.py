@@ -40,6 +40,7 @@ from hub.protocol.constants import CALLS
 from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.services import Services
 from hub.sessions.session import Session
+from hub.usage.principals import underway
 from hub.values import CallMethod
 
 MAX_JUDGEMENTS = 4
@@ -113,7 +114,7 @@ class Relay:
         if over is not None:
             turned_away(session, request.owners, request.named.name, over.why)
             raise ChildError(over.why)
-        return usage.underway()
+        return underway(usage)
 
     async def _settled(self, request: CallRequest) -> Payload:
         """Return a call's result; resolve the call again while it is stale before it is sent.

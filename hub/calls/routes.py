@@ -79,7 +79,7 @@ class ResolvedRoute(Struct, frozen=True):
         )
 
     def _is_unmoved(self, services: Services) -> bool:
-        known = services.children.last_known
+        known = services.children.known.last
         return all(slot.is_kept and known(slot) is listing for slot, listing in self.others)
 
     def context(self, links: LinkReader) -> CallContext:
@@ -215,7 +215,7 @@ def _others(case: JudgingContext) -> tuple[tuple[ChildSlot, Listing | None], ...
     session = case.session
     if not case.can_move or len(session.services.servers) == 1:
         return ()
-    return tuple((slot, session.services.children.last_known(slot)) for slot in session.slots)
+    return tuple((slot, session.services.children.known.last(slot)) for slot in session.slots)
 
 
 def _plain_check(

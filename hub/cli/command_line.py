@@ -78,18 +78,26 @@ _COMMANDS: Final = {
 """The subcommands of each module of this package."""
 _OF_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
 _AFTER_DASHES: Final = " (put -- before the server's command: roots-hub wrap -- COMMAND ARGS...)"
+_NO_COMMAND: Final = "the following arguments are required: COMMAND"
 _WRONG_CHOICE: Final = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
-"""How argparse says it."""
+"""How argparse says both."""
 
 
 class _TopParser(ArgumentParser):
-    """The parser of the whole line: of a wrong choice it says which one was probably meant."""
+    """The parser of the whole line: of a wrong choice it says which one was probably meant.
+
+    Where a command has commands of its own and none is named, it prints them.
+    """
 
     def error(self, message: str) -> NoReturn:
+        is_wrap = self.prog.endswith(" wrap")
+        if message == _NO_COMMAND and not is_wrap:
+            self.print_help(sys.stderr)
+            raise SystemExit(2)
         wrong = _WRONG_CHOICE.search(message)
         choices = re.findall(r"'([^']*)'", wrong[2]) if wrong else ()
         hint = _meant(wrong[1], choices) if wrong else ""
-        if "required" in message and self.prog.endswith(" wrap"):
+        if is_wrap and "required" in message:
             hint = _AFTER_DASHES
         super().error(legible(message + hint))
 
@@ -102,10 +110,10 @@ class _CommandParser(_TopParser):
         _add_log_options(self, after=True)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - overloads that differ in types alone
-        """Parse as always; the namespace knows the usage of the command with unknown options."""
+        """Parse as always; the namespace knows the parser of the command with unknown options."""
         options, left = super().parse_known_args(args, namespace)
-        if left and "usage" not in options:
-            options.usage = self.format_usage()
+        if left and "parser" not in options:
+            options.parser = self
         return options, left
 
 
@@ -167,6 +175,8 @@ def _file_log(path: str | None) -> Handler | None:
         return None
     from hub.cli.options import log_to_file  # noqa: PLC0415 - seldom needed
 
+    if not path.strip():
+        raise UsageError("--log-file: is empty", "Name a file: --log-file FILE.")
     return log_to_file(Path(path))
 
 
@@ -177,17 +187,18 @@ def _parsed(given: Sequence[str]) -> Namespace:
         raise SystemExit(2)
     options, left = top.parse_known_args(given)
     if left:
-        top.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, left[0])}")
+        own: ArgumentParser = getattr(options, "parser", top)
+        own.error(f"unrecognized arguments: {' '.join(left)}{_advice(options, own, left[0])}")
     return options
 
 
-def _advice(options: Namespace, left: str) -> str:
+def _advice(options: Namespace, own: ArgumentParser, left: str) -> str:
     """Return a hint for an unrecognised argument `left`; empty if none fits."""
     if "config" in options and Path(left).suffix in _OF_CONFIGS:
         return f" (a config is named by --config {left})"
     if "command" in options:
         return _AFTER_DASHES
-    known = re.findall(r"(?<![\w-])--[a-z][\w-]*", getattr(options, "usage", ""))
+    known = re.findall(r"(?<![\w-])--[a-z][\w-]*", own.format_usage())
     return _meant(left.partition("=")[0], known) if left.startswith("-") else ""
 
 
@@ -263,6 +274,9 @@ def _known(error: BaseException) -> HubError | None:
             "the directory that it was started in does not exist any more",
             "Start it in one that does: `cd` to it anew if it was made again.",
         )
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        what = f"{error.filename}: {error.strerror}"
+        return StartError(what, "Name another one, or make it what this command needs.")
     return error if isinstance(error, HubError) else None
 
 

@@ -92,6 +92,8 @@ def _detect(options: Namespace) -> int:
     top = Path(options.directory).absolute()
     if not top.is_dir():
         raise StartError(f"{top}: is no directory", "Name one that exists.")
+    if not os.access(top, os.R_OK | os.X_OK):
+        raise StartError(f"{top}: you may not read it", "Make it readable, or name another one.")
     found = list(projects_below(top))
     if options.json:
         print(

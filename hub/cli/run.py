@@ -46,8 +46,8 @@ from hub.config.watch import Watched
 from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
-from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+from hub.system.this_process import take_passed_socket
 
 if TYPE_CHECKING:
     from hub.server.http.adoption.surviving_state import SurvivingState
@@ -343,8 +343,9 @@ def _address(where: str | socket.socket, config: HubConfig) -> tuple[str, int]:
 
 
 def _host_and_port(text: str) -> str:
-    _, colon, port = text.rpartition(":")
-    if text and (not colon or not port.isdecimal() or int(port) > LAST_PORT):
+    host, colon, port = text.rpartition(":")
+    is_open = host.startswith("[") is not host.endswith("]")
+    if text and (is_open or not colon or not port.isdecimal() or int(port) > LAST_PORT):
         raise ArgumentTypeError(f"{text!r} is not HOST:PORT, like 127.0.0.1:8765")
     return text
 

@@ -78,7 +78,8 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting]:
 
 def _tools(options: Namespace) -> int:
     tools, failed = run_loop(_listed, *_chosen(options))
-    print(json.dumps(tools, indent=2) if options.json else "\n".join(map(_shown, tools)))
+    for text in [json.dumps(tools, indent=2)] if options.json else map(_shown, tools):
+        print(text)
     for name, why in failed.items():
         print(legible(f"{name}: {why}"), file=sys.stderr)
     return 1 if failed else 0
@@ -127,7 +128,8 @@ def _call(options: Namespace) -> int:
     if found is None or found[0] not in config.servers:
         _no_tool(options, config)
     result = run_loop(_called, config, setting, *found, _arguments(options))
-    print(json.dumps(result, indent=2) if options.json else "\n".join(_texts(result)))
+    for text in [json.dumps(result, indent=2)] if options.json else _texts(result):
+        print(text, end="" if text.endswith("\n") else "\n")
     return 1 if result.get("isError") is True else 0
 
 

@@ -52,7 +52,7 @@ from hub.config.listening.auth import SafeAddress, ScopeName, united
 from hub.config.listening.listen import Listen
 from hub.config.listening.profile import Profile, ProfileName
 from hub.config.source.places import Path, spelled
-from hub.confinement.grants import NEWEST_ABI
+from hub.confinement.landlock import MAX_ABI
 from hub.errors import Fault
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
@@ -95,7 +95,7 @@ class Confine(Part):
     read: tuple[PathText, ...] = ()
     write: tuple[PathText, ...] = ()
     allow: tuple[Allowance, ...] = ()
-    abi: Annotated[int, Field(ge=1, le=NEWEST_ABI)] = 1
+    abi: Annotated[int, Field(ge=1, le=MAX_ABI)] = 1
 
     @model_validator(mode="after")
     def _asks_with_effect(self) -> Self:

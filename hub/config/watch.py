@@ -34,6 +34,8 @@ EVERY = 0.5
 _LARGEST: Final = max(MAX_BYTES.values())
 UNTRUSTED: Final = "you have not agreed to this text of the file yet"
 
+NO_FILE: Final = ReloadReport(error="there is no config file\nStart the hub with --config.")
+
 log = structlog.stdlib.get_logger(__name__)
 
 Take: TypeAlias = Callable[[HubConfig], Awaitable[None]]
@@ -148,7 +150,7 @@ class ConfigWatch:
         """
         if self._watched is None:
             log.warning("nothing to reload: there is no config file")
-            return ReloadReport(error="there is no config file\nStart the hub with --config.")
+            return NO_FILE
         async with self._loading:
             try:
                 return await self._take_over(self._watched, confirmed=confirmed)
@@ -175,7 +177,7 @@ class ConfigWatch:
             needs_restart=self._needs_restart,
         )
         change = await anyio.to_thread.run_sync(split)  # it looks at the disk
-        if change.taken:
+        if change.taken or confirmed:  # the user may have made a folder anew
             await self._take(change.config)
         if confirmed:
             self._trust(watched, digest)

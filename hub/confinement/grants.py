@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from hub.confinement.landlock import MAX_ABI
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import Policy
 from hub.launch.known_servers import runs_elsewhere
@@ -159,8 +160,6 @@ def confinement_status(
     return Confined(kernel.abi, kernel.no_seccomp)
 
 
-NEWEST_ABI = 7
-"""The newest Landlock ABI version that the hub uses."""
 MISSING_BEFORE: tuple[tuple[int, str], ...] = (
     (2, "moving or linking a file into another directory fails, also inside the roots"),
     (3, "truncating (emptying) files outside is not stopped"),
@@ -170,6 +169,6 @@ MISSING_BEFORE: tuple[tuple[int, str], ...] = (
 """Landlock ABI versions, and what is missing on a kernel with an older version."""
 
 
-def missing(abi: int, than: int = NEWEST_ABI) -> tuple[str, ...]:
+def missing(abi: int, than: int = MAX_ABI) -> tuple[str, ...]:
     """Return what Landlock version `abi` lacks compared to version `than`."""
     return tuple(text for since, text in MISSING_BEFORE if abi < since <= than)

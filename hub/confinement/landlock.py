@@ -8,7 +8,7 @@ import os
 import sys
 
 MAX_ABI = 7
-"""The newest Landlock ABI version that this file knows. Newer kernels support it."""
+"""The newest Landlock ABI version that the hub knows. Newer kernels support it."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15

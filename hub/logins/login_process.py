@@ -97,7 +97,7 @@ class LoginRun:
     `page` is known once it has `begun`; once it is `over`, `failed` says why there is no login, if
     there is none. `asked` is when somebody was last sent to the page, by a monotonic clock.
     `browser` is the mark of the browser that has shown that it is the owner's; empty: none has.
-    `patience` ends the wait for an order.
+    `patience` ends the wait for an order. `is_found`: a call has found a login of the owner's.
     """
 
     def __init__(self, owner: str = "") -> None:
@@ -114,6 +114,7 @@ class LoginRun:
         self.patience = anyio.CancelScope()
         self.begun = anyio.Event()
         self.over = anyio.Event()
+        self.is_found = False
 
     def want(self) -> None:
         """Give its person `LIMIT` from now on to go on to it."""
@@ -179,6 +180,16 @@ class LoginRuns:
     def under_way(self, url: str, owner: str = "") -> LoginRun | None:
         """Return the login of an owner that is wanted or under way at a server, or None."""
         return self._runs.get((url, owner))
+
+    def found(self, url: str, owner: str) -> None:
+        """Tell `kept` that a call has found a login while one is under way.
+
+        Its process may have kept it, and not said so yet.
+        """
+        run = self._runs.get((url, owner))
+        if run is not None and not run.is_found:
+            run.is_found = True
+            self.kept(url, owner)
 
     def expecting(self, state: str, redirect: str) -> LoginRun | None:
         """Return the login whose browser comes back to `redirect` with this `state`, or None."""
@@ -255,7 +266,10 @@ class LoginRuns:
                 if process.stdout is not None:
                     async with aclosing(_lines(process.stdout)) as lines:
                         async for line in lines:
-                            run.take(msgspec.json.decode(line, type=LoginNews))
+                            news = msgspec.json.decode(line, type=LoginNews)
+                            run.take(news)
+                            if not isinstance(news, LoginPage):
+                                break  # the rest is the end of the process
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):

@@ -67,7 +67,8 @@ def _of_unknown(state: State, operator: OperatorRoots) -> NoRoots:
     return NoRoots(
         "The client shares no folders, and none that the hub's operator named can be used"
         + (f": {refused}." if refused else "."),
-        f"{_NAME_FOLDERS.capitalize()} that exist.",
+        f"{_NAME_FOLDERS.capitalize()} that exist. One that was made anew counts after "
+        "`roots-hub reload`.",
     )
 
 

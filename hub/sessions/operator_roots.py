@@ -109,13 +109,15 @@ class Operator:
             log.warning(event, client=client, fix=fix)
 
     def roots(self) -> OperatorRoots:
-        """Return the operator's roots without the directories that are gone or replaced now."""
-        self._fallback, self._ceiling = (
-            self._refreshed(self._fallback),
-            self._refreshed(self._ceiling),
-        )
+        """Return the operator's roots; directories that are gone or replaced now are rejected."""
+        fallback = self._fallback = self._refreshed(self._fallback)
+        self._ceiling = self._refreshed(self._ceiling)
+        absent = () if fallback is None else fallback.absent
         return replace(
-            self._roots, fallback=_present(self._fallback), ceiling=_present(self._ceiling)
+            self._roots,
+            fallback=_present(fallback),
+            ceiling=_present(self._ceiling),
+            rejected=(*self._roots.rejected, *absent),
         )
 
     def ceiling_of(self, server: ServerName) -> RootSet | None:

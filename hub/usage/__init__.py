@@ -8,5 +8,5 @@ Main types: `UsageLimits` (what a principal may use), `PrincipalUsage` (what one
 `JointUsage` (what it uses in a profile, where two limits hold), `UsageByPrincipal` (all of them,
 and whose limits are which), `OverLimit` (why it is too much).
 
-Read in this order: `limits`, `counters`, `principals`.
+Read in this order: `counters`, `principals`.
 """

@@ -9,18 +9,24 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from hub.app.connections import ConnectionBuilder
 from hub.app.hub import INFO
-from hub.app.running import running_hub
+from hub.app.machine import this_machine
+from hub.app.running import open_hub, running_hub
 from hub.app.setting import Setting
 from hub.config.inheritance import offered
 from hub.config.models import HubConfig
+from hub.config.own_files import state_directory
 from hub.errors import ConfigError, HubError, StartError, leaves
+from hub.paths.resolve import Entry
 from hub.protocol.bearer import token_hash
+from hub.system.disk import OsDisk
+from hub.system.shutdown import Shutdown
 from tests.kit.fakes import ECHO, FakeChild, RecordingOutlet
 from tests.kit.scripted import scripted
 from tests.kit.trees import plant
@@ -135,6 +141,40 @@ async def test_a_slow_disk_does_not_hold_the_loop_while_an_audit_file_is_opened(
             pass
     (at,) = (at for at, one in enumerate(logged) if "by other users" in one["event"])
     assert threads[at] != threading.main_thread().name
+
+
+class AskedDisk(OsDisk):
+    """A disk that notes which threads ask it."""
+
+    def __init__(self) -> None:
+        self.asked_by: set[threading.Thread] = set()
+
+    def entry(self, path: str) -> Entry | None:
+        self.asked_by.add(threading.current_thread())
+        return super().entry(path)
+
+
+async def test_a_slow_disk_does_not_hold_the_loop_while_another_client_gets_its_view(
+    tmp_path: Path,
+) -> None:
+    disk = AskedDisk()
+    machine = replace(this_machine({}), links=disk)
+    async with open_hub(machine, Shutdown(), FakeChild(ECHO).opened) as hub:
+        disk.asked_by.clear()
+        await hub.view(read(roots={"fallback": [str(tmp_path)]}), Setting(), machine)
+    assert disk.asked_by
+    assert threading.main_thread() not in disk.asked_by
+
+
+async def test_logins_are_kept_where_the_hub_looks_for_them_whichever_client_comes_first(
+    tmp_path: Path,
+) -> None:
+    own, other = (this_machine({"XDG_STATE_HOME": f"{tmp_path}/{one}"}) for one in "ab")
+    async with open_hub(own, Shutdown(), FakeChild(ECHO).opened) as hub:
+        view = await hub.view(read(), Setting(), other)
+        logins = view.services.logins
+    assert logins is not None
+    assert logins.runs.directory == state_directory(own)
 
 
 async def test_an_audit_file_that_is_a_link_ends_the_start(tmp_path: Path) -> None:

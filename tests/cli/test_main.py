@@ -104,9 +104,40 @@ def test_a_misplaced_argument_is_an_error_that_says_where_it_belongs(
     with pytest.raises(SystemExit):
         main(arguments)
     said = capsys.readouterr().err.splitlines()[-1]
-    unknown = f"roots-hub: error: unrecognized arguments: {arguments[-1]}"
+    command = " ".join(arguments[: 2 if arguments[0] in {"roots", "token"} else 1])
+    unknown = f"roots-hub {command}: error: unrecognized arguments: {arguments[-1]}"
     assert said.startswith(f"{unknown}{advice}" if advice else unknown)
     assert bool(advice) == ("(" in said)
+
+
+@pytest.mark.parametrize("command", ["roots", "token"])
+def test_a_command_with_commands_of_its_own_lists_them_where_none_is_named(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command])
+    assert ended.value.code == 2
+    _, _, listed = capsys.readouterr().err.partition("\ncommands:\n")
+    assert ("  add  " in listed, "  new  " in listed) == (command == "roots", command == "token")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["schema", "--log-file="], ["status", "--config="], ["reload", "--config="]],
+)
+def test_an_empty_option_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) in {2, 3}
+    assert f"{arguments[1][:-1]}: is empty" in capsys.readouterr().err
+
+
+def test_a_file_that_the_system_refuses_is_named(
+    performing: Callable[[BaseException | int], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = PermissionError(errno.EACCES, "Permission denied", "/shut/x\x1b")
+    assert performing(refused) == 1
+    told, advice = capsys.readouterr().err.splitlines()
+    assert told == r"roots-hub: /shut/x\x1b: Permission denied"
+    assert advice == "Name another one, or make it what this command needs."
 
 
 @pytest.mark.parametrize("arguments", [["wrap"], ["wrap", "--"], ["wrap", "--root", "."]])

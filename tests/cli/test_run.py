@@ -444,6 +444,7 @@ def test_no_config_is_wrapped(top: Path, served: Served, monkeypatch: pytest.Mon
         ("wrap",),
         ("wrap", "--config", "hub.yaml", "x"),
         ("run", "--http", "127.0.0.1:0", "x"),
+        ("run", "--http", "[::1"),
     ],
 )
 def test_bad_usage_ends_with_two(arguments: tuple[str, ...], served: Served) -> None:

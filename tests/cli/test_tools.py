@@ -94,6 +94,16 @@ def test_a_call_goes_through_the_whole_hub(
     assert verdicts == ["admitted", "refused"]
 
 
+def test_a_text_is_printed_with_one_end_of_its_last_line(
+    configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure({"files": FILES})
+    (tree / "project/b.txt").write_text("a\nb\n")
+    given = ("--root", f"{tree}/project", "--arguments", '{"path": "b.txt"}')
+    assert run("call", "read_file", *given) == 0
+    assert capsys.readouterr().out == "a\nb\n"
+
+
 def test_a_result_can_be_read_by_a_program(
     configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,21 @@ def told(client: FakeClient) -> int:
     return sum(message.get("method") == LISTS_CHANGED for message in client.received)
 
 
+@virtual_time
+async def test_the_same_config_has_no_client_list_anew(tmp_path: Path) -> None:
+    profiles: JsonObject = {"all": {}}
+    async with flow_hub({"profiles": profiles}) as hub:
+        client = await hub.connected()
+        await client.call("read_file")
+        await take(hub, profiles=profiles)
+        await anyio.sleep(60)
+        assert told(client) == 0
+        assert "isError" not in await client.call("read_file")
+        assert len(hub.children) == 1
+        await take(hub, profiles=profiles, names="always")
+        await client.until(lambda: told(client) > 0)
+
+
 async def test_an_added_server_is_listed_and_called(tmp_path: Path) -> None:
     async with flow_hub() as hub:
         client = await hub.connected()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hub.roots.presence import RootCondition
 from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import SOON, connected, environment, report
 
@@ -82,6 +83,24 @@ async def test_a_config_beyond_all_roots_is_taken_over(top: Path) -> None:
             found = await report(client)
             assert found["filePaths"] == [f"{top}/a", f"{top}/b"]
             assert found["config"] == {"file": str(hub.file), "error": None, "waiting": []}
+
+
+async def test_a_folder_that_was_made_anew_counts_once_the_user_reloads(top: Path) -> None:
+    with serving(top / "conf/hub.yaml", {"fallback": ["../a"], "ceiling": ["../a", "../b"]}) as hub:
+        async with connected(hub.url) as client, connected(hub.url, [top / "b"]) as sharing:
+            for shown in (client, sharing):
+                assert (await report(shown))["filePaths"] != []
+            for name in "ab":
+                (top / name).rename(top / f"old-{name}")
+                (top / name).mkdir()
+            found = await report(client)
+            reasons = [one["reason"] for one in found["rejected"]]
+            assert (found["filePaths"], reasons) == ([], [RootCondition.REPLACED.value])
+            hub.process.send_signal(signal.SIGHUP)
+            hub.until("config reloaded")
+            found = await report(client)
+            assert (found["filePaths"], found["rejected"]) == ([f"{top}/a"], [])
+            assert (await report(sharing))["filePaths"] == [], "a client shares its roots anew"
 
 
 async def test_a_config_in_a_clients_root_is_taken_over_as_far_as_it_tightens(top: Path) -> None:

@@ -143,3 +143,23 @@ async def test_an_answer_belongs_to_one_login_and_comes_once(tmp_path: Path) -> 
         assert await one.came_back() == CameBack("code=1")
         assert "code" not in repr(CameBack("code=1"))
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("news", ['{"type":"kept"}', '{"type":"refused","why":"none"}'])
+async def test_a_login_is_over_when_its_process_says_so_and_not_when_that_ends(
+    tmp_path: Path, news: str
+) -> None:
+    program = tmp_path / "hub" / "cli" / "logins" / "for_hub.py"
+    program.parent.mkdir(parents=True)
+    for package in (*program.parents,)[:3]:
+        (package / "__init__.py").touch()
+    program.write_text(f"import time\nprint({news!r}, flush=True)\ntime.sleep(600)\n")
+    kept: list[tuple[str, str]] = []
+    async with anyio.create_task_group() as tasks:
+        runs = LoginRuns(tasks, {**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
+        runs.kept = lambda url, owner: kept.append((url, owner))
+        run = runs.begin(LoginOrder(URL, str(tmp_path)))
+        with anyio.fail_after(20):
+            await run.over.wait()
+        assert run.failed == (None if "kept" in news else "none")
+    assert kept == ([(URL, "")] if "kept" in news else [])

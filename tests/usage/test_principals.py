@@ -1,7 +1,14 @@
 from typing import Final
 
-from hub.usage.limits import UsageLimits
-from hub.usage.principals import KEPT, SOON, ClientUsage, PrincipalUsage, UsageByPrincipal
+from hub.usage.principals import (
+    KEPT,
+    SOON,
+    ClientUsage,
+    PrincipalUsage,
+    UsageByPrincipal,
+    UsageLimits,
+    underway,
+)
 from tests.kit.fakes import FakeClock
 
 
@@ -52,7 +59,7 @@ def test_what_goes_beyond_the_bytes_is_paid_for_later() -> None:
 
 def test_calls_under_way_leave_room_when_they_end() -> None:
     usage, _ = usage_of(UsageLimits(in_flight=1))
-    with usage.underway():
+    with underway(usage):
         over = usage.in_flight_objection()
         assert over is not None
         assert over.seconds == SOON
@@ -160,11 +167,11 @@ def test_of_the_waits_of_both_limits_the_longer_one_is_told() -> None:
 def test_bytes_and_calls_under_way_count_for_both() -> None:
     within = UsageLimits(key="x", profile="few", in_flight=1, bytes_per_minute=600)
     usage, _ = usages_of(UsageLimits(in_flight=2, bytes_per_minute=6000), few=within)
-    with of(usage, "anna", "few").underway():
+    with underway(of(usage, "anna", "few")):
         over = of(usage, "anna", "few").in_flight_objection()
         assert over is not None
         assert "x.in_flight: 1 of anna" in over.why
-        with of(usage, "anna", "many").underway():
+        with underway(of(usage, "anna", "many")):
             over = of(usage, "anna", "other").in_flight_objection()
             assert over is not None
             assert "listen.limits.in_flight: 2 of anna" in over.why
@@ -187,7 +194,7 @@ def test_bytes_and_calls_under_way_count_for_both() -> None:
 
 def test_a_call_that_began_before_limits_changed_ends_after_it_all_the_same() -> None:
     usage, _ = usages_of(UsageLimits(in_flight=1), few=FEW)
-    with of(usage, "anna", "few").underway():
+    with underway(of(usage, "anna", "few")):
         usage.follow(None)
     usage.follow(lambda _name, _profile: UsageLimits(in_flight=1))
     assert of(usage, "anna", None).in_flight_objection() is None

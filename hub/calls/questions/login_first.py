@@ -34,9 +34,6 @@ from hub.values import Json, JsonObject, is_this_user
 UNASKED: Final = 60.0
 """Seconds after somebody was asked to log in, or has declined, until a call asks again."""
 
-_MOMENT: Final = 0.5
-"""Seconds that a call waits for the end of a login that is kept already: its server starts then."""
-
 log = structlog.stdlib.get_logger(__name__)
 
 
@@ -94,10 +91,7 @@ class LoginFirst:
         if is_for_another or self._has_declined((target.url, owner)):
             return None
         if not await self._is_missing(target.url, login, owner):
-            run = self._logins.runs.under_way(target.url, owner)
-            if run is not None:  # its process has kept the login, and says so in a moment
-                with anyio.move_on_after(_MOMENT):
-                    await run.over.wait()
+            self._logins.runs.found(target.url, owner)
             return None
         link = self._logins.link(spec, owner) if owner else None
         if owner and link is None:

@@ -72,7 +72,7 @@ class RootsRequirement(Struct, frozen=True):
         known = self.known
         if known is None:
             return True
-        listed = self.services.children.last_known(known.slot)
+        listed = self.services.children.known.last(known.slot)
         return known.slot.is_kept and listed is known.listing
 
     def is_of(self, arguments: Json) -> bool:
@@ -144,7 +144,7 @@ def need_before_deciding(
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        spec, listing = case.spec, session.services.children.last_known(case.slot)
+        spec, listing = case.spec, session.services.children.known.last(case.slot)
         known = KnownServer(case.slot, listing, case.call.name)
         if _depends(session, spec) or acts_on_places(case.guard) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
@@ -189,7 +189,7 @@ def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> RootsR
     """
     services = session.services
     slots = [session.slot_for(spec, NOT_ASKED) for spec in specs]
-    if any(services.children.last_known(slot) is not None for slot in slots):
+    if any(services.children.known.last(slot) is not None for slot in slots):
         return None
     machine = services.machine
     context = CallContext(

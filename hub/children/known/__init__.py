@@ -6,5 +6,5 @@ starts its server, and is judged by what that then lists. This package starts no
 Main types: `CatalogCache` (the catalogs, by `ServerIdentity`), `KnownLists` (what the slots of one
 pool know, and what has changed when a child is ready).
 
-Reading order: `entries` (a catalog as the content of a file), `cache`, `lists`.
+Reading order: `cache` (with a catalog as the content of a file), `lists`.
 """

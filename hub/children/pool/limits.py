@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from hub.children.slot import ChildSlot
 from hub.errors import ChildError
-from hub.usage.limits import UsageLimits
+from hub.usage.principals import UsageLimits
 from hub.values import ServerName, principal_in
 
 

@@ -12,7 +12,6 @@ import structlog
 from msgspec import Raw
 from msgspec.structs import replace
 
-from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
@@ -34,8 +33,7 @@ from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.system.tasks import IndependentTasks, TaskStarter
-from hub.usage.limits import UsageLimits
-from hub.usage.principals import UsageByPrincipal
+from hub.usage.principals import UsageByPrincipal, UsageLimits
 from hub.values import JsonObject, ServerName, SessionKey, principal_in, profile_in
 
 KEPT_LISTINGS = 256
@@ -230,13 +228,6 @@ class ChildPool:
     def has_asked_for_roots(self, server: ServerName) -> bool:
         """Return whether a child of this server has sent `roots/list`."""
         return server in self._callers
-
-    def last_known(self, slot: ChildSlot) -> Listing | None:
-        """Return the listing of this key's child: the present one, or else the last one known.
-
-        Both are of this process: what the cache has is `known.shown`, but judges no call.
-        """
-        return self.known.last(slot)
 
     def most_telling(self, slot: ChildSlot) -> ChildSlot:
         """Return the slot whose state tells most about the server of `slot`: `slot` if it started.

@@ -116,7 +116,11 @@ def problem_lines(problems: Iterable[Finding]) -> Iterator[str]:
 def register(subparsers: Subparsers) -> None:
     """Add the subcommand `check`."""
     check = subparsers.add_parser(
-        "check", help="load a config; with --connect, also start its servers"
+        "check",
+        help="load a config; with --connect, also start its servers",
+        description="Load a config, and say what is wrong with it. Exit code 3: it does not load, "
+        "or a server is left out, as where a variable is not set. 1: there is another problem, or "
+        "a server does not answer.",
     )
     add_config_option(check)
     add_root_option(check)

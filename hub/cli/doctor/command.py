@@ -150,7 +150,7 @@ def _of(check: _Check, scene: Scene) -> Iterator[Finding]:
     except HubError as exc:
         where, _, what = str(exc).partition("\n")
         yield Finding("problem", check.__name__, where, what or where, f"{scene.hub} check")
-    except (OSError, ValueError, RuntimeError) as exc:
+    except Exception as exc:  # noqa: BLE001 - no check may end the others
         what = f"could not be looked at: {getattr(exc, 'strerror', None) or type(exc).__name__}"
         yield Finding("warning", "doctor", check.__name__, what)
 

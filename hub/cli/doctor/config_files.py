@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,12 +15,13 @@ from hub.cli.doctor.files import (
     barred_by,
     is_directory,
     is_others,
+    is_plain_file,
     open_to,
     quoted,
     status,
     take_over,
 )
-from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.doctor.scene import NO_FILE, LookedAtConfig, Scene
 from hub.cli.findings import Finding
 from hub.config.clients.entries import read_entry
 from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
@@ -51,6 +53,8 @@ def configs(scene: Scene) -> Iterator[Finding]:
 def _fault(fault: Fault, config: LookedAtConfig, scene: Scene, about: str) -> Finding:
     """Return a mistake as a finding."""
     unset = _UNSET.search(fault.what)
+    if fault.what == NO_FILE:
+        return Finding("problem", about, fault.where, fault.what, fault.fix)
     fix = f"In {config.name}: {fault.fix} Then: {scene.hub} check{config.option}"
     if unset:
         fix = f"export {unset[1]}='...'"
@@ -80,12 +84,13 @@ def modes(scene: Scene) -> Iterator[Finding]:
     """Yield the configs that other users may write, or that have secrets which they may read."""
     for one in scene.configs:
         found = None if one.path is None else status(one.path)
-        if one.path is None or found is None:
+        if one.path is None or found is None or not is_plain_file(one.path):
             continue
         where = one.name
         if is_others(found) and found.st_uid != 0:
             what = "belongs to another user, and it names commands that run as you"
-            copy = f"cp {quoted(one.path)} hub.yaml && {scene.hub} doctor --config hub.yaml"
+            own = _own_copy(scene)
+            copy = f"cp {quoted(one.path)} {own} && {scene.hub} doctor --config {own}"
             yield Finding("problem", "config", where, what, take_over(one.path) or copy)
         elif open_to(found, OTHERS_WRITE):
             what = "other users may write it, and it names commands that run as you"
@@ -93,6 +98,13 @@ def modes(scene: Scene) -> Iterator[Finding]:
         if open_to(found, OTHERS_READ) and _has_secrets(one):
             what = "has a secret in it, and other users may read it"
             yield Finding("warning", "config", where, what, f"chmod 600 {quoted(one.path)}")
+
+
+def _own_copy(scene: Scene) -> str:
+    """Return a new file in the home directory, as a word of a command."""
+    home = scene.home or scene.directory
+    more = (home / f"hub-{number}.yaml" for number in count(2))
+    return quoted(next(one for one in chain([home / "hub.yaml"], more) if status(one) is None))
 
 
 def raw_servers(config: LookedAtConfig) -> dict[str, dict[str, Any]]:

@@ -157,7 +157,7 @@ def room(scene: Scene) -> Iterator[Finding]:
 
 def catalogs(_scene: Scene) -> Iterator[Finding]:
     """Yield the cached lists of servers that the hub cannot use."""
-    from hub.children.known.entries import decoded_entry  # noqa: PLC0415 - loads the catalog
+    from hub.children.known.cache import decoded_entry  # noqa: PLC0415 - loads the catalog
     from hub.system.cache_files import CacheFiles  # noqa: PLC0415 - with it
 
     place = catalog_directory(this_machine(os.environ))

@@ -31,6 +31,7 @@ from hub.roots.effective import EffectiveRoots, for_rootless
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Kernel
 
+NO_FILE: Final = "is a directory, or no plain file"
 _PATIENCE: Final = 1.0
 """Seconds that another program may take to answer."""
 
@@ -183,8 +184,7 @@ def looked_at(source: str, scene: Scene) -> LookedAtConfig:
     path = None if is_inline(source) else Path(os.path.abspath(scene.directory / source))  # noqa: PTH100 - links stay
     made = LookedAtConfig(source, path)
     if path is not None and status(path) is not None and not is_plain_file(path):
-        what = "is a directory, or no plain file"
-        return replace(made, faults=(Fault(str(path), what, "Name a file: --config FILE."),))
+        return replace(made, faults=(Fault(str(path), NO_FILE, "Name a file: --config FILE."),))
     context = LoadContext(scene.directory, str(scene.place.home), scene.environment)
     try:
         loaded = load_config(source if path is None else str(path), context)

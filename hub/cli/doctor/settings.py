@@ -132,7 +132,7 @@ def _port_fix(
     is_named: bool,
     scene: Scene,
 ) -> str:
-    base = max(number, 8765)
+    base = number if 8765 <= number < 65536 - _TRIES else 8765  # noqa: PLR2004 - all ports
     free = next(
         (one for one in range(base + 1, base + _TRIES) if _why_not(host, one) is None), None
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -59,7 +60,10 @@ def _more_files() -> str:
     hard = getrlimit(RLIMIT_NOFILE)[1]
     if hard == RLIM_INFINITY or hard >= _LEAST_FILES:
         return f"ulimit -n {4096 if hard == RLIM_INFINITY else min(hard, 4096)}"
-    line = f"{getuser()} - nofile 4096"
+    try:
+        line = f"{getuser()} - nofile 4096"
+    except KeyError:  # a user of a container, say, of whom the system knows no name
+        line = "* - nofile 4096"
     return f"echo {line!r} | sudo tee -a /etc/security/limits.conf, then log in again"
 
 
@@ -78,7 +82,8 @@ def proxies(scene: Scene) -> Iterator[Finding]:
     if found is None or {"localhost", "127.0.0.1", "127.0.0.0/8", "*"} & names:
         return
     what = "is set without NO_PROXY: clients may ask the proxy for a hub on this machine"
-    fix = " ".join(f"{name}={','.join(filter(None, (direct, _HERE)))}" for name in _no_proxy(scene))
+    value = shlex.quote(",".join(filter(None, (direct, _HERE))))
+    fix = " ".join(f"{name}={value}" for name in _no_proxy(scene))
     yield Finding("warning", "proxy", found, what, f"export {fix}")
 
 

@@ -42,7 +42,9 @@ def own_token(scene: Scene) -> Iterator[Finding]:
         for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
             if one.token is not None and not is_unread(one.token):
                 key = f"listen.tokens[{at}].token"
-                fix = f"roots-hub token new {one.name} prints one, and its line for {config.name}."
+                fix = (
+                    f"{scene.hub} token new {one.name} prints one, and its line for {config.name}."
+                )
                 yield from _weak(key, one.token.get_secret_value(), fix)
 
 
@@ -61,8 +63,8 @@ def ending(scene: Scene) -> Iterator[Finding]:
         for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
             what = one.near_end(now)
             if what is not None:
-                fix = f"roots-hub token new {one.name} --days 90 prints another one, and its line "
-                fix += f"for {config.name}."
+                fix = f"{scene.hub} token new {one.name} --days 90 prints another one, and its "
+                fix += f"line for {config.name}."
                 yield Finding("warning", "token", f"listen.tokens[{at}].expires", what, fix)
 
 

@@ -197,7 +197,8 @@ def _definition(options: Namespace, config: HubConfig | None, server: str, tool:
         return {}
     if config is None:
         return cast("JsonObject", options.usage_error("--connect needs a config with the server"))
-    return run_loop(_ask, config, Setting(given=options.root), server, tool)
+    spec = _spec(config, server, place_of(this_machine(os.environ), config, config_path(options)))
+    return run_loop(_ask, config, Setting(given=options.root), spec.name, tool)
 
 
 def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
@@ -213,7 +214,7 @@ def _parsed(text: str, what: str, options: Namespace) -> Json:
         return options.usage_error(f"{what}: not JSON: {exc}")
 
 
-async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> JsonObject:
+async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: str) -> JsonObject:
     """Start a server and return its definition of `tool`.
 
     Raises: RouteError if it has no such tool.
@@ -221,12 +222,12 @@ async def _ask(config: HubConfig, setting: Setting, server: str, tool: str) -> J
     async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
         services = hub.services
         session = Session(services, tasks, principal=STDIO)
-        spec = next(spec for name, spec in services.servers.items() if name == server)
-        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
+        slot = session.slot_for(services.servers[server], session.known_effective())
+        child = await services.children.obtain(slot)
         ready = await child.ready()
         session.close()
         tasks.cancel_scope.cancel()
         for definition in ready.listing.tools:
             if definition.get("name") == tool:
                 return definition
-    raise RouteError(f"Unknown tool: {server}.{tool}")
+    raise RouteError(f"Unknown tool: {server}.{tool}\n`roots-hub tools` lists those there are.")

@@ -12,6 +12,7 @@ from hub.cli.explain.case import ExplainedCall
 from hub.cli.output import BAD, GOOD, NAME, WARNING, painted
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Admitted, Judged, Refused
+from hub.legible import on_one_line
 
 FINE = "fine"
 """What is shown for a reading that is inside the roots."""
@@ -32,11 +33,17 @@ def as_text(told: Explanation) -> str:
     refused = refusal_of(verdict)
     style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
     outcome = painted(_outcome(verdict), style)
-    lines = [f"{painted(case.name, NAME)}: {outcome}", *([refused.message()] if refused else [])]
+    lines = [f"{painted(on_one_line(case.name), NAME)}: {outcome}"]
+    lines += [refused.message()] if refused else []
     for value in judged:
-        lines += ["", f"{value.pointer}  ({value.kind.value}: {value.why})"]
+        lines += ["", on_one_line(f"{value.pointer}  ({value.kind.value}: {value.why})")]
         rows = dict.fromkeys(
-            (json.dumps(read.reading), read.how, read.leads_to or "-", read.objection or FINE)
+            (
+                json.dumps(read.reading),
+                on_one_line(read.how),
+                on_one_line(read.leads_to or "-"),
+                on_one_line(read.objection or FINE),
+            )
             for read in value.readings
         )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -60,7 +67,7 @@ def as_text(told: Explanation) -> str:
 def _permission(allowed_by: tuple[Change, ...] | None, refused: Refused) -> list[str]:
     if not allowed_by:
         return ["No change that is known would let this call pass."]
-    lines = ["It passes after:", *(f"  {change.text}" for change in allowed_by)]
+    lines = ["It passes after:", *(f"  {on_one_line(change.text)}" for change in allowed_by)]
     if refused.reason == OUTSIDE:
         lines.append(
             "For a client that shares roots, its own count instead: it has to share the folder."

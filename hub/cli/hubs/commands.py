@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
+from hub.config.load import config_source
 from hub.errors import StartError
 from hub.legible import legible, on_one_line
 from hub.values import Json, JsonObject, object_or_empty
@@ -101,9 +102,8 @@ def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
         RuntimeDirectory.opened(os.environ).close()
     except UnsafeDirectoryError as exc:
         raise StartError(f"no hub can be found: {exc}", "Make the directory yours alone.") from exc
-    wanted = None
-    if options.config is not None:
-        wanted = of_config(options.config, str(Path.cwd()))[0]
+    named = config_source(options.config, {})
+    wanted = None if named is None else of_config(named, str(Path.cwd()))[0]
     found: list[RunningHub] = []
     silent: list[StartError] = []
     for place in (

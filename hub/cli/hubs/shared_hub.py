@@ -52,7 +52,7 @@ with lean():
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
     from hub.config.reload.report import ReloadReport
-    from hub.config.watch import ConfigWatch, Watched, watching
+    from hub.config.watch import NO_FILE, ConfigWatch, Watched, watching
     from hub.errors import HubError, leaves
     from hub.server.attached.lifeline_end import RelayedLog
     from hub.server.attached.server import AttachServer, HubFacts
@@ -111,7 +111,9 @@ class ViewOfEach:
         reports = [await watch.take_over(confirmed=True) for watch in list(self._views.values())]
         wrong = [one for one in reports if one.error is not None]
         new = [one for one in reports if one.taken or one.restart]
-        return next(iter((*wrong, *new, *reports)), ReloadReport(self._options.config))
+        file = self._options.config
+        nothing = NO_FILE if file is None else ReloadReport(file)
+        return next(iter((*wrong, *new, *reports)), nothing)
 
     def status(self) -> JsonObject:
         state = next((view.services.config_file.state for view in self._views), None)

@@ -22,6 +22,7 @@ from hub.config.importing.carrying import Carried, CarriedServer, carried, renam
 from hub.config.importing.discovery import Discovery, discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.config.source.documents import form_of
+from hub.config.trust import FOUND
 from hub.errors import StartError, UsageError
 from hub.legible import legible, on_one_line
 from hub.specs import shown_url
@@ -95,7 +96,8 @@ def found_files(clients: Iterable[str], files: Iterable[str] = ()) -> list[Clien
     named = [ClientFile("file", "file", Path(name), (), form_of(name)) for name in files]
     for one in named:
         if not one.path.is_file():
-            raise StartError(f"{one.path}: no such file", "Name a client's config that exists.")
+            why = "is a directory" if one.path.is_dir() else "no such file"
+            raise StartError(f"--from {one.path}: {why}", "Name a client's config that exists.")
     if named:
         return named
     place = user_place()
@@ -106,14 +108,18 @@ def _import(options: Namespace) -> int:
     output = Path(options.output)
     context = load_context()
     files = found_files(known_clients(options.clients) or CLIENTS, options.files)
+    if os.path.realpath(output) in {os.path.realpath(one.path) for one in files}:
+        fix = f"Name another one: --output FILE. The hub reads this one itself: --config {output}"
+        raise UsageError(f"--output {output}: is what --from names, too", fix)
     may_write(output, options)
     discovery = discover(files, context)
     made = carried(discovery.servers, context, with_secrets=options.with_secrets)
     found = _Found(discovery, made, output)
     if not options.json:
-        print("\n".join(_report(found, with_secrets=options.with_secrets)))
+        for line in _report(found, with_secrets=options.with_secrets):
+            print(line)
     if not made.servers:
-        raise _nothing(discovery)
+        raise _nothing(discovery, options.files)
     text = hub_yaml(made.servers, made.left)
     is_written = written(found.output, text, options)
     if options.json:
@@ -135,10 +141,13 @@ def news(output: Path, what: str, *more: str) -> Iterator[str]:
     yield on_one_line(f"Then: roots-hub install CLIENT --config {config}")
 
 
-def _nothing(discovery: Discovery) -> StartError:
+def _nothing(discovery: Discovery, files: Sequence[str]) -> StartError:
     if discovery.servers or discovery.broken:
         fix = "See above why. Correct the files, or name another one: --from FILE."
         return StartError("no server that was found can be used", fix)
+    if files:
+        fix = "Name a client's config. The hub reads a hub.yaml as it is: --config FILE."
+        return StartError(f"{', '.join(files)}: no MCP servers were found in it", fix)
     fix = (
         f"Looked for {', '.join(CLIENTS)}. Name a file: --from FILE, or begin with roots-hub init."
     )
@@ -148,8 +157,16 @@ def _nothing(discovery: Discovery) -> StartError:
 def may_write(path: Path, options: Namespace) -> None:
     """Check that a config may be written to `path`.
 
-    Raises: UsageError if there is a file already, and nobody to ask.
+    Raises: UsageError if there is a file already, and nobody to ask; or no place for a file.
     """
+    if not str(options.output).strip() or path.is_dir():
+        what = f"--output {path}: is a directory" if options.output else "--output: is empty"
+        raise UsageError(what, f"Name a file in it: --output {path / FOUND}")
+    if not path.parent.is_dir():
+        fix = "Make it, or name a file in another one: --output FILE."
+        raise UsageError(f"--output {path}: {path.parent} is no directory", fix)
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"--output {path}: is a link to nothing", "Remove it, or name a file.")
     is_said = options.force or options.yes or options.dry_run
     if path.exists() and not is_said and not is_terminal():
         fix = "Say --force to replace it (a copy is kept), or name another file: --output FILE."

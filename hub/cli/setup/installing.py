@@ -99,6 +99,8 @@ def _files(options: Namespace, advice: str) -> list[_Outcome | ClientFile]:
     if not names and not options.all:
         fix = f"Name some of {', '.join(CLIENTS)}; or --all for those that are there."
         raise UsageError("no client is named", fix)
+    if not options.name.strip():
+        raise UsageError("--name: is empty", f"Leave it out: the hub is called {NAME} then.")
     place = user_place()
     scope = "project" if options.project else "user"
     found: list[_Outcome | ClientFile] = []

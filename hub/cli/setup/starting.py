@@ -170,8 +170,10 @@ def _folder(given: str, output: Path) -> str:
     Raises: StartError if there is no such folder.
     """
     path = Path(os.path.expanduser(given))  # noqa: PTH111 - no error for a user who is not there
-    if not path.is_dir():
-        raise StartError(f"{on_one_line(given)}: is no folder", "Name one that exists.")
+    if not given or not path.is_dir():
+        raise StartError(
+            f"{on_one_line(given) or '--folder'}: is no folder", "Name one that exists."
+        )
     if given.startswith("~") or path.is_absolute():
         return given.replace("${", "$${")
     relative = os.path.relpath(path, output.parent)

@@ -60,8 +60,7 @@ from hub.server.http.responses import (
     respond,
 )
 from hub.system.tasks import IndependentTasks, TaskStarter
-from hub.usage.limits import OverLimit, RefusedCall
-from hub.usage.principals import ClientUsage, UsageByPrincipal
+from hub.usage.principals import ClientUsage, OverLimit, RefusedCall, UsageByPrincipal
 from hub.values import JsonObject
 
 SESSION_IDLE = 30 * 60.0

@@ -20,8 +20,7 @@ from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.auth.admission import GrantedScopes
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad, BodyPieces
-from hub.usage.limits import OverLimit
-from hub.usage.principals import ClientUsage
+from hub.usage.principals import ClientUsage, OverLimit
 from hub.values import Json, JsonObject
 
 Field: TypeAlias = tuple[bytes, bytes]

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from hub.catalog.merge import KnownCatalog, Listing
-from hub.children.known.entries import decoded_entry, encoded_entry
+from hub.children.known.cache import decoded_entry, encoded_entry
 from hub.jsonrpc.exact_json import decode_strict, encode
 from hub.system.cache_files import UnfitEntryError
 from hub.values import JsonObject, object_or_empty

@@ -12,7 +12,7 @@ from hub.children.slot import ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
-from hub.usage.limits import UsageLimits
+from hub.usage.principals import UsageLimits
 from hub.values import SessionKey
 from tests.kit.child_calls import in_flight
 from tests.kit.fakes import FakeChild, RecordingAsker, RecordingLessee

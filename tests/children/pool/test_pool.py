@@ -105,7 +105,7 @@ async def test_nothing_is_started_before_it_is_needed() -> None:
         child = await at.children.obtain(slot)
         assert slot.state == "ready"
         assert slot.listing == Listing(tools=(ECHO,))
-        assert at.children.last_known(slot) == slot.listing
+        assert at.children.known.last(slot) == slot.listing
         assert slot.child is child
 
 
@@ -236,7 +236,7 @@ async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> Non
         at.clock.advance(0.75)
         at.fake.answers = FakeChild(READ).answers
         await at.children.obtain(slot)
-        assert at.children.last_known(slot) == Listing(tools=(READ,))
+        assert at.children.known.last(slot) == Listing(tools=(READ,))
 
 
 async def test_there_are_no_more_children_than_the_operator_wants() -> None:
@@ -389,14 +389,14 @@ async def test_listings_are_remembered_for_the_same_roots_and_not_for_ever(
 ) -> None:
     async with home() as at:
         first, second = at.lease(), at.lease(roots=roots_at(tmp_path))
-        assert at.children.last_known(first) is None
+        assert at.children.known.last(first) is None
         await at.children.obtain(first)
         at.children.release(first, ALICE, at_once=True)
         await at.fake.ended()
-        assert at.children.last_known(at.lease()) == Listing(tools=(ECHO,))
-        assert at.children.last_known(second) is None
+        assert at.children.known.last(at.lease()) == Listing(tools=(ECHO,))
+        assert at.children.known.last(second) is None
         await at.children.obtain(second)
-        assert at.children.last_known(at.lease()) is None, "there was room for one"
+        assert at.children.known.last(at.lease()) is None, "there was room for one"
 
 
 async def test_a_place_that_was_given_up_starts_nothing() -> None:

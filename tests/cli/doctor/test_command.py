@@ -7,11 +7,15 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Thread
 
 import pytest
+from msgspec.structs import replace
 
 from hub.attach.frames import ANSWER, frame
+from hub.cli.doctor.config_files import modes
+from hub.cli.doctor.scene import LookedAtConfig, surroundings_now
 from tests.kit.patients import ENTRY, Patient
 
 pytestmark = pytest.mark.live
@@ -31,6 +35,10 @@ def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient:
     assert found["where"] == "listen.tokens[1].token"
     assert found["fix"].startswith("roots-hub token new anna prints one")
     assert "hunter2" not in patient.run().stdout
+    (patient.programs / "roots-hub").unlink()
+    (found,) = [one for one in patient.found() if "is easy to guess" in one["what"]]
+    assert found["fix"].startswith("/")
+    assert "/roots-hub token new anna prints one" in found["fix"]
 
 
 def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
@@ -179,13 +187,39 @@ def test_garbage_in_the_place_of_files_stops_nothing(patient: Patient) -> None:
     assert {one["about"] for one in found} == {"clients"}
 
 
+def test_another_users_config_is_copied_over_no_file(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def others(path: Path) -> os.stat_result | None:
+        found = path.stat() if path.exists() else None
+        return None if found is None else os.stat_result((*found[:4], 12345, *found[5:]))
+
+    config, elsewhere = patient.config, patient.home.parent / "hub.yaml"
+    config.rename(elsewhere)
+    patient.write("hub.yaml", "mine")
+    (patient.home / "hub-2.yaml").symlink_to(config)
+    scene = replace(surroundings_now(), home=patient.home, hub="true")
+    monkeypatch.setenv("HOME", str(patient.home))
+    seen = replace(scene, configs=[LookedAtConfig(str(elsewhere), elsewhere)])
+    with monkeypatch.context() as changed:
+        changed.setattr("hub.cli.doctor.config_files.status", others)
+        (found, *_) = modes(seen)
+    assert found.what.startswith("belongs to another user")
+    shell, away = ["/bin/sh", "-c", found.fix], patient.programs
+    subprocess.run(shell, check=True, cwd=away, env=patient.variables)  # noqa: S603 - what doctor says
+    assert (patient.home / "hub-3.yaml").read_text() == elsewhere.read_text()
+    assert config.read_text() == "mine"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 def test_a_pipe_in_place_of_the_config_is_not_waited_for(patient: Patient) -> None:
     patient.config.unlink()
     os.mkfifo(patient.config)
+    patient.config.chmod(0o666)
     (found,) = [one for one in patient.found("--config", "hub.yaml") if one["about"] == "config"]
     assert found["where"] == str(patient.config)
     assert "no plain file" in found["what"]
+    assert found["fix"] == "Name a file: --config FILE."
 
 
 def test_a_directory_that_was_removed_is_no_crash(patient: Patient) -> None:

@@ -248,6 +248,10 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     "no UTF-8": (_sets("LC_ALL", "de_DE.ISO-8859-1"), "no UTF-8 locale"),
     "few files": (lambda one: one.limit("ulimit -Sn 256"), "256 files"),
     "proxy": (_sets("http_proxy", "http://proxy:1"), "without NO_PROXY"),
+    "proxy beside exceptions with spaces": (
+        _all(_sets("http_proxy", "http://proxy:1"), _sets("NO_PROXY", "a.example, b.example;c")),
+        "without NO_PROXY",
+    ),
     # Clients
     "client's program is gone": (
         _client(".cursor/mcp.json", command="/none/roots-hub"),
@@ -333,6 +337,14 @@ def test_a_port_in_use_is_named_with_its_holder(patient: Patient) -> None:
         (found,) = patient.found()
         assert found["about"] == "port"
         assert found["level"] == "problem"
+        assert patient.found(after=_carried_out(found["fix"])) == []
+
+
+def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:
+    patient.change("port: %PORT", "port: 65535")
+    with socket.create_server(("127.0.0.1", 65535)):
+        (found,) = patient.found()
+        assert found["where"] == "127.0.0.1:65535"
         assert patient.found(after=_carried_out(found["fix"])) == []
 
 

@@ -415,3 +415,25 @@ def test_who_has_no_profile_is_told(tree: Path, name: str, why: str) -> None:
     (tree / "hub.yaml").write_text(PROFILED)
     with pytest.raises(ConfigError, match=why):
         run("files.read", "--config", f"{tree}/hub.yaml", "--as", name)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [("nobody", "servers.nobody: there is no such server"), ("b", "the variable NOT_SET is not")],
+)
+def test_a_server_that_cannot_be_asked_is_named(
+    server: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {"a": {"command": "x"}, "b": {"command": "x", "env": {"N": "${NOT_SET}"}}}
+    monkeypatch.setenv("HUB_CONFIG", json.dumps({"version": 1, "servers": servers}))
+    with pytest.raises(ConfigError, match=said):
+        run(f"{server}.read", "--connect")
+
+
+def test_names_cannot_control_the_terminal(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "project/link").symlink_to(f"{tree}/\x1b[31m")
+    given = ("--root", f"{tree}/project", "--arguments", json.dumps({"\x1b[1mpath": "link"}))
+    assert run("files.\x1b[2m", *given) == 1
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert all(rf"\x1b[{one}m" in shown for one in ("31", "1", "2"))

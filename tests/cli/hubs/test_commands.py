@@ -4,14 +4,20 @@ import json
 import os
 import socket
 import sys
+from argparse import Namespace
 from collections.abc import Generator
 from pathlib import Path
 from threading import Thread
+from typing import cast
 
 import pytest
 
+from hub.app.hub import Hub
+from hub.app.machine import this_machine
+from hub.app.setting import Setting
 from hub.attach.frames import ANSWER, frame
 from hub.cli.hubs.commands import lines_of
+from hub.cli.hubs.shared_hub import ViewOfEach
 from hub.cli.main import main
 from hub.values import Json, JsonObject
 
@@ -194,3 +200,13 @@ def test_a_reload_names_the_file_in_full_as_its_hub_may_have_been_started_elsewh
     assert main(["reload", "--config", "/home/u/hub.yaml"]) == 0
     assert capsys.readouterr().out == "/home/u/hub.yaml:\nhub.yaml has \\x1b[2Jnothing new.\n"
     assert any("reload" in one for one in two)
+
+
+async def test_a_hub_of_a_command_that_serves_nobody_says_that_it_has_no_config() -> None:
+    hub = cast("Hub", None)  # without clients nothing is asked of it
+    served = ViewOfEach(hub, this_machine({}), Setting(), Namespace(config=None))
+    assert (await served.reload()).lines() == [
+        "Nothing was taken over: the config that was in force stays.",
+        "there is no config file",
+        "Start the hub with --config.",
+    ]

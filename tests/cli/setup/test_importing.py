@@ -144,6 +144,36 @@ def test_a_config_that_is_there_is_kept_unless_force_is_said(
     assert kept.read_text() == "mine\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "fix"),
+    [
+        (["--output", "."], "--output .: is a directory", "Name a file in it: --output hub.yaml"),
+        (["--output", ""], "--output: is empty", "Name a file in it: --output hub.yaml"),
+        (["--output", "no/x.yaml"], "--output no/x.yaml: no is no directory", "Make it, or name "),
+        (["--output", "loop"], "--output loop: is a link to nothing", "Remove it, or name a file."),
+        (["--from", "."], "--from .: is a directory", "Name a client's config that exists."),
+        (["--from", "hub.yaml"], "--output hub.yaml: is what --from names", "Name another one: "),
+        (
+            ["--from", "hub.yaml", "--output", "x.yaml"],
+            "hub.yaml: no MCP servers were found in it",
+            "Name a client's config. The hub reads a hub.yaml as it is: --config FILE.",
+        ),
+    ],
+)
+def test_a_place_that_will_not_do_is_told_with_one_that_will(
+    arguments: list[str], error: str, fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(Path("hub.yaml"), "version: 1\nservers: {mine: {command: m}}\n")
+    Path("loop").symlink_to("loop")
+    assert main(["import", *arguments]) in {1, 2}
+    out, err = capsys.readouterr()
+    told, advice = err.splitlines()
+    assert out == ""
+    assert told.startswith(f"roots-hub: {error}")
+    assert advice.startswith(fix)
+    assert sorted(one.name for one in Path().iterdir()) == ["hub.yaml", "loop"]
+
+
 def test_a_config_that_others_can_read_has_no_secret_at_any_time(
     home: Path, renamed: Sequence[Renamed]
 ) -> None:
@@ -184,7 +214,7 @@ def test_where_nothing_is_found_that_is_said(
     ("arguments", "code", "said"),
     [
         (["cursr"], 2, "roots-hub: cursr: is no client that the hub knows"),
-        (["--from", "gone.json"], 1, "roots-hub: gone.json: no such file"),
+        (["--from", "gone.json"], 1, "roots-hub: --from gone.json: no such file"),
     ],
 )
 def test_a_wrong_name_is_an_error(

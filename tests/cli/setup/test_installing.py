@@ -187,6 +187,7 @@ def test_a_client_that_is_not_there_is_said_and_the_others_go_on(
     ("arguments", "code", "said"),
     [
         ([], 2, "roots-hub: no client is named"),
+        (["cursor", "--name", ""], 2, "roots-hub: --name: is empty"),
         (["cursr"], 2, "roots-hub: cursr: is no client that the hub knows"),
         (["cursor", "--config", "gone.yaml"], 3, "roots-hub: gone.yaml: no such file"),
         (["cursor", "--config", '{"servers": {}}'], 3, "roots-hub: the config: is no file"),

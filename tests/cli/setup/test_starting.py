@@ -58,6 +58,7 @@ def test_folders_are_relative_to_the_config(home: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["--server", "gti"], 2, "roots-hub: gti: is no server that init knows"),
+        (["--folder", ""], 1, "roots-hub: --folder: is no folder"),
         (["--folder", "gone"], 1, "roots-hub: gone: is no folder"),
         (["--folder", "~no-such-user/x"], 1, "roots-hub: ~no-such-user/x: is no folder"),
     ],

@@ -15,8 +15,7 @@ from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse
-from hub.usage.limits import UsageLimits
-from hub.usage.principals import ClientUsage, UsageByPrincipal
+from hub.usage.principals import ClientUsage, UsageByPrincipal, UsageLimits
 from tests.kit.asgi import scope_of
 
 JSON_FIRST, STREAM_FIRST = "application/json, text/event-stream", "text/event-stream, */*"

@@ -19,8 +19,7 @@ from hub.server.http.legacy.resumption import ResumableStreams
 from hub.server.http.legacy.sessions import Sessions
 from hub.sessions.client import Client
 from hub.system.tasks import TaskStarter
-from hub.usage.limits import OverLimit
-from hub.usage.principals import UsageByPrincipal
+from hub.usage.principals import OverLimit, UsageByPrincipal
 
 
 class NoRoomForSession(Struct, frozen=True):
