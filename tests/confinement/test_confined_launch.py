@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from hub.children.link import ChildConnection
 from hub.children.pool.opener import open_launched
-from hub.children.process.process_tree import keeping
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import cache_of, planned_grants, this_kernel
 from hub.errors import ChildError
 from hub.guard.own_files import OwnFiles, OwnPlace
@@ -104,7 +104,7 @@ async def opened(
 ) -> AsyncGenerator[ChildConnection]:
     with anyio.fail_after(30):
         async with (
-            keeping(Shutdown()) as supervisor,
+            ProcessSupervisor(Shutdown()) as supervisor,
             open_launched(
                 replace(given, inherits=environment), planned, kernel or this_kernel(), supervisor
             ) as link,

@@ -13,7 +13,7 @@ import anyio
 
 from hub.children.link import ChildConnection
 from hub.children.pool.opener import open_launched
-from hub.children.process.process_tree import keeping
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
@@ -88,7 +88,7 @@ async def server(
     planned = plan(template, roots_at(root), os.environ)
     with anyio.fail_after(SLOW_START):
         async with (
-            keeping(Shutdown()) as supervisor,
+            ProcessSupervisor(Shutdown()) as supervisor,
             open_launched(spec, planned, this_kernel(), supervisor) as link,
         ):
             direct = Direct(link)
