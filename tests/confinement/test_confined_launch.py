@@ -23,9 +23,11 @@ from hub.guard.policy import AccessRule, Policy
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification
+from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY, RootSet
+from hub.secrets.reading import SecretReader
 from hub.specs import ConfineMode, ConfineSetting, ServerSpec
 from hub.system.machine import Kernel
 from hub.system.shutdown import Shutdown
@@ -106,7 +108,12 @@ async def opened(
         async with (
             ProcessSupervisor(Shutdown()) as supervisor,
             open_launched(
-                replace(given, inherits=environment), planned, kernel or this_kernel(), supervisor
+                replace(given, inherits=environment),
+                planned,
+                kernel or this_kernel(),
+                supervisor,
+                ChildLog(given.name),
+                secrets=SecretReader(),
             ) as link,
         ):
             yield link
