@@ -31,12 +31,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class RefusedStepError(Exception):
-    """A step is refused: with this HTTP status and headers, and a text for the person."""
+    """A step is refused: with this HTTP status, and a text for the person."""
 
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        self.headers = headers
 
 
 class WrongTokenError(RefusedStepError):

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from hub.server.http.auth.claims import InvalidTokenError, scopes_in
 from hub.server.http.auth.issuer_metadata import TIMEOUT
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.oauth_proxy.consent_page import consent_page
+from hub.server.http.oauth_proxy.endpoints import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE, LASTS
 from hub.server.http.oauth_proxy.proxy import (
