@@ -24,7 +24,7 @@ from hub.children.clients import Caller
 from hub.children.failures import unanswered
 from hub.children.handshake import HubIdentity, ServerHandshake, shake_hands, with_envelope
 from hub.children.link import ChildConnection
-from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
+from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams
 from hub.children.listing import RELIST_PAUSE, ChildLists
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
@@ -204,9 +204,15 @@ class Child:
 
     async def _shake_hands(self, peer: Peer, link: ChildConnection, tasks: TaskGroup) -> None:
         handshake = await shake_hands(peer, self.hub, self.spec.era)
-        self._listen_streams = listen_streams_of(
-            handshake, self.hub, (tasks, peer, link.outlet), self._lists.note_change
-        )
+        if handshake.era == "modern":
+            self._listen_streams = ChildListenStreams(
+                tasks,
+                peer,
+                link.outlet,
+                params=lambda params: with_envelope(params, handshake, self.hub),
+                missed=self._lists.note_change,
+            )
+            self._listen_streams.begin(handshake.capabilities)
         listing = await self._lists.read(peer, handshake, link.conduct.log)
         self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
