@@ -18,7 +18,7 @@ from hub.children.remote.paced_network import paced_transport
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.errors import ChildError
-from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
@@ -51,18 +51,17 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
         found = await secrets.values(at, target.secrets, for_commands)
         target = replace(target, headers={**target.headers, **found})
     tokens = await _tokens(server, target, logins)
-    pace = LoopShare()
-    async with paced_transport(pace) as transport:
-        endpoint = Endpoint(target, transport, tokens, pace, log)
+    conduct = PeerConduct(server, log)
+    async with paced_transport(conduct.pace) as transport:
+        endpoint = Endpoint(target, transport, conduct, tokens)
         async with anyio.create_task_group() as tasks:
             if target.transport == "sse":
-                link = SseLink(server, endpoint, tasks, log)
+                link = SseLink(endpoint, tasks)
                 await tasks.start(link.listen)
                 yield link
                 tasks.cancel_scope.cancel()
                 return
-            falls_back = target.transport == "auto"
-            link = HttpLink(server, endpoint, tasks, log, falls_back=falls_back)
+            link = HttpLink(endpoint, tasks, falls_back=target.transport == "auto")
             try:
                 yield link
             finally:
