@@ -174,7 +174,6 @@ class IdentityProvider:
                 await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections to the provider."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
