@@ -15,7 +15,7 @@ from hub.errors import ChildError
 from hub.logins.login_process import LoginRun
 from hub.secrets.values import SecretError
 from hub.server.http.login_pages.known_people import KnownPeople
-from hub.server.http.oauth_proxy.proxy import GoTo, challenge_of
+from hub.server.http.oauth_proxy.proxy import GoTo
 from hub.server.http.oauth_proxy.tickets import Ticket, TicketSealer, hash_of, is_hash_of
 from hub.sessions.logins import ServerLogins
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
@@ -180,10 +180,8 @@ class LoginSteps:
             raise RefusedStepError(BAD_REQUEST, "The hub knows no such issuer.")
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
         gone = IssuerTicket(visit, issuer, verifier, nonce, until=self._until)
-        url = await found.provider.login_url(
-            state=self._tickets.seal(gone), challenge=challenge_of(verifier), nonce=nonce
-        )
-        return GoTo(url)
+        state = self._tickets.seal(gone)
+        return GoTo(await found.provider.login_url(state=state, verifier=verifier, nonce=nonce))
 
     def is_from_issuer(self, query: Mapping[str, str]) -> bool:
         """Return whether a browser comes back from an issuer that it was sent to here."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import re
 import secrets
@@ -16,7 +14,12 @@ from msgspec import Struct, structs
 
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderTokens
+from hub.server.http.oauth_proxy.identity_provider import (
+    IdentityProvider,
+    IdTokens,
+    ProviderTokens,
+    challenge_of,
+)
 from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
     LoginCode,
@@ -168,10 +171,8 @@ class OAuthProxy:
             return self._back(request.redirect_uri, request.state, {"error": "access_denied"})
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
         login = PendingLogin(request, verifier, nonce, until=self._clock() + PATIENCE)
-        url = await self.provider.login_url(
-            state=self._tickets.seal(login), challenge=challenge_of(verifier), nonce=nonce
-        )
-        return GoTo(url)
+        state = self._tickets.seal(login)
+        return GoTo(await self.provider.login_url(state=state, verifier=verifier, nonce=nonce))
 
     async def came_back(self, query: Mapping[str, str], browser: str) -> GoTo:
         """Return where the browser goes on that comes from the identity provider."""
@@ -277,9 +278,3 @@ def _of_person(claims: Mapping[str, Any]) -> Mapping[str, Any]:
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """A SHA-256 in base64url."""
-
-
-def challenge_of(verifier: str) -> str:
-    """Return the challenge of a PKCE verifier (RFC 7636, 4.2)."""
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
