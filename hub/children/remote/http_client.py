@@ -40,6 +40,8 @@ MAX_LINE: Final = 4 * 1024
 MAX_BYTES: Final = 16 * 1024
 """Bytes of all kept cookies: they go into each request, and many servers refuse larger headers."""
 
+STREAM_WANTED: Final = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
+"""The headers of a request for a stream of events."""
 _UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hub.children.remote.exchange import DRAIN, Exchange, ExchangeError
-from hub.children.remote.http_client import CONNECT_TIMEOUT, Endpoint
+from hub.children.remote.http_client import CONNECT_TIMEOUT, STREAM_WANTED, Endpoint
 from hub.children.remote.messages import (
     HttpOutbox,
     InboundQueue,
@@ -25,7 +25,6 @@ from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
-_ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _JSON = {b"content-type": b"application/json"}
 _OK, _REDIRECTS = 200, 300
 
@@ -61,7 +60,7 @@ class SseLink:
         """
         reason = "the connection ended"
         try:
-            exchange = await self._endpoint.open("GET", _ACCEPTS)
+            exchange = await self._endpoint.open("GET", STREAM_WANTED)
             try:
                 await self._read(exchange, task_status)
             finally:

@@ -348,10 +348,8 @@ class HttpLink:
     def _resumed(
         self, parser: EventParser, attempts: int | None
     ) -> AsyncGenerator[ServerSentEvent]:
-        headers = self._session.headers
-        return resumed(
-            self._endpoint, headers, parser, self.conduct, self._pauses, attempts=attempts
-        )
+        headers, pauses = self._session.headers, self._pauses
+        return resumed(self._endpoint, headers, parser, pauses, attempts=attempts)
 
     async def _listen(self) -> None:
         """Queue the child's own messages from the GET stream, while the child offers one."""
