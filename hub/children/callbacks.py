@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Container, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
+from typing import Self
 
 from anyio.abc import TaskGroup
 
@@ -30,7 +31,10 @@ from hub.values import Call, Json, JsonObject, SessionKey, object_or_empty
 
 
 class ChildRequest:
-    """One request from the child; progress reports on it queue in `tasks` and delay no client."""
+    """One request from the child, answered within its context.
+
+    Progress reports on it queue in `tasks` and delay no client; they go out before the response.
+    """
 
     def __init__(self, asked: Asked, tasks: TaskGroup) -> None:
         self._asked = asked
@@ -69,19 +73,11 @@ class ChildRequest:
         with suppress(GoneError):
             await self._asked.outlet.send(report)
 
-    async def flush(self) -> None:
-        """Return once every progress report has been sent to the child."""
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         await self._send_queue.flush()
-
-
-@asynccontextmanager
-async def as_child_request(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[ChildRequest]:
-    """Yield a `ChildRequest`; its progress reports are sent before the response."""
-    question = ChildRequest(asked, tasks)
-    try:
-        yield question
-    finally:
-        await question.flush()
 
 
 class ChildCallbacks:

@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from hub.catalog.merge import Listing
-from hub.children.callbacks import ChildCallbacks, as_child_request
+from hub.children.callbacks import ChildCallbacks, ChildRequest
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import Caller
 from hub.children.failures import unanswered
@@ -322,7 +322,7 @@ class Child:
 
     async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
-        async with as_child_request(asked, tasks) as question:
+        async with ChildRequest(asked, tasks) as question:
             return await self.answers.answer(method, params, question)
 
     async def _notified(self, conduct: PeerConduct, notification: Notification) -> None:

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children.callbacks import ChildCallbacks, as_child_request
+from hub.children.callbacks import ChildCallbacks, ChildRequest
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Asked
@@ -108,7 +108,7 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
 
     async def answer(within: int) -> Payload:
         asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, pending=pending)
-        async with anyio.create_task_group() as tasks, as_child_request(asked, tasks) as question:
+        async with anyio.create_task_group() as tasks, ChildRequest(asked, tasks) as question:
             return await made.answer(SAMPLING, {}, question)
         raise AssertionError
 
