@@ -145,7 +145,7 @@ class Child:
 
     async def _keep(self, link: ChildConnection) -> None:
         async with anyio.create_task_group() as tasks:
-            self.answers.opened(link.private_directory)
+            self.answers.private_directory = link.private_directory
             self.pid = link.pid
             peer = self.peer = Peer(
                 link.outlet,
@@ -301,7 +301,7 @@ class Child:
         A child that does not read its input keeps nobody waiting, and gets one notification for
         all changes meanwhile.
         """
-        self.answers.share(roots)
+        self.answers.roots = roots
         self._roots_changes += 1
         self._tell_soon(tasks)
 

@@ -59,7 +59,7 @@ async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
 
 async def test_a_child_without_roots_gets_its_empty_directory_never_an_empty_list() -> None:
     made = answers(EMPTY)
-    made.opened(private="/tmp/roots hub")  # noqa: S108 - only a name
+    made.private_directory = "/tmp/roots hub"  # noqa: S108 - only a name
     assert await made.answer("roots/list", {}) == {"roots": [{"uri": "file:///tmp/roots%20hub"}]}
 
 
