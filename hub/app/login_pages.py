@@ -14,7 +14,7 @@ from hub.server.http.auth.profile_rules import ProfileRules
 from hub.server.http.login_pages.endpoints import LoginPageEndpoints
 from hub.server.http.login_pages.known_people import KnownPeople
 from hub.server.http.login_pages.steps import LoginSteps
-from hub.server.http.login_pages.tickets import LoginTickets
+from hub.server.http.oauth_proxy.tickets import TicketSealer
 from hub.sessions.logins import ServerLogins
 from hub.specs import ServerSpec
 from hub.values import ServerName
@@ -49,7 +49,7 @@ def show_login_pages(
     def specs(principal: str) -> Mapping[ServerName, ServerSpec]:
         return specs_for(principal, access.check.profiles, hub.own)
 
-    tickets = LoginTickets(sealed_with, url, time.time)
+    tickets = TicketSealer(sealed_with, url, time.time)
     logins.pages = steps = LoginSteps(url, people, tickets, logins, specs)
     hub.send_to_log_in(steps.address)
     access.show_pages(LoginPageEndpoints(steps, listen.path, access.check.logins))

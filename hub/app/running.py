@@ -13,7 +13,7 @@ from hub.app.setting import Setting
 from hub.children.known.cache import CatalogCache
 from hub.children.pool.opener import Opener, opener
 from hub.children.pool.pool import ChildPool
-from hub.children.process.process_tree import inherits_orphans, keeping, reap_orphans
+from hub.children.process.process_tree import ProcessSupervisor, inherits_orphans, reap_orphans
 from hub.config.models import HubConfig
 from hub.config.own_files import catalog_directory, state_directory
 from hub.config.watch import watching
@@ -78,7 +78,7 @@ async def _children(
 ) -> AsyncGenerator[tuple[ChildPool, Callable[[], None]]]:
     """Own the children, and what starts their processes, which can be prepared."""
     state = state_directory(machine)
-    async with keeping(shutdown) as supervisor:
+    async with ProcessSupervisor(shutdown) as supervisor:
         children = ChildPool(
             open_child=open_child or opener(machine.kernel, supervisor, state),
             info=INFO,

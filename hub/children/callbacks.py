@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Container, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
+from typing import Self
 
 from anyio.abc import TaskGroup
 
@@ -30,7 +31,10 @@ from hub.values import Call, Json, JsonObject, SessionKey, object_or_empty
 
 
 class ChildRequest:
-    """One request from the child; progress reports on it queue in `tasks` and delay no client."""
+    """One request from the child, answered within its context.
+
+    Progress reports on it queue in `tasks` and delay no client; they go out before the response.
+    """
 
     def __init__(self, asked: Asked, tasks: TaskGroup) -> None:
         self._asked = asked
@@ -69,19 +73,11 @@ class ChildRequest:
         with suppress(GoneError):
             await self._asked.outlet.send(report)
 
-    async def flush(self) -> None:
-        """Return once every progress report has been sent to the child."""
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         await self._send_queue.flush()
-
-
-@asynccontextmanager
-async def as_child_request(asked: Asked, tasks: TaskGroup) -> AsyncGenerator[ChildRequest]:
-    """Yield a `ChildRequest`; its progress reports are sent before the response."""
-    question = ChildRequest(asked, tasks)
-    try:
-        yield question
-    finally:
-        await question.flush()
 
 
 class ChildCallbacks:
@@ -89,7 +85,8 @@ class ChildCallbacks:
 
     `roots` is the response to `roots/list`. `unknown`: the clients have roots, but the hub has not
     asked for them yet. `notifier` returns the users to notify, by session. `wanted_roots` is called
-    when the child sends a `roots/list` request.
+    when the child sends a `roots/list` request. `private_directory` is the empty one that the child
+    was launched in, if there is one.
     """
 
     def __init__(  # noqa: PLR0913 - independent settings and callbacks
@@ -110,7 +107,7 @@ class ChildCallbacks:
         self._flavour = flavour
         self._notifier = notifier
         self._wanted_roots = wanted_roots
-        self._private: str | None = None
+        self.private_directory: str | None = None
         self._calls: dict[Caller, Call] = {}
         self.habits = ToolHabits()
         self.questions = OpenQuestions(spec, self._calls, self.habits)
@@ -128,19 +125,11 @@ class ChildCallbacks:
         )
         self._subscribers: dict[str, set[SessionKey]] = {}
 
-    def opened(self, private: str | None) -> None:
-        """Remember the empty private directory that the child was launched in, if there is one."""
-        self._private = private
-
     def follow(self, spec: ServerSpec) -> None:
         """Apply the limits of `spec`, a changed config's, from the next call and question on."""
         self.spec = spec
         for part in (self.limiter, self.line, self.questions):
             part.follow(spec)
-
-    def share(self, roots: RootSet) -> None:
-        """Use `roots` for `roots/list` from now on. The child is not notified here."""
-        self.roots = roots
 
     @property
     def busy(self) -> int:
@@ -294,7 +283,8 @@ class ChildCallbacks:
                 {"uri": root.uri, **({"name": root.name} if root.name else {})}
                 for root in self.roots.roots
             ]
-        return [{"uri": uri_from_path(self._private, self._flavour)}] if self._private else []
+        private = self.private_directory
+        return [{"uri": uri_from_path(private, self._flavour)}] if private else []
 
     def _meant(self, question: ChildRequest | None) -> Caller | None:
         """Return the caller of the call that the child names; None if it names none.

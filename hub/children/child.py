@@ -18,13 +18,13 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from hub.catalog.merge import Listing
-from hub.children.callbacks import ChildCallbacks, as_child_request
+from hub.children.callbacks import ChildCallbacks, ChildRequest
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import Caller
 from hub.children.failures import unanswered
 from hub.children.handshake import HubIdentity, ServerHandshake, shake_hands, with_envelope
 from hub.children.link import ChildConnection
-from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams, listen_streams_of
+from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams
 from hub.children.listing import RELIST_PAUSE, ChildLists
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
@@ -145,7 +145,7 @@ class Child:
 
     async def _keep(self, link: ChildConnection) -> None:
         async with anyio.create_task_group() as tasks:
-            self.answers.opened(link.private_directory)
+            self.answers.private_directory = link.private_directory
             self.pid = link.pid
             peer = self.peer = Peer(
                 link.outlet,
@@ -204,9 +204,15 @@ class Child:
 
     async def _shake_hands(self, peer: Peer, link: ChildConnection, tasks: TaskGroup) -> None:
         handshake = await shake_hands(peer, self.hub, self.spec.era)
-        self._listen_streams = listen_streams_of(
-            handshake, self.hub, (tasks, peer, link.outlet), self._lists.note_change
-        )
+        if handshake.era == "modern":
+            self._listen_streams = ChildListenStreams(
+                tasks,
+                peer,
+                link.outlet,
+                params=lambda params: with_envelope(params, handshake, self.hub),
+                missed=self._lists.note_change,
+            )
+            self._listen_streams.begin(handshake.capabilities)
         listing = await self._lists.read(peer, handshake, link.conduct.log)
         self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
@@ -295,7 +301,7 @@ class Child:
         A child that does not read its input keeps nobody waiting, and gets one notification for
         all changes meanwhile.
         """
-        self.answers.share(roots)
+        self.answers.roots = roots
         self._roots_changes += 1
         self._tell_soon(tasks)
 
@@ -316,7 +322,7 @@ class Child:
 
     async def _serve(self, tasks: TaskGroup, asked: Asked) -> Payload:
         method, params = asked.request.method, asked.request.params
-        async with as_child_request(asked, tasks) as question:
+        async with ChildRequest(asked, tasks) as question:
             return await self.answers.answer(method, params, question)
 
     async def _notified(self, conduct: PeerConduct, notification: Notification) -> None:

@@ -16,13 +16,7 @@ from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
 from hub.children.clients import Caller, InputNeededError, StaleError
 from hub.children.failures import no_slot_free, no_turn
-from hub.children.handshake import (
-    HubIdentity,
-    ServerHandshake,
-    input_required,
-    with_envelope,
-    without_server_info,
-)
+from hub.children.handshake import input_required, with_envelope, without_server_info
 from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
@@ -92,12 +86,10 @@ class ChildCall(Struct, eq=False):
 
     @property
     def party(self) -> SessionKey:
-        """The client of the call."""
         return self.request_owner.party
 
     @property
     def queue_key(self) -> str:
-        """The key by which it takes turns with other calls that wait for a slot."""
         return self.request_owner.queue_key
 
     def begin(self) -> None:
@@ -118,7 +110,6 @@ class ChildCall(Struct, eq=False):
             self._end_unsent(StaleError())
 
     def turned_away(self, why: ChildError) -> None:
-        """Fail: too many calls in which the child may ask wait already."""
         self.taker.ended(why)
 
     def have_turn(self) -> bool:
@@ -170,8 +161,11 @@ class ChildCall(Struct, eq=False):
         return {}
 
     def _worded(self, more: JsonObject) -> JsonObject:
-        child, handshake = self.child, self.ready.handshake
-        params = worded(self.call.params, handshake, child.hub, self.request_owner)
+        """Return the call's params in the form of the child's era, with `more` fields."""
+        params, handshake, caller = self.call.params, self.ready.handshake, self.request_owner
+        if handshake.era == "modern":
+            hub = self.child.hub.on_behalf_of(caller.asks)
+            params = with_envelope(params, handshake, hub, caller.log_level)
         return {**params, **more} if more else params
 
     def _send(self, params: JsonObject) -> None:
@@ -320,15 +314,6 @@ class ChildCall(Struct, eq=False):
         """Return once `is_over` is true."""
         if self._rounds is not None:
             await self._rounds.are_over.wait()
-
-
-def worded(
-    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, caller: Caller
-) -> JsonObject:
-    """Return a call's params in the form of the child's era, on behalf of the client `caller`."""
-    if handshake.era == "legacy":
-        return params
-    return with_envelope(params, handshake, hub.on_behalf_of(caller.asks), caller.log_level)
 
 
 async def in_rounds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from hub.jsonrpc.messages import Notification, Payload
@@ -33,7 +33,7 @@ class InputNeededError(Exception):
         self.lasts = lasts
 
 
-class Caller(Protocol):
+class Caller(RequestOwner, Protocol):
     """The client that a call is made for: it can be asked and notified during the call."""
 
     @property
@@ -67,16 +67,6 @@ class Caller(Protocol):
         ...
 
     @property
-    def progress(self) -> Callable[[Payload], Awaitable[None]] | None:
-        """The callback for progress reports; None if the client wants none."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """The client's reason for cancelling the call, to pass on to the child."""
-        ...
-
-    @property
     def log_level(self) -> str | None:
         """The lowest level of log messages that the client wants; None if it did not say."""
         ...
@@ -106,10 +96,6 @@ class Caller(Protocol):
 
     def done(self) -> None:
         """Tell a legacy client that the tasks it was sent to URLs for are complete."""
-        ...
-
-    async def flush(self) -> None:
-        """Return once everything for the client within the call has been sent."""
         ...
 
     def want_roots(self) -> bool:

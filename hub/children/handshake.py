@@ -177,7 +177,7 @@ def without_server_info(result: Payload) -> Payload:
     Raises: WireError if the result has a key twice.
     """
     if isinstance(result, dict):
-        return _without_server_info(result)
+        return without_meta(result, SERVER_INFO_META)
     if SERVER_INFO_META.encode() not in bytes(result):
         return result
     own, rest = parted(result, {"_meta"})
@@ -188,12 +188,13 @@ def without_server_info(result: Payload) -> Payload:
     return rest if bytes(kept) == b"{}" else with_fields(rest, {"_meta": kept})
 
 
-def _without_server_info(result: JsonObject) -> JsonObject:
-    meta = object_or_empty(result.get("_meta"))
-    if SERVER_INFO_META not in meta:
-        return result
-    kept: JsonObject = {key: value for key, value in meta.items() if key != SERVER_INFO_META}
-    rest: JsonObject = {key: value for key, value in result.items() if key != "_meta"}
+def without_meta(carried: JsonObject, field: str) -> JsonObject:
+    """Return params or a result without this field of `_meta`, and without a `_meta` left empty."""
+    meta = object_or_empty(carried.get("_meta"))
+    if field not in meta:
+        return carried
+    kept: JsonObject = {key: value for key, value in meta.items() if key != field}
+    rest: JsonObject = {key: value for key, value in carried.items() if key != "_meta"}
     return {**rest, "_meta": kept} if kept else rest
 
 

@@ -13,7 +13,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from hub.children.handshake import HubIdentity, ServerHandshake, with_envelope
+from hub.children.handshake import without_meta
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Message, Notification, Payload, Request, as_object
@@ -173,36 +173,14 @@ class ChildListenStreams:
         if notification.method not in OF_STREAMS:
             return notification
         params = as_object(notification.params)
-        meta = object_or_empty(params.get("_meta"))
-        id_ = meta.get(SUBSCRIPTION_ID_META)
         if notification.method == ACKNOWLEDGED:
+            id_ = object_or_empty(params.get("_meta")).get(SUBSCRIPTION_ID_META)
             for stream in self._streams:
                 if stream.id == id_:
                     stream.acknowledged(params.get("notifications"))
             return None
-        if SUBSCRIPTION_ID_META not in meta:
-            return notification
-        kept = {key: value for key, value in meta.items() if key != SUBSCRIPTION_ID_META}
-        rest = {key: value for key, value in params.items() if key != "_meta"}
-        return Notification(notification.method, {**rest, "_meta": kept} if kept else rest)
+        rest = without_meta(params, SUBSCRIPTION_ID_META)
+        return notification if rest is params else Notification(notification.method, rest)
 
 
 OF_STREAMS: Final = frozenset({ACKNOWLEDGED, "notifications/resources/updated", *LIST_CHANGED})
-
-
-def listen_streams_of(
-    handshake: ServerHandshake,
-    hub: HubIdentity,
-    link: tuple[TaskGroup, Peer, Outlet],
-    missed: Missed,
-) -> ChildListenStreams | None:
-    """Return the streams of a modern child, and request list changes; None for a legacy child."""
-    if handshake.era == "legacy":
-        return None
-
-    def enveloped(params: JsonObject) -> JsonObject:
-        return with_envelope(params, handshake, hub)
-
-    listen_streams = ChildListenStreams(*link, enveloped, missed)
-    listen_streams.begin(handshake.capabilities)
-    return listen_streams

@@ -339,8 +339,8 @@ class Lines(asyncio.Protocol):
 
     @property
     def has_more(self) -> bool:
-        """Whether more lines have arrived already."""
-        return bool(self._waiting or self._unsplit)
+        """Whether more has arrived already: lines, or the end."""
+        return bool(self._waiting or self._unsplit or self._has_ended)
 
     async def next(self) -> bytes:
         """Return the next line that `taker` did not take; a `TruncatedLine` if it was too long.

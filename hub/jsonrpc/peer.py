@@ -31,6 +31,7 @@ from hub.jsonrpc.messages import (
     size_of,
     size_of_answer,
 )
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.requests import (
     UNSAID,
     Answer,
@@ -90,21 +91,6 @@ class LosableOutlet(Protocol):
         ...
 
 
-class PeerWatch(Protocol):
-    """Counts the useful and the useless messages of the other side."""
-
-    def answered(self) -> None:
-        """Count a response or a progress report for a pending request."""
-        ...
-
-    def stray(self, what: str, size: int) -> None:
-        """Count a useless message of `size` bytes, described by `what`.
-
-        Raises: GoneError if the connection must end.
-        """
-        ...
-
-
 class Asked(Struct, eq=False):
     """A request of the other side that is being answered; responses go to `outlet`.
 
@@ -153,7 +139,7 @@ class Peer:
         serve: Serve,
         notified: Notified,
         tasks: TaskStarter,
-        watch: PeerWatch | None = None,
+        watch: PeerConduct | None = None,
         cancel_grace: float = CANCEL_GRACE,
     ) -> None:
         self._watch = watch

@@ -31,7 +31,7 @@ class PeerConduct:
 
     `last_stray` describes the last message that was of no use; empty if there was none.
     A given `log` is shared by all connections to the server, at the same time and one after the
-    other. `clock` is in seconds. `pace` is given where more than messages uses the loop time.
+    other. `clock` is in seconds.
     """
 
     def __init__(

@@ -160,19 +160,16 @@ class PendingRequests:
         """Return the id of a pending request as we sent it, or None."""
         if id_ in self._waiting:
             return id_
-        number = _number_in(id_) if isinstance(id_, str) else None
-        return number if number in self._waiting else None
+        if isinstance(id_, str) and _NUMBER.fullmatch(id_):  # some servers return ids as text
+            number = int(id_)
+            return number if number in self._waiting else None
+        return None
 
     def close(self) -> None:
         """Settle all waiters with None: no response will come."""
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
             waiter.settle(None)
-
-
-def _number_in(text: str) -> int | None:
-    """Return the number that `text` spells, because some servers return ids as text, or None."""
-    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def with_token(params: JsonObject, token: RequestId) -> JsonObject:

@@ -128,7 +128,8 @@ class _Calls:
 async def _read(lines: Lines, outlet: Outlet, connection: ClientConnection) -> bool | None:
     """Receive messages until stdin ends; return whether the client is a script.
 
-    A script: more lines were there when the first one was read. None: `_Calls` took all lines.
+    A script: more lines, or the end, were there when the first one was read. None: `_Calls` took
+    all lines.
     """
     is_script: bool | None = None
     while True:

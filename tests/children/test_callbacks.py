@@ -6,7 +6,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hub.children.callbacks import ChildCallbacks, as_child_request
+from hub.children.callbacks import ChildCallbacks, ChildRequest
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Asked
@@ -59,7 +59,7 @@ async def test_a_child_that_asks_for_roots_gets_the_effective_ones() -> None:
 
 async def test_a_child_without_roots_gets_its_empty_directory_never_an_empty_list() -> None:
     made = answers(EMPTY)
-    made.opened(private="/tmp/roots hub")  # noqa: S108 - only a name
+    made.private_directory = "/tmp/roots hub"  # noqa: S108 - only a name
     assert await made.answer("roots/list", {}) == {"roots": [{"uri": "file:///tmp/roots%20hub"}]}
 
 
@@ -108,7 +108,7 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
 
     async def answer(within: int) -> Payload:
         asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, pending=pending)
-        async with anyio.create_task_group() as tasks, as_child_request(asked, tasks) as question:
+        async with anyio.create_task_group() as tasks, ChildRequest(asked, tasks) as question:
             return await made.answer(SAMPLING, {}, question)
         raise AssertionError
 

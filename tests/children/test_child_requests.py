@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.callbacks import ChildRequest, as_child_request
+from hub.children.callbacks import ChildRequest
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification, Request
 from hub.jsonrpc.peer import Asked
@@ -44,7 +44,7 @@ async def report(question: ChildRequest, number: int) -> None:
 async def test_reports_reach_the_child_under_its_own_token_before_the_end(token: Json) -> None:
     asked, outlet = asked_with(token)
     async with some_tasks() as tasks:
-        async with as_child_request(asked, tasks) as question:
+        async with ChildRequest(asked, tasks) as question:
             for number in (1, 2):
                 await report(question, number)
             assert outlet.messages == [], "nobody waits for it"
@@ -60,7 +60,7 @@ async def test_reports_go_out_before_an_error_too() -> None:
     async with some_tasks() as tasks:
 
         async def refuse() -> None:
-            async with as_child_request(asked, tasks) as question:
+            async with ChildRequest(asked, tasks) as question:
                 await report(question, 1)
                 raise RpcError(-1, "no")
 
@@ -72,7 +72,7 @@ async def test_reports_go_out_before_an_error_too() -> None:
 @pytest.mark.parametrize("token", [None, True, 1.5, [1]])
 async def test_who_gives_no_token_hears_no_reports(token: Json) -> None:
     asked, _ = asked_with(token)
-    async with some_tasks() as tasks, as_child_request(asked, tasks) as question:
+    async with some_tasks() as tasks, ChildRequest(asked, tasks) as question:
         assert question.progress is None
 
 
@@ -80,7 +80,7 @@ async def test_a_child_that_is_gone_hears_nothing() -> None:
     asked, outlet = asked_with("mine")
     outlet.gone = True
     async with some_tasks() as tasks:
-        async with as_child_request(asked, tasks) as question:
+        async with ChildRequest(asked, tasks) as question:
             await report(question, 1)
         assert outlet.messages == []
 
@@ -90,7 +90,7 @@ async def test_a_child_that_does_not_read_holds_up_who_reports_as_little_as_who_
     outlet.stuck = True
     async with some_tasks() as tasks:
         with anyio.CancelScope() as scope:
-            async with as_child_request(asked, tasks) as question:
+            async with ChildRequest(asked, tasks) as question:
                 for number in range(3):
                     await report(question, number)
                 await all_tasks_blocked()
@@ -104,7 +104,7 @@ async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes
     outlet.stuck = True
     async with some_tasks() as tasks:
         with anyio.CancelScope() as scope, capture_logs() as logs:
-            async with as_child_request(asked, tasks) as question:
+            async with ChildRequest(asked, tasks) as question:
                 assert question.progress is not None
                 message = "x" * (MAX_WEIGHT * 6 // 10)
                 for _ in range(3):
@@ -116,7 +116,7 @@ async def test_reports_for_a_child_that_does_not_read_are_bounded_by_their_bytes
 
 async def test_why_it_is_taken_back_is_what_the_child_says() -> None:
     asked, _ = asked_with("mine")
-    async with some_tasks() as tasks, as_child_request(asked, tasks) as question:
+    async with some_tasks() as tasks, ChildRequest(asked, tasks) as question:
         assert question.reason == UNSAID
         asked.cancel("enough")
         assert question.reason == "enough"
@@ -148,10 +148,10 @@ async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -
             (RequestWithin("q", "m", within=8), None),
             (Request("q", "m"), None),
         ):
-            async with as_child_request(Asked(request, outlet, pending=pending), tasks) as question:
+            async with ChildRequest(Asked(request, outlet, pending=pending), tasks) as question:
                 assert question.served() is served
         over = Asked(RequestWithin("q", "m", within=9), outlet, pending=pending)
-        async with as_child_request(over, tasks) as question:
+        async with ChildRequest(over, tasks) as question:
             with pytest.raises(RpcError, match="the call is over"):
                 question.served()
 
@@ -159,7 +159,7 @@ async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -
 async def test_a_report_says_all_that_the_client_said() -> None:
     asked, outlet = asked_with("mine")
     async with some_tasks() as tasks:
-        async with as_child_request(asked, tasks) as question:
+        async with ChildRequest(asked, tasks) as question:
             assert question.progress is not None
             await question.progress({"progress": 1, "x": [2**70], "message": "m"})
         params: JsonObject = {"progress": 1, "x": [2**70], "message": "m", "progressToken": "mine"}

@@ -4,103 +4,129 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.children.circuit_breaker import (
-    CLOSED,
-    MAX_PAUSE,
-    SPREAD,
-    STEADY,
-    TOLERATED,
-    Breaker,
-    BreakerClosed,
-    BreakerEvent,
-    BreakerHalfOpen,
-    BreakerOpen,
-    CallAnswered,
-    Fell,
-    GivenUp,
-    Looked,
-    Taken,
-    pause_of,
-    step,
-)
+from hub.children.circuit_breaker import MAX_PAUSE, SPREAD, STEADY, TOLERATED, ChildHealth
+from hub.errors import ChildError
+from tests.kit.fakes import FakeClock
 
 
-def after(*events: BreakerEvent, breaker: Breaker = CLOSED) -> Breaker:
-    for event in events:
-        breaker = step(breaker, event)
-    return breaker
+class TimedHealth(ChildHealth):
+    """A child whose time is set; it is started at once, and fails after `ran` seconds, or never."""
+
+    def __init__(self, chance: float = 0.0) -> None:
+        self.time = FakeClock()
+        super().__init__("files", self.time, lambda: chance)
+
+    def fail(self, ran: float | None = None) -> float:
+        if ran is not None:
+            self.came()
+            self.time.advance(ran)
+        self.fell()
+        return self.pause
+
+    @property
+    def pause(self) -> float:
+        at = self.retry_at
+        return 0.0 if at is None else at - self.time.now
 
 
-def failed(now: float = 0.0, chance: float = 0.0) -> Fell:
-    return Fell(now, None, chance)
+def half_open() -> TimedHealth:
+    health = TimedHealth()
+    for _ in range(TOLERATED):
+        health.fail()
+    health.time.advance(4)
+    assert (health.looked(), health.breaker) == (0.0, "half-open")
+    return health
 
 
 def test_each_failed_start_doubles_the_pause_up_to_a_bound() -> None:
-    breaker, pauses = after(), list[float]()
-    for _ in range(9):
-        breaker = step(breaker, failed())
-        pauses.append(pause_of(breaker, 0.0))
+    health = TimedHealth()
+    pauses = [health.fail() for _ in range(9)]
     assert pauses == [1, 2, 4, 8, 16, 32, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
 
 
 def test_a_child_that_answered_calls_is_started_again_at_once_but_not_over_and_over() -> None:
-    crashed = Fell(0.0, 1.0, 0.0)
-    assert after(crashed) == BreakerClosed(1, 0.0)
-    assert after(crashed, crashed) == BreakerClosed(2, 1.0)
-    assert after(crashed, crashed, crashed) == BreakerOpen(3, 2.0)
+    health = TimedHealth()
+    told = [(health.fail(1.0), health.breaker) for _ in range(3)]
+    assert told == [(0, "closed"), (1, "closed"), (2, "open")]
 
 
 def test_a_child_that_ran_for_long_resets_its_failures() -> None:
-    assert after(failed(), failed(), Fell(100.0, STEADY, 0.0)) == BreakerClosed(1, 100.0)
+    health = TimedHealth()
+    health.fail()
+    health.fail()
+    assert (health.fail(STEADY), health.failures, health.breaker) == (0, 1, "closed")
 
 
 def test_jitter_takes_off_a_part_of_the_pause() -> None:
-    assert after(failed(chance=1.0)) == BreakerClosed(1, 1 - SPREAD)
+    assert TimedHealth(chance=1.0).fail() == 1 - SPREAD
 
 
 def test_repeated_failures_open_it_and_time_opens_it_half() -> None:
-    opened = after(*[failed()] * TOLERATED)
-    assert opened == BreakerOpen(3, 4.0)
-    assert step(opened, Looked(3.9)) is opened
-    assert step(opened, Looked(4.0)) == BreakerHalfOpen(3)
-    assert pause_of(opened, 1.0) == 3.0
+    health = TimedHealth()
+    for _ in range(TOLERATED):
+        health.fail()
+    health.time.advance(1)
+    assert (health.looked(), health.breaker) == (3, "open")
+    health.time.advance(2.9)
+    assert health.looked() > 0
+    assert health.breaker == "open"
+    health.time.advance(0.2)
+    assert (health.looked(), health.breaker) == (0, "half-open")
 
 
 def test_one_call_is_let_through_and_its_answer_closes_it() -> None:
-    half = BreakerHalfOpen(3)
-    assert step(half, Taken()) == BreakerHalfOpen(3, is_taken=True)
-    assert after(Taken(), GivenUp(), breaker=half) == half
-    assert after(Taken(), CallAnswered(), breaker=half) == CLOSED
-    assert after(Taken(), failed(10.0), breaker=half) == BreakerOpen(4, 18.0)
-    assert pause_of(half, 0.0) == 0.0
+    health = half_open()
+    with health.trying():
+        assert health.looked() == 0
+        with pytest.raises(ChildError, match="testing"), health.trying():
+            pass
+        assert health.breaker == "half-open"
+    assert (health.breaker, health.failures) == ("closed", 0)
 
 
-@pytest.mark.parametrize("event", [Looked(0.0), Taken(), CallAnswered(), GivenUp()])
-@pytest.mark.parametrize("breaker", [BreakerClosed(1, 5.0), BreakerOpen(3, 5.0)])
-def test_nothing_else_moves_it(breaker: Breaker, event: BreakerEvent) -> None:
-    assert step(breaker, event) is breaker
+def test_after_a_call_that_says_nothing_another_one_may_try() -> None:
+    health = half_open()
+    with pytest.raises(ChildError, match="too slow"), health.trying():
+        raise ChildError("too slow")
+    with health.trying():
+        pass
+    assert health.breaker == "closed"
 
 
-def test_looking_leaves_a_trial_alone() -> None:
-    assert step(BreakerHalfOpen(3, is_taken=True), Looked(9.0)) == BreakerHalfOpen(3, is_taken=True)
+def test_a_child_that_fails_while_a_call_tries_it_is_shut_out_for_longer() -> None:
+    health = half_open()
+    with health.trying():
+        assert health.fail() == 8
+    assert (health.breaker, health.failures) == ("open", 4)
 
 
-EVENTS = st.one_of(
-    st.builds(Looked, st.floats(0, 1e6)),
-    st.just(Taken()),
-    st.just(CallAnswered()),
-    st.just(GivenUp()),
-    st.builds(Fell, st.floats(0, 1e6), st.none() | st.floats(0, 100), st.floats(0, 0.999)),
+def test_a_call_moves_no_breaker_that_is_not_half_open() -> None:
+    health = TimedHealth()
+    for state in ("closed", "open"):
+        health.fail()
+        health.fail()
+        before = health.pause
+        with health.trying():
+            pass
+        assert (health.breaker, health.pause) == (state, before)
+
+
+@given(
+    st.lists(
+        st.one_of(st.just("look"), st.just("call"), st.none() | st.floats(0, 100)),
+    ),
+    st.floats(0, 0.999),
 )
-
-
-@given(st.lists(EVENTS))
 def test_no_order_of_events_shuts_a_child_out_for_longer_than_the_bound(
-    events: list[BreakerEvent],
+    events: list[str | float | None], chance: float
 ) -> None:
-    now, breaker = 0.0, after()
+    health = TimedHealth(chance)
     for event in events:
-        breaker = step(breaker, event)
-        if isinstance(event, Fell):
-            now = event.now
-        assert pause_of(breaker, now) <= MAX_PAUSE
+        if event == "look":
+            health.looked()
+        elif event == "call":
+            with health.trying():
+                pass
+        else:
+            health.fail(None if event is None else float(event))
+        assert health.pause <= MAX_PAUSE

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from hub.children.link import ProcessLink, open_process
 from hub.children.process.process import Process
-from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.errors import ChildError
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
@@ -85,7 +85,7 @@ async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path:
     plan = LaunchPlan(argv, (), str(tmp_path), EMPTY, argv)
     with anyio.fail_after(20):
         async with (
-            keeping(Shutdown()) as supervisor,
+            ProcessSupervisor(Shutdown()) as supervisor,
             open_process("files", plan, ENVIRONMENT, supervisor) as opened,
         ):
             await opened.outlet.send(Request(1, "ask", {"a": 1}))
@@ -99,7 +99,7 @@ async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
     plan = LaunchPlan(argv, (), "/", EMPTY, argv)
     with pytest.raises(ChildError):
         async with (
-            keeping(Shutdown()) as supervisor,
+            ProcessSupervisor(Shutdown()) as supervisor,
             open_process("files", plan, ENVIRONMENT, supervisor),
         ):
             pytest.fail("it runs")

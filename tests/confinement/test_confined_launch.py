@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from hub.children.link import ChildConnection
 from hub.children.pool.opener import open_launched
-from hub.children.process.process_tree import keeping
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import cache_of, planned_grants, this_kernel
 from hub.errors import ChildError
 from hub.guard.own_files import OwnFiles, OwnPlace
@@ -23,9 +23,11 @@ from hub.guard.policy import AccessRule, Policy
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification
+from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.roots.roots import EMPTY, RootSet
+from hub.secrets.reading import SecretReader
 from hub.specs import ConfineMode, ConfineSetting, ServerSpec
 from hub.system.machine import Kernel
 from hub.system.shutdown import Shutdown
@@ -104,9 +106,14 @@ async def opened(
 ) -> AsyncGenerator[ChildConnection]:
     with anyio.fail_after(30):
         async with (
-            keeping(Shutdown()) as supervisor,
+            ProcessSupervisor(Shutdown()) as supervisor,
             open_launched(
-                replace(given, inherits=environment), planned, kernel or this_kernel(), supervisor
+                replace(given, inherits=environment),
+                planned,
+                kernel or this_kernel(),
+                supervisor,
+                ChildLog(given.name),
+                secrets=SecretReader(),
             ) as link,
         ):
             yield link

@@ -298,7 +298,8 @@ async def test_the_end_is_soon_when_who_wrote_has_ended() -> None:
         with pytest.raises(GoneError):
             await lines.next()
     lines.data_received(b"of another\n")
-    assert not lines.has_more
+    with pytest.raises(GoneError):
+        await lines.next()
 
 
 async def test_the_end_comes_also_if_another_writes_on() -> None:

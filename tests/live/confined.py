@@ -13,12 +13,14 @@ import anyio
 
 from hub.children.link import ChildConnection
 from hub.children.pool.opener import open_launched
-from hub.children.process.process_tree import keeping
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object
+from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.templates import parse_template
+from hub.secrets.reading import SecretReader
 from hub.specs import ConfineMode, ConfineSetting, ServerSpec
 from hub.system.shutdown import Shutdown
 from hub.values import JsonObject, ServerName
@@ -88,8 +90,10 @@ async def server(
     planned = plan(template, roots_at(root), os.environ)
     with anyio.fail_after(SLOW_START):
         async with (
-            keeping(Shutdown()) as supervisor,
-            open_launched(spec, planned, this_kernel(), supervisor) as link,
+            ProcessSupervisor(Shutdown()) as supervisor,
+            open_launched(
+                spec, planned, this_kernel(), supervisor, ChildLog("server"), secrets=SecretReader()
+            ) as link,
         ):
             direct = Direct(link)
             await direct.shake_hands()

@@ -331,6 +331,27 @@ async def test_streams_can_be_files(tmp_path: Path) -> None:
     assert answers[1]["result"]["structuredContent"] == {"text": "hi"}
 
 
+async def test_one_request_and_the_end_of_stdin_are_a_script_too(tmp_path: Path) -> None:
+    child = FakeChild(ECHO, answers={"tools/list": SILENT})
+    asked, answered = tmp_path / "asked", tmp_path / "answered"
+    params: JsonObject = {"_meta": envelope()}
+    line: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
+    asked.write_text(json.dumps(line) + "\n")
+
+    async def answer() -> None:
+        link = await child.connected()
+        link.answer((await link.request("tools/list"))["id"], {"tools": []})
+
+    with asked.open("rb") as stdin, answered.open("wb") as stdout, capture_logs():
+        async with scripted(child) as hub, anyio.create_task_group() as tasks:
+            tasks.start_soon(answer)
+            with anyio.fail_after(20):
+                factory = ConnectionBuilder(hub.services)
+                await serve_stdio(factory, stdin=stdin, stdout=stdout, hurried_answers=0.0)
+            tasks.cancel_scope.cancel()
+    assert json.loads(answered.read_text())["result"]["tools"]
+
+
 async def test_a_modern_client_that_made_nothing_but_calls_has_conversed() -> None:
     child = FakeChild(ECHO)
     async with served(child, hurried_answers=0.0) as terminal:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import structlog
 from msgspec.structs import replace
@@ -31,12 +31,10 @@ LoginAddress: TypeAlias = Callable[[ServerName, str], str | None]
 """Returns the address where a principal logs in at a server; None if it cannot."""
 
 
-class Opener(Protocol):
-    """Opens connections to children; a test passes an opener that needs no process."""
-
-    def __call__(
-        self, spec: ServerSpec, plan: LaunchPlan | None
-    ) -> AbstractAsyncContextManager[ChildConnection]: ...
+Opener: TypeAlias = Callable[
+    [ServerSpec, LaunchPlan | None], AbstractAsyncContextManager[ChildConnection]
+]
+"""Opens the connection to a child; a test passes an opener that needs no process."""
 
 
 def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = None) -> Opener:
@@ -80,9 +78,9 @@ async def open_launched(  # noqa: PLR0913 - what a launch consists of
     plan: LaunchPlan,
     kernel: Kernel,
     supervisor: ProcessSupervisor,
-    child_log: ChildLog | None = None,
+    child_log: ChildLog,
     *,
-    secrets: SecretReader | None = None,
+    secrets: SecretReader,
 ) -> AsyncGenerator[ChildConnection]:
     """Launch a child with its secrets as they are now, confined if its operator asked for that.
 
@@ -90,23 +88,25 @@ async def open_launched(  # noqa: PLR0913 - what a launch consists of
         confined and cannot be.
     """
     log.debug("starting", server=spec.name, argv=list(plan.shown), cwd=plan.cwd)
-    plan = await _with_secrets(spec, plan, secrets or SecretReader())
+    plan = await _with_secrets(spec, plan, secrets)
     found = NotAsked()
     if isinstance(spec.target, LaunchTemplate):
         found = confinement_status(spec.confine, spec.target, kernel)
     match found:
-        case Confined(no_seccomp=reason):
-            if reason:
-                log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
-            opened = _open_confined(spec, plan, supervisor, child_log, found)
         case Unconfined(reason) if spec.confine.mode == "require":
             raise ChildError(f"it cannot be confined, and `confine: require` is set: {reason}")
         case Unconfined(reason):
             log.warning("NOT confined", server=spec.name, reason=reason)
-            opened = open_process(spec.name, plan, spec.inherits, supervisor, child_log)
-        case NotAsked():
-            opened = open_process(spec.name, plan, spec.inherits, supervisor, child_log)
-    async with opened as link:
+        case Confined(no_seccomp=reason) if reason:
+            log.warning("system calls are NOT filtered", server=spec.name, reason=reason)
+        case Confined() | NotAsked():
+            pass
+    is_confined = isinstance(found, Confined)
+    made = _confined(spec, plan, supervisor, found) if is_confined else nullcontext(plan)
+    async with (
+        made as final,
+        open_process(spec.name, final, spec.inherits, supervisor, child_log) as link,
+    ):
         yield link
 
 
@@ -123,18 +123,13 @@ async def _with_secrets(spec: ServerSpec, plan: LaunchPlan, secrets: SecretReade
 
 
 @asynccontextmanager
-async def _open_confined(
-    spec: ServerSpec,
-    plan: LaunchPlan,
-    supervisor: ProcessSupervisor,
-    child_log: ChildLog | None,
-    found: Confined,
-) -> AsyncGenerator[ChildConnection]:
+async def _confined(
+    spec: ServerSpec, plan: LaunchPlan, supervisor: ProcessSupervisor, found: Confined
+) -> AsyncGenerator[LaunchPlan]:
+    """Yield the plan that launches a child confined; its files are there while this lasts."""
     async with supervisor.folders.folder() as private:
         made = partial(confined_plan, spec, plan, private, found)
-        confined = await in_own_thread(made, f"confines {spec.name}")
-        async with open_process(spec.name, confined, spec.inherits, supervisor, child_log) as link:
-            yield link
+        yield await in_own_thread(made, f"confines {spec.name}")
 
 
 def login_of(slot: ChildSlot) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import anyio
@@ -19,7 +19,6 @@ from hub.children.clients import ChildUser
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
-from hub.children.link import ChildConnection
 from hub.children.pool.limits import ChildLimits
 from hub.children.pool.listeners import Listeners
 from hub.children.pool.opener import LoginAddress, Opener, login_of, with_login
@@ -28,7 +27,6 @@ from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
-from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
@@ -263,26 +261,19 @@ class ChildPool:
         child = slot.child = Child(
             self._answers(slot),
             self._identity(slot),
-            lambda: self._connected(slot, launched),
+            lambda: self._open(with_login(slot, self.login_page), launched),
             slot.health,
             learned=partial(self._learned, slot, tasks),
         )
         tasks.start_soon(child.own)
         return child
 
-    def _connected(
-        self, slot: ChildSlot, plan: LaunchPlan | None
-    ) -> AbstractAsyncContextManager[ChildConnection]:
-        """Return the connection to a child; raises ChildError as `with_login`."""
-        return self._open(with_login(slot, self.login_page), plan)
-
     def _make_room(self, slot: ChildSlot) -> None:
         """End children if a limit is reached.
 
         A child that still has users is started again when they call it.
         """
-        running = [other for other in self._slots.values() if other.is_running]
-        for spare in self._limits.made_for(slot, running, self._limits_of(slot)):
+        for spare in self._limits.made_for(slot, self.running_slots(), self._limits_of(slot)):
             if spare.key.session is not None:
                 log.warning(
                     "ended to make room for another server; what it kept is gone",

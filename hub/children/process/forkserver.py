@@ -35,6 +35,7 @@ from hub.children.process.subreaper import (
     children_of,
     drain,
     kill,
+    tell,
     unending,
     wake_pipe,
 )
@@ -110,7 +111,7 @@ class ForkServer:
         try:
             pid = os.fork()
         except OSError as exc:
-            self._tell(control, b"failed %d\n" % (exc.errno or 0))
+            tell(control, b"failed %d\n" % (exc.errno or 0))
             return
         if pid:
             self._subreapers.add(pid)
@@ -123,12 +124,6 @@ class ForkServer:
             code = 0
         finally:
             os._exit(code)
-
-    def _tell(self, control: int, line: bytes) -> None:
-        try:
-            os.write(control, line)
-        except OSError:  # the hub has given up this start
-            return
 
     def _take_away(self) -> bool:
         """Reap ended processes; return whether any child process is left.

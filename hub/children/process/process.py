@@ -37,16 +37,37 @@ READ_OF_CROWD = 2048
 """About how many bytes at each end of such a chunk are read; the middle is only counted."""
 
 
-class Stderr:
-    """Logs a child's stderr and keeps its last lines; a flood of output takes little time."""
+class Stderr(asyncio.Protocol):
+    """Reads and logs a child's stderr, and keeps its last lines; a flood takes little time.
 
-    def __init__(self, log: ChildLog) -> None:
+    Reading pauses when it uses too much of the event loop's time (`pace`).
+    """
+
+    def __init__(self, log: ChildLog, pace: LoopShare) -> None:
         self._log = log
+        self._pace = pace
+        self._transport: asyncio.ReadTransport | None = None
         self._splitter = LineSplitter(STDERR_LINE_LIMIT)
         self._said: deque[bytes] = deque(maxlen=STDERR_KEPT)
 
-    def feed(self, chunk: bytes) -> None:
-        """Log a chunk that the child has written."""
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not every loop's transports have this class, but every pipe that is read can be paused.
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        began = self._pace.clock()
+        self._feed(data)
+        self._pace.spend(READ + self._pace.clock() - began, len(data))
+        rest = self._pace.rest()
+        if rest and self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(rest, self._read_on, self._transport)
+
+    def _read_on(self, transport: asyncio.ReadTransport) -> None:
+        if not transport.is_closing():
+            transport.resume_reading()
+
+    def _feed(self, chunk: bytes) -> None:
         if len(chunk) > 2 * READ_OF_CROWD and chunk.count(b"\n") > CROWD:
             ends = chunk.find(b"\n", READ_OF_CROWD) + 1 or len(chunk)
             begins = max(ends, chunk.rfind(b"\n", 0, -READ_OF_CROWD) + 1)
@@ -55,7 +76,7 @@ class Stderr:
             chunk = chunk[begins:]
         self._take(self._splitter.feed(chunk))
 
-    def finish(self) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """Log the last line, and how much was left out."""
         self._take(self._splitter.finish())
         self._log.finish()
@@ -84,35 +105,6 @@ def _text(line: bytes) -> str:
 log = structlog.stdlib.get_logger(__name__)
 
 
-class _Spoken(asyncio.Protocol):
-    """Reads a process's stderr, and pauses when it uses too much of the event loop's time."""
-
-    def __init__(self, stderr: Stderr, pace: LoopShare) -> None:
-        self._stderr = stderr
-        self._pace = pace
-        self._transport: asyncio.ReadTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not every loop's transports have this class, but every pipe that is read can be paused.
-        self._transport = cast("asyncio.ReadTransport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        began = self._pace.clock()
-        self._stderr.feed(data)
-        self._pace.spend(READ + self._pace.clock() - began, len(data))
-        rest = self._pace.rest()
-        if rest and self._transport is not None:
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(rest, self._read_on, self._transport)
-
-    def _read_on(self, transport: asyncio.ReadTransport) -> None:
-        if not transport.is_closing():
-            transport.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stderr.finish()
-
-
 class Process:
     """A running child process: `lines` is its output, `outlet` its input."""
 
@@ -130,7 +122,7 @@ class Process:
         self.conduct = PeerConduct(server, child_log)
         self.lines = Lines(conduct=self.conduct)
         self._server = server
-        self._stderr = Stderr(self.conduct.log)
+        self._stderr = Stderr(self.conduct.log, self.conduct.pace)
         self._exited = anyio.Event()
         self._running: Spawned | None = None
         self._stdin: asyncio.WriteTransport | None = None
@@ -154,8 +146,8 @@ class Process:
         self._stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
         outlet = self.outlet = PipeOutlet(self._stdin, flow)
         self._closing.append(outlet.abort)
-        spoken, _ = await loop.connect_read_pipe(self._spoken, running.stderr.taken(loop))
-        self._closing.append(spoken.close)
+        said, _ = await loop.connect_read_pipe(lambda: self._stderr, running.stderr.taken(loop))
+        self._closing.append(said.close)
         await loop.connect_read_pipe(lambda: self.lines, running.stdout.taken(loop))
 
     @property
@@ -167,9 +159,6 @@ class Process:
         """Record the exit, and soon end the output, which another process may still hold open."""
         self._exited.set()
         self.lines.end_soon()
-
-    def _spoken(self) -> _Spoken:
-        return _Spoken(self._stderr, self.conduct.pace)
 
     def how_it_ended(self) -> str:
         """Return how the process ended; log its last stderr lines, which may hold secrets."""

@@ -11,10 +11,10 @@ import errno
 import os
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
-from typing import Final
+from typing import Final, Self
 
 import anyio
 import structlog
@@ -194,8 +194,9 @@ class ProcessTree:
 
 
 class ProcessSupervisor:
-    """All process trees of a hub; `leaders` are the children's processes with their start times.
+    """All process trees of a hub; what is left of them ends with its context.
 
+    `leaders` are the children's processes with their start times.
     `read_table` reads the table of processes; `fork_server` starts one, where there can be one.
     """
 
@@ -290,30 +291,17 @@ class ProcessSupervisor:
         if self.folders.top is not None:
             self._tell_folder(self.folders.top)
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         """Let the fork server or watchdog end what is left, and wait for its exit."""
-        await self.folders.close()
-        server, self.server = self.server, None
-        if server is not None:
-            server.close()
-            await to_thread.run_sync(server.wait, watchdog.GRACE + 2 * self.graces.kill)
-
-
-@asynccontextmanager
-async def keeping(
-    shutdown: Shutdown,
-    graces: EndGraces | None = None,
-    *,
-    read_table: Callable[[int, int], Table] = watchdog.look,
-    fork_server: Callable[[int, int], ForkServerClient] = ForkServerClient,
-) -> AsyncGenerator[ProcessSupervisor]:
-    """Keep a `ProcessSupervisor` while the context lasts."""
-    made = ProcessSupervisor(shutdown, graces, read_table=read_table, fork_server=fork_server)
-    try:
-        yield made
-    finally:
         with anyio.CancelScope(shield=True):
-            await made.close()
+            await self.folders.close()
+            server, self.server = self.server, None
+            if server is not None:
+                server.close()
+                await to_thread.run_sync(server.wait, watchdog.GRACE + 2 * self.graces.kill)
 
 
 def _start(pid: int) -> int | None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - loops differ in who closes what they watch
 import os
 import subprocess
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -105,42 +104,18 @@ async def spawn(
 
     Raises: OSError or ValueError if it cannot be started.
     """
-    with _piped() as (theirs, (stdin, stdout, stderr)):
-        started = await start(argv, env, cwd, theirs)
-        return Spawned(started, End(stdin), End(stdout), End(stderr))
+    with ExitStack() as theirs, ExitStack() as ours:
+        stdin, our_stdin = _pipe(theirs, ours)
+        our_stdout, stdout = _pipe(ours, theirs)
+        our_stderr, stderr = _pipe(ours, theirs)
+        started = await start(argv, env, cwd, (stdin, stdout, stderr))
+        ours.pop_all()  # they are closed here only if the start fails
+    return Spawned(started, End(our_stdin), End(our_stdout), End(our_stderr))
 
 
-@contextmanager
-def _piped() -> Generator[tuple[ChildPipes, ChildPipes]]:
-    """Yield the process's and the hub's ends of three pipes. The process's ends are closed here.
-
-    The hub's ends are closed here only if the context fails.
-
-    Raises: OSError.
-    """
-    (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = _pipes()
-    try:
-        yield (stdin, stdout, stderr), (our_stdin, our_stdout, our_stderr)
-    except BaseException:
-        for ours in (our_stdin, our_stdout, our_stderr):
-            os.close(ours)
-        raise
-    finally:
-        for theirs in (stdin, stdout, stderr):
-            os.close(theirs)
-
-
-def _pipes() -> list[tuple[int, int]]:
-    """Return three pipes; on an error, those made so far are closed.
-
-    Raises: OSError.
-    """
-    made: list[tuple[int, int]] = []
-    try:
-        while len(made) < 3:  # noqa: PLR2004 - stdin, stdout and stderr
-            made.append(os.pipe())
-    except OSError:
-        for end in chain.from_iterable(made):
-            os.close(end)
-        raise
-    return made
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """Return the two ends of a new pipe, which these stacks close."""
+    reading, writing = os.pipe()
+    reader.callback(os.close, reading)
+    writer.callback(os.close, writing)
+    return reading, writing

@@ -155,11 +155,11 @@ class Subreaper:
         try:
             self._child = self._started()
         except (OSError, ValueError, NotImplementedError) as exc:
-            self._tell(b"failed %d\n" % (getattr(exc, "errno", None) or errno.EINVAL))
+            tell(self._control, b"failed %d\n" % (getattr(exc, "errno", None) or errno.EINVAL))
             return
         for stream in self._streams:
             os.close(stream)
-        self._tell(b"started %d %d\n" % (self._child, os.getpid()))
+        tell(self._control, b"started %d %d\n" % (self._child, os.getpid()))
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
@@ -224,12 +224,6 @@ class Subreaper:
             got += more
         return got
 
-    def _tell(self, line: bytes) -> None:
-        try:
-            os.write(self._control, line)
-        except OSError:  # the hub is gone: the next poll shows it
-            return
-
     def _take_away(self) -> bool:
         """Reap ended processes, report the child's exit code; return whether any are left."""
         while True:
@@ -241,7 +235,7 @@ class Subreaper:
                 return True
             if pid == self._child:
                 self._child = 0
-                self._tell(b"ended %d\n" % os.waitstatus_to_exitcode(status))
+                tell(self._control, b"ended %d\n" % os.waitstatus_to_exitcode(status))
 
     def _end(self, grace: float) -> None:
         """End all descendants: SIGTERM first unless `grace` (seconds) is 0, then SIGKILL."""
@@ -267,6 +261,14 @@ class Subreaper:
             else:
                 until = time.monotonic() + PATIENCE
             struck = found
+
+
+def tell(control: int, line: bytes) -> None:
+    """Send the hub a line, unless it is gone or has given up this start."""
+    try:
+        os.write(control, line)
+    except OSError:
+        return
 
 
 def ask_to_end(parent: int) -> None:

@@ -18,7 +18,7 @@ from hub.children.remote.paced_network import paced_transport
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
 from hub.errors import ChildError
-from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login_files import LoginFiles
@@ -33,11 +33,11 @@ CLOSE_GRACE = 2.0
 async def open_remote(  # noqa: PLR0913 - what a connection is made of
     server: str,
     target: RemoteTarget,
-    log: ChildLog | None = None,
+    log: ChildLog,
     *,
-    secrets: SecretReader | None = None,
-    for_commands: Mapping[str, str] | None = None,
-    logins: LoginFiles | None = None,
+    secrets: SecretReader,
+    for_commands: Mapping[str, str],
+    logins: LoginFiles | None,
 ) -> AsyncGenerator[ChildConnection]:
     """Connect to a remote child, with the secrets in its headers as they are now.
 
@@ -47,29 +47,27 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
     Raises: ChildError if that fails. Over streamable HTTP only the first message shows a failure.
     """
     if target.secrets:
-        reader, at = secrets or SecretReader(), f"servers.{server}.headers"
-        found = await reader.values(at, target.secrets, for_commands or {})
+        at = f"servers.{server}.headers"
+        found = await secrets.values(at, target.secrets, for_commands)
         target = replace(target, headers={**target.headers, **found})
     tokens = await _tokens(server, target, logins)
-    pace, log = LoopShare(), log or ChildLog(server)
-    async with paced_transport(pace) as transport:
-        endpoint = Endpoint(target, transport, tokens, pace, log)
-        if target.transport == "sse":
-            async with anyio.create_task_group() as tasks:
-                link = SseLink(server, endpoint, tasks, log)
+    conduct = PeerConduct(server, log)
+    async with paced_transport(conduct.pace) as transport:
+        endpoint = Endpoint(target, transport, conduct, tokens)
+        async with anyio.create_task_group() as tasks:
+            if target.transport == "sse":
+                link = SseLink(endpoint, tasks)
                 await tasks.start(link.listen)
                 yield link
                 tasks.cancel_scope.cancel()
-        else:
-            async with anyio.create_task_group() as tasks:
-                falls_back = target.transport == "auto"
-                link = HttpLink(server, endpoint, tasks, log, falls_back=falls_back)
-                try:
-                    yield link
-                finally:
-                    tasks.cancel_scope.cancel()
-                    with anyio.move_on_after(CLOSE_GRACE, shield=True):
-                        await link.leave()
+                return
+            link = HttpLink(endpoint, tasks, falls_back=target.transport == "auto")
+            try:
+                yield link
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.move_on_after(CLOSE_GRACE, shield=True):
+                    await link.leave()
 
 
 async def _tokens(

@@ -101,13 +101,13 @@ class Exchange:
         self,
         response: httpx2.Response,
         url: httpx2.URL,
-        method: str = "POST",
+        method: str,
         *,
         pace: LoopShare,
-        unfinished: UnfinishedMessages | None = None,
+        unfinished: UnfinishedMessages,
     ) -> None:
         self._response = response
-        self._unfinished = unfinished or UnfinishedMessages()
+        self._unfinished = unfinished
         self._method = method
         self._pace = pace
         self.url = url

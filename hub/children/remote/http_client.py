@@ -22,8 +22,7 @@ from hub.children.remote.exchange import (
 )
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.rated_log import ChildLog
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.logins.access_tokens import AccessTokens
 from hub.protocol.http_headers import is_header_name, is_header_value
 from hub.specs import RemoteTarget, shown_url
@@ -41,6 +40,8 @@ MAX_LINE: Final = 4 * 1024
 MAX_BYTES: Final = 16 * 1024
 """Bytes of all kept cookies: they go into each request, and many servers refuse larger headers."""
 
+STREAM_WANTED: Final = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
+"""The headers of a request for a stream of events."""
 _UNAUTHORIZED, _MOVED_FOR_GOOD = 401, 308
 _KEEPING_METHOD = frozenset({307, _MOVED_FOR_GOOD})
 
@@ -51,26 +52,25 @@ class Endpoint:
     """The URL of a remote child, and the headers and cookies of each request to it.
 
     With `tokens` each request has one of them; where one is refused, a newer one is tried once.
-    `pace` limits the child's share of the loop. `log` is told once that cookies were dropped.
+    The log of `conduct` is told once that cookies were dropped.
     """
 
     def __init__(
         self,
         target: RemoteTarget,
         transport: httpx2.AsyncBaseTransport,
+        conduct: PeerConduct,
         tokens: AccessTokens | None = None,
-        pace: LoopShare | None = None,
-        log: ChildLog | None = None,
     ) -> None:
         """Check the operator's URL and headers.
 
         Raises: ChildError if they cannot be sent.
         """
         self._transport = transport
-        self.pace = pace or LoopShare()
+        self.conduct = conduct
         self.unfinished = UnfinishedMessages()
         self._cookies = CookieStore()
-        self._log, self._has_told = log, False
+        self._has_told = False
         try:
             self.url = httpx2.URL(target.url)
         except httpx2.InvalidURL:
@@ -180,10 +180,11 @@ class Endpoint:
             raise ExchangeError(f"it cannot be reached ({named_error(exc)})") from exc
         except BREAKS as exc:
             raise ExchangeError(f"the connection broke ({named_error(exc)})") from exc
-        if self._cookies.keep(response, request) and self._log and not self._has_told:
+        if self._cookies.keep(response, request) and not self._has_told:
             self._has_told = True
-            self._log.warning("cookies dropped", most=MAX_COOKIES, bytes=MAX_BYTES)
-        return Exchange(response, url, method, pace=self.pace, unfinished=self.unfinished)
+            self.conduct.log.warning("cookies dropped", most=MAX_COOKIES, bytes=MAX_BYTES)
+        pace, unfinished = self.conduct.pace, self.unfinished
+        return Exchange(response, url, method, pace=pace, unfinished=unfinished)
 
 
 class _Pieces(httpx2.AsyncByteStream):

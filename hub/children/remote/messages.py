@@ -47,6 +47,7 @@ class InboundQueue:
     """
 
     def __init__(self, conduct: PeerConduct, max_unread: int = MAX_UNREAD) -> None:
+        self.server = conduct.server
         self._conduct = conduct
         self._max_unread = max_unread
         self._waiting: deque[tuple[Message, int]] = deque()
@@ -174,14 +175,14 @@ class Transport(Protocol):
 
 
 class HttpOutbox:
-    """The outlet of a remote child; `tasks` run the requests, `arrivals` gets their failures."""
+    """The outlet of a remote child; `tasks` run the requests, `inbound` gets their failures.
 
-    def __init__(
-        self, server: str, transport: Transport, arrivals: InboundQueue, tasks: TaskGroup
-    ) -> None:
-        self._server = server
-        self._transport = transport
-        self._inbound = arrivals
+    Another `transport` may take over.
+    """
+
+    def __init__(self, transport: Transport, inbound: InboundQueue, tasks: TaskGroup) -> None:
+        self.transport = transport
+        self.inbound = inbound
         self._tasks = tasks
         self._under_way: dict[RequestId, anyio.CancelScope] = {}
 
@@ -194,26 +195,26 @@ class HttpOutbox:
         Raises: GoneError when the connection has ended; WireError for a message that cannot be
             encoded.
         """
-        if self._inbound.ended is not None:
-            raise GoneError(self._inbound.ended)
+        if self.inbound.ended is not None:
+            raise GoneError(self.inbound.ended)
         if self.post(message):
             return
         body, id_ = to_bytes(message), taken_back(message)
         try:
-            await self._transport.tell(message, body)
+            await self.transport.tell(message, body)
         except ExchangeError as exc:
-            log.warning("message lost", server=self._server, error=str(exc))
+            log.warning("message lost", server=self.inbound.server, error=str(exc))
         except GoneError as exc:
-            self._inbound.end(str(exc))
+            self.inbound.end(str(exc))
             raise
         finally:
             self.give_up(id_)
 
     def post(self, message: Message) -> bool:
         """Start sending if `message` is a request, without waiting; return whether it is one."""
-        if not isinstance(message, Request) or self._inbound.ended is not None:
+        if not isinstance(message, Request) or self.inbound.ended is not None:
             return False
-        ask = self._transport.asking(message, to_bytes(message))
+        ask = self.transport.asking(message, to_bytes(message))
         scope = self._under_way[message.id] = anyio.CancelScope()
         self._tasks.start_soon(self._run, message.id, scope, ask)
         return True
@@ -225,9 +226,9 @@ class HttpOutbox:
             with scope:
                 await ask()
         except ExchangeError as exc:
-            await self._inbound.put(lost(id_, str(exc)))
+            await self.inbound.put(lost(id_, str(exc)))
         except GoneError as exc:
-            self._inbound.end(str(exc))
+            self.inbound.end(str(exc))
         finally:
             if self._under_way.get(id_) is scope:
                 del self._under_way[id_]

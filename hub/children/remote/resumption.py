@@ -9,9 +9,8 @@ import anyio
 from msgspec import Struct
 
 from hub.children.remote.exchange import Exchange, ExchangeError
-from hub.children.remote.http_client import Endpoint, Headers
+from hub.children.remote.http_client import STREAM_WANTED, Endpoint, Headers
 from hub.children.remote.messages import events_in
-from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 PAUSE = 1.0
@@ -33,7 +32,6 @@ class Pauses(Struct, frozen=True):
         return min(max(longer, self.shortest), self.longest)
 
 
-_ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _OK, _BAD_REQUEST, _NOT_FOUND, _FAULTS = 200, 400, 404, 500
 _ENDED = "its session has ended"
 _PASSING = frozenset({408, 409, 425, 429})
@@ -44,11 +42,10 @@ class SessionEndedError(ExchangeError):
     """The child no longer knows the session."""
 
 
-async def resumed(  # noqa: PLR0913 - a stream, its child and how often
+async def resumed(
     endpoint: Endpoint,
     headers: Callable[[], Headers],
     parser: EventParser,
-    conduct: PeerConduct,
     pauses: Pauses,
     *,
     attempts: int | None,
@@ -65,7 +62,8 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
     while True:
         parser.restart()
         failures += 1
-        asked = {**headers(), **_ACCEPTS, **_continued(parser)}
+        continued = {b"last-event-id": parser.last_id} if parser.last_id else {}
+        asked = {**headers(), **STREAM_WANTED, **continued}
         has_session = b"mcp-session-id" in asked
         exchange = await _opened(endpoint, asked)
         if exchange is not None:
@@ -75,7 +73,8 @@ async def resumed(  # noqa: PLR0913 - a stream, its child and how often
                     async with aclosing(_chunks(exchange)) as chunks:
                         async for chunk in chunks:
                             failures = 0
-                            async with aclosing(events_in(chunk, parser, conduct)) as events:
+                            said = events_in(chunk, parser, endpoint.conduct)
+                            async with aclosing(said) as events:
                                 async for event in events:
                                     yield event
             finally:
@@ -90,10 +89,6 @@ async def _opened(endpoint: Endpoint, headers: Headers) -> Exchange | None:
         return await endpoint.open("GET", headers)
     except ExchangeError:
         return None
-
-
-def _continued(parser: EventParser) -> Headers:
-    return {b"last-event-id": parser.last_id} if parser.last_id else {}
 
 
 def _is_given(

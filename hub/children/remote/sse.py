@@ -7,11 +7,10 @@ from contextlib import aclosing
 from functools import partial
 
 from anyio.abc import TaskGroup, TaskStatus
-from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.children.remote.exchange import DRAIN, Exchange, ExchangeError
-from hub.children.remote.http_client import CONNECT_TIMEOUT, Endpoint
+from hub.children.remote.http_client import CONNECT_TIMEOUT, STREAM_WANTED, Endpoint
 from hub.children.remote.messages import (
     HttpOutbox,
     InboundQueue,
@@ -24,51 +23,29 @@ from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Message, Request, Response
-from hub.jsonrpc.peer_conduct import PeerConduct
-from hub.jsonrpc.rated_log import ChildLog
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
-_ACCEPTS = {b"accept": b"text/event-stream", b"cache-control": b"no-store"}
 _JSON = {b"content-type": b"application/json"}
 _OK, _REDIRECTS = 200, 300
-
-
-class Ways(Struct, frozen=True, eq=False):
-    """The ways in and out of a connection that another transport goes on to use."""
-
-    conduct: PeerConduct
-    inbound: InboundQueue
-    outlet: HttpOutbox
 
 
 class SseLink:
     """The connection to a child over HTTP+SSE; `tasks` run the requests in flight.
 
-    `ways` are those of a connection over streamable HTTP that the child refused.
+    `outlet` is that of a connection over streamable HTTP that the child refused.
     """
 
     private_directory: str | None = None
     pid: int | None = None
 
     def __init__(
-        self,
-        server: str,
-        endpoint: Endpoint,
-        tasks: TaskGroup,
-        log: ChildLog | None = None,
-        *,
-        ways: Ways | None = None,
+        self, endpoint: Endpoint, tasks: TaskGroup, outlet: HttpOutbox | None = None
     ) -> None:
-        self._server = server
         self._endpoint = endpoint
         self._has_begun = False
-        if ways is None:
-            conduct = PeerConduct(server, log, pace=endpoint.pace)
-            inbound = InboundQueue(conduct)
-            ways = Ways(conduct, inbound, HttpOutbox(server, self, inbound, tasks))
-        self.conduct = ways.conduct
-        self._inbound = ways.inbound
-        self.outlet = ways.outlet
+        self.conduct = endpoint.conduct
+        self.outlet = outlet or HttpOutbox(self, InboundQueue(self.conduct), tasks)
+        self._inbound = self.outlet.inbound
 
     async def next(self) -> Message:
         return await self._inbound.next()
@@ -83,7 +60,7 @@ class SseLink:
         """
         reason = "the connection ended"
         try:
-            exchange = await self._endpoint.open("GET", _ACCEPTS)
+            exchange = await self._endpoint.open("GET", STREAM_WANTED)
             try:
                 await self._read(exchange, task_status)
             finally:

@@ -28,13 +28,12 @@ from hub.children.remote.messages import (
     taken_back,
 )
 from hub.children.remote.resumption import Pauses, SessionEndedError, resumed
-from hub.children.remote.sse import SseLink, Ways
+from hub.children.remote.sse import SseLink
 from hub.errors import ChildError
 from hub.jsonrpc import messages, parsing
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Notification, Payload, Request, Response
-from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.rated_log import ChildLog
 from hub.jsonrpc.requests import RequestWithin
 from hub.protocol.constants import METHOD_NOT_FOUND
@@ -135,26 +134,22 @@ class HttpLink:
     private_directory: str | None = None
     pid: int | None = None
 
-    def __init__(  # noqa: PLR0913 - independent parts and settings
+    def __init__(
         self,
-        server: str,
         endpoint: Endpoint,
         tasks: TaskGroup,
-        child_log: ChildLog | None = None,
         *,
         pauses: Pauses | None = None,
         falls_back: bool = False,
     ) -> None:
         self._pauses = pauses or Pauses()
-        self._server = server
         self._endpoint = endpoint
         self._tasks = tasks
-        self.conduct = PeerConduct(server, child_log, pace=endpoint.pace)
+        self.conduct = endpoint.conduct
         self._inbound = InboundQueue(self.conduct)
         self._session = RemoteSession(self.conduct.log)
         self._falls_back = falls_back
-        self._older: SseLink | None = None
-        self.outlet = HttpOutbox(server, self, self._inbound, tasks)
+        self.outlet = HttpOutbox(self, self._inbound, tasks)
 
     async def next(self) -> Message:
         return await self._inbound.next()
@@ -170,7 +165,7 @@ class HttpLink:
         try:
             exchange = await self._endpoint.open("DELETE", self._session.headers())
         except (ExchangeError, GoneError) as exc:
-            log.debug("session not ended", server=self._server, error=str(exc))
+            log.debug("session not ended", server=self.conduct.server, error=str(exc))
         else:
             await exchange.finish()
 
@@ -181,9 +176,6 @@ class HttpLink:
 
         Raises: ExchangeError if it is lost.
         """
-        if self._older is not None:
-            await self._older.tell(message, body)
-            return
         if self._session.is_modern:  # the modern era has only requests
             return
         match message:
@@ -213,8 +205,6 @@ class HttpLink:
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
         """Return a function that posts a request, and queues the messages up to its response."""
-        if self._older is not None:
-            return self._older.asking(request, body)
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
         parser = CountedParser(self._endpoint.unfinished)
         return partial(
@@ -245,16 +235,15 @@ class HttpLink:
         is_first = self._falls_back and post.request.method == "initialize"
         if not is_first or exchange.status not in _NO_STREAMABLE_HTTP:
             return False
-        ways = Ways(self.conduct, self._inbound, self.outlet)
-        older = SseLink(self._server, self._endpoint, self._tasks, ways=ways)
+        older = SseLink(self._endpoint, self._tasks, self.outlet)
         try:
             with anyio.fail_after(ENDPOINT_WAIT):
                 await self._tasks.start(older.listen)
         except (ChildError, TimeoutError) as exc:
-            log.debug("no HTTP+SSE either", server=self._server, error=str(exc))
+            log.debug("no HTTP+SSE either", server=self.conduct.server, error=str(exc))
             return False
-        log.info("speaks the older transport, HTTP+SSE", server=self._server)
-        self._older = older
+        log.info("speaks the older transport, HTTP+SSE", server=self.conduct.server)
+        self.outlet.transport = older
         await older.asking(post.request, body)()
         return True
 
@@ -359,10 +348,8 @@ class HttpLink:
     def _resumed(
         self, parser: EventParser, attempts: int | None
     ) -> AsyncGenerator[ServerSentEvent]:
-        headers = self._session.headers
-        return resumed(
-            self._endpoint, headers, parser, self.conduct, self._pauses, attempts=attempts
-        )
+        headers, pauses = self._session.headers, self._pauses
+        return resumed(self._endpoint, headers, parser, pauses, attempts=attempts)
 
     async def _listen(self) -> None:
         """Queue the child's own messages from the GET stream, while the child offers one."""
@@ -375,4 +362,4 @@ class HttpLink:
         except (SessionEndedError, GoneError) as exc:
             self._inbound.end(str(exc))
         except ExchangeError as exc:
-            log.debug("no stream for notifications", server=self._server, error=str(exc))
+            log.debug("no stream for notifications", server=self.conduct.server, error=str(exc))

@@ -9,7 +9,7 @@ Main types: `SharedHub` (what is served), `AttachServer` (the socket, until the 
 
 Read in this order:
 - `admission`: who connects, that it is no process of the hub's own, and what a hello must say;
-- `client_streams`, `shared_sockets`: a client's descriptors;
+- `client_streams`: a client's descriptors;
 - `lifeline_end`: log and exit code for the client's process;
 - `server`: accept, serve, answer inquiries, end.
 """

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from array import array
 from contextlib import suppress
 from typing import Final, cast
 
@@ -23,7 +24,7 @@ INQUIRIES: Final = frozenset({"status", "reload", "stop", "retire"})
 _FIRST: Final = 1
 """The process id of the system's first process, which adopts orphans."""
 _STREAMS: Final = 2
-_INT: Final = 4
+_INT: Final = array("i").itemsize
 _CHUNK: Final = 256 * 1024
 _CLOSED_IN_CHILDREN: Final[int] = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -176,13 +177,10 @@ def _chunk(connection: socket.socket, descriptors: list[int]) -> bytes:
 
 
 def _numbers(passed: bytes) -> list[int]:
-    found = [
-        int.from_bytes(passed[at : at + _INT], sys.byteorder, signed=True)
-        for at in range(0, len(passed) - _INT + 1, _INT)
-    ]
+    found = array("i", passed[: len(passed) // _INT * _INT])
     for one in found:
         os.set_inheritable(one, False)
-    return found
+    return found.tolist()
 
 
 def is_descendant(pid: int, ancestor: int | None = None) -> bool:

@@ -6,8 +6,8 @@ import errno
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol
 
 import anyio
@@ -237,6 +237,9 @@ class AttachServer:
                 log.warning("nobody was served", why=str(exc))
             except NotServedError as exc:
                 await _turn_down(connection, exc)
+            except HubError as exc:  # it cannot be served with its environment and directory
+                code = _CONFIG_CODE if isinstance(exc, ConfigError) else 1
+                await _turn_down(connection, NotServedError(str(exc), code=code))
             except Exception:
                 log.exception("a client was not served")
 
@@ -253,7 +256,8 @@ class AttachServer:
             streams.take(*client.descriptors)
             if not self._takes_clients:
                 raise NotServedError("this hub serves its own clients only", alone=True)
-            async with self._served(client) as factory:
+            opened = self._hub.client(client.environment, client.directory, client.roots)
+            async with opened as factory:
                 lifeline = LifelineEnd(connection)
                 if await self._agreed(connection, lifeline):
                     await self._serve_until_end(factory, client, streams, lifeline)
@@ -294,20 +298,6 @@ class AttachServer:
             streams.close()
             log.info("detached", pid=client.pid)
             await lifeline.end(code)
-
-    @asynccontextmanager
-    async def _served(self, client: Greeting) -> AsyncGenerator[ConnectionFactory]:
-        """Own what opens the client's connection.
-
-        Raises: NotServedError.
-        """
-        try:
-            opened = self._hub.client(client.environment, client.directory, client.roots)
-            async with opened as factory:
-                yield factory
-        except HubError as exc:
-            code = _CONFIG_CODE if isinstance(exc, ConfigError) else 1
-            raise NotServedError(str(exc), code=code) from exc
 
     # Inquiries
 

@@ -91,15 +91,19 @@ def is_new(message: Message) -> bool:
 
 def rejection(request: Request, told: RoutingHeaders) -> Failure | None:
     """Return the error for a modern request with wrong headers or a wrong envelope; else None."""
-    if told.twice is not None:
-        error = _error(HEADER_MISMATCH, f"{told.twice} header appears more than once")
-        return Failure(request.id, error)
-    error = (
-        _incomplete(request.params.get("_meta"), told.version)
-        or _mismatch(request, told)
-        or _unsupported(request)
-    )
+    error = _objection(request, told)
     return None if error is None else Failure(request.id, error)
+
+
+def _objection(request: Request, told: RoutingHeaders) -> JsonObject | None:
+    if told.twice is not None:
+        return _error(HEADER_MISMATCH, f"{told.twice} header appears more than once")
+    meta = request.params.get("_meta")
+    error = _incomplete(meta, told.version)
+    if error is not None or not isinstance(meta, dict):
+        return error
+    version = meta.get(PROTOCOL_VERSION_META)
+    return _mismatch(request, version, told) or _unsupported(request, version)
 
 
 def status_of(failure: Failure) -> int:
@@ -122,12 +126,9 @@ def _incomplete(meta: Json, version: str | None) -> JsonObject | None:
     return None
 
 
-def _mismatch(request: Request, told: RoutingHeaders) -> JsonObject | None:
-    params = request.params
-    meta = params.get("_meta")
-    version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
+def _mismatch(request: Request, version: Json, told: RoutingHeaders) -> JsonObject | None:
     key = NAMED_BY.get(request.method)
-    named = params.get(key) if key is not None else None
+    named = request.params.get(key) if key is not None else None
     if told.version is None or told.version != version:
         wrong = _VERSION
     elif told.method != request.method:
@@ -139,9 +140,7 @@ def _mismatch(request: Request, told: RoutingHeaders) -> JsonObject | None:
     return _error(HEADER_MISMATCH, f"{wrong} header does not say what the request's body says")
 
 
-def _unsupported(request: Request) -> JsonObject | None:
-    meta = request.params.get("_meta")
-    version = meta.get(PROTOCOL_VERSION_META) if isinstance(meta, dict) else None
+def _unsupported(request: Request, version: Json) -> JsonObject | None:
     if version not in MODERN_VERSIONS:
         error = _error(UNSUPPORTED_VERSION, "Unsupported protocol version")
         return {**error, "data": supported(version)}

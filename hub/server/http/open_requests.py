@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from hub.server.http.access import AccessCheck, LoginEndpoints, Refusal, RequestHeaders
+from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.request_heads import HeaderChecks
 from hub.server.http.responses import permission, respond
@@ -38,15 +39,21 @@ class OpenRequests:
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
     ) -> bool:
         """Answer what anybody may ask; return whether it was such a request."""
-        resource = self._gatekeeper.resource
-        if resource is not None and resource.has_metadata_at(scope["path"], self._path):
-            await self._tell_of(resource, scope, headers, send)
-        elif (logins := self._gatekeeper.logins) is not None and logins.has(scope["path"]):
-            await self._log_in(logins, scope, headers, receive, send)
+        resource, logins, path = self._gatekeeper.resource, self._gatekeeper.logins, scope["path"]
+        if resource is not None and resource.has_metadata_at(path, self._path):
+            answer = partial(self._tell_of, resource, scope, send)
+        elif logins is not None and logins.has(path):
+            address = self._address_of(scope, headers)
+            answer = partial(logins, scope, headers, address, receive, send)
         elif self._is_for_page(scope, headers):
-            await self._show_page(scope, headers, send)
+            answer = partial(self._show_page, scope, headers, send)
         else:
             return False
+        refusal = self._checks.place_refusal(scope, headers)
+        if refusal is not None:
+            await self._refuse(self._address_of(scope, headers), refusal, send)
+        else:
+            await answer()
         return True
 
     async def permit(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
@@ -61,28 +68,12 @@ class OpenRequests:
         else:
             await respond(send, 204, b"", permission(headers))
 
-    async def _tell_of(
-        self, resource: ProtectedResource, scope: Scope, headers: RequestHeaders, send: Send
-    ) -> None:
+    async def _tell_of(self, resource: ProtectedResource, scope: Scope, send: Send) -> None:
         """Tell whose tokens the hub takes."""
-        if await self._is_refused(scope, headers, send):
-            return
         if scope["method"] not in {"GET", "HEAD"}:
             await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, HEAD"})
         else:
             await respond(send, 200, resource.metadata, {"cache-control": "max-age=300"})
-
-    async def _log_in(
-        self,
-        logins: LoginEndpoints,
-        scope: Scope,
-        headers: RequestHeaders,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Serve a step of a login that goes through the hub."""
-        if not await self._is_refused(scope, headers, send):
-            await logins(scope, headers, self._address_of(scope, headers), receive, send)
 
     def _is_for_page(self, scope: Scope, headers: RequestHeaders) -> bool:
         is_here = scope["path"] == "/" or self._checks.elsewhere(scope) is None
@@ -90,16 +81,7 @@ class OpenRequests:
 
     async def _show_page(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         """Tell a person who opened the endpoint in a browser what it is for."""
-        if await self._is_refused(scope, headers, send):
-            return
         proxied = self._checks.proxied(scope, headers)
         needs_token = self._gatekeeper.needs_token
         shown = page(headers, proxied, self._path, needs_token=needs_token)
         await respond(send, 200, shown, PAGE_HEADERS)
-
-    async def _is_refused(self, scope: Scope, headers: RequestHeaders, send: Send) -> bool:
-        """Answer with a refusal if Host or Origin are not the hub's; return whether that is so."""
-        refusal = self._checks.place_refusal(scope, headers)
-        if refusal is not None:
-            await self._refuse(self._address_of(scope, headers), refusal, send)
-        return refusal is not None

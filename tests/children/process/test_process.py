@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
-from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification
@@ -75,7 +75,7 @@ def exists(path: str | Path) -> bool:
 @asynccontextmanager
 async def launched(planned: LaunchPlan, graces: EndGraces = PATIENT) -> AsyncGenerator[Process]:
     async with (
-        keeping(Shutdown(), graces) as supervisor,
+        ProcessSupervisor(Shutdown(), graces) as supervisor,
         launch("files", planned, ENVIRONMENT, supervisor) as process,
     ):
         yield process
@@ -105,7 +105,7 @@ async def test_a_disk_that_hangs_keeps_only_its_own_child_waiting(
     is_dir = Path.is_dir
     monkeypatch.setattr(Path, "is_dir", hang)
     with anyio.fail_after(10):
-        async with keeping(Shutdown()) as supervisor, anyio.create_task_group() as tasks:
+        async with ProcessSupervisor(Shutdown()) as supervisor, anyio.create_task_group() as tasks:
 
             async def start() -> None:
                 async with launch("far", python("", cwd="/hangs"), ENVIRONMENT, supervisor):
@@ -353,14 +353,13 @@ async def test_a_command_that_the_system_refuses_is_not_named(tmp_path: Path) ->
 
 
 async def test_a_private_directory_goes_with_a_process_that_does_not_start() -> None:
-    supervisor = ProcessSupervisor(Shutdown())
-    with pytest.raises(ChildError, match="no command"):
-        async with launch("files", plan("no-such-command", cwd=None), ENVIRONMENT, supervisor):
-            pytest.fail("there is no such command")
-    made = supervisor.folders.top
-    assert made is not None
-    assert os.listdir(made) == []  # noqa: PTH208 - names, not paths
-    await supervisor.close()
+    async with ProcessSupervisor(Shutdown()) as supervisor:
+        with pytest.raises(ChildError, match="no command"):
+            async with launch("files", plan("no-such-command", cwd=None), ENVIRONMENT, supervisor):
+                pytest.fail("there is no such command")
+        made = supervisor.folders.top
+        assert made is not None
+        assert os.listdir(made) == []  # noqa: PTH208 - names, not paths
     assert not exists(made)
 
 

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.process import watchdog
-from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.children.process.supervised import ForkServerClient
 from hub.children.process.watchdog import HAS_PROC, Table, child_of, start_of
 from hub.system.shutdown import Shutdown
@@ -82,7 +82,9 @@ async def kept(
     looks: Callable[[int, int], Table] = watchdog.look,
 ) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(shutdown or Shutdown(), graces, read_table=looks) as supervisor:
+        async with ProcessSupervisor(
+            shutdown or Shutdown(), graces, read_table=looks
+        ) as supervisor:
             yield supervisor
 
 
@@ -296,7 +298,7 @@ async def test_a_watchdog_that_cannot_be_started_is_logged() -> None:
     def refused(_hub: int, _since: int) -> ForkServerClient:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-    async with keeping(Shutdown(), fork_server=refused) as supervisor:
+    async with ProcessSupervisor(Shutdown(), fork_server=refused) as supervisor:
         with capture_logs() as logs:
             supervisor.next_mark()
         supervisor.tell("- 1 1\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hub.children.process.process_tree import ProcessTree, keeping
+from hub.children.process.process_tree import ProcessSupervisor, ProcessTree
 from hub.children.process.spawn import ChildPipes, End, Spawned, Start, Started, popen, spawn
 from hub.children.process.watchdog import HAS_PROC
 from hub.system.shutdown import Shutdown
@@ -47,7 +47,7 @@ async def start(request: pytest.FixtureRequest) -> AsyncGenerator[Start]:
     elif not HAS_PROC:
         pytest.skip("only Linux has subreapers")
     else:
-        async with keeping(Shutdown()) as supervisor:
+        async with ProcessSupervisor(Shutdown()) as supervisor:
             tree = ProcessTree(supervisor)
             yield tree.start
             await tree.end()

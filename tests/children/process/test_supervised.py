@@ -22,7 +22,7 @@ import anyio.to_thread
 import pytest
 
 from hub.children.process import subreaper
-from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree, keeping
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.subreaper import children_of, encode
 from hub.children.process.supervised import ForkServerClient, Supervised, when_ended
@@ -78,7 +78,7 @@ async def kept(
     graces: EndGraces | None = None, fork_server: type[ForkServerClient] = ForkServerClient
 ) -> AsyncGenerator[ProcessSupervisor]:
     with anyio.fail_after(20):
-        async with keeping(Shutdown(), graces, fork_server=fork_server) as supervisor:
+        async with ProcessSupervisor(Shutdown(), graces, fork_server=fork_server) as supervisor:
             yield supervisor
 
 

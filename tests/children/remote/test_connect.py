@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,8 +23,10 @@ from hub.children.remote.connect import open_remote
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Payload, as_object
+from hub.jsonrpc.rated_log import ChildLog
 from hub.jsonrpc.requests import RequestOwner
 from hub.paths.resolve import Flavour
+from hub.secrets.reading import SecretReader
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.child_calls import call
@@ -102,7 +105,8 @@ async def owned(target: RemoteTarget, tmp_path: object, **changes: Any) -> Async
     answers = ChildCallbacks(spec, roots_at(tmp_path), Flavour.POSIX)
     hub = HubIdentity(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
-        child = Child(answers, hub, lambda: open_remote("files", target))
+        opened = partial(open_remote, secrets=SecretReader(), for_commands={}, logins=None)
+        child = Child(answers, hub, lambda: opened("files", target, ChildLog("files")))
         tasks.start_soon(child.own)
         yield child
         child.stop()

@@ -5,7 +5,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.remote.http_client import MAX_BYTES, MAX_COOKIES, MAX_LINE, Endpoint
-from hub.jsonrpc.rated_log import ChildLog
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.specs import RemoteTarget
 from tests.kit.scripted_http import URL, ScriptedHttp, Sent
 
@@ -16,7 +16,7 @@ class CookieSetter:
     def __init__(self, *scripts: list[bytes]) -> None:
         self._scripts = iter(scripts)
         self._http = ScriptedHttp(self._answer)
-        self._endpoint = Endpoint(RemoteTarget(URL), self._http, log=ChildLog("files"))
+        self._endpoint = Endpoint(RemoteTarget(URL), self._http, PeerConduct("files"))
 
     def _answer(self, _: Sent) -> httpx2.Response:
         lines = next(self._scripts, list[bytes]())

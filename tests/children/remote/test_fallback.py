@@ -13,6 +13,7 @@ from hub.children.remote.streamable_http import HttpLink
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, lost
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.specs import RemoteTarget
 from tests.kit.loops import virtual_time
 from tests.kit.scripted_http import URL, Answer, Feed, ScriptedHttp, ScriptedRemote, Sent, events
@@ -41,8 +42,8 @@ async def falling(
 
     http = ScriptedHttp(script)
     async with anyio.create_task_group() as tasks:
-        endpoint = Endpoint(RemoteTarget(URL), http)
-        link = HttpLink("far", endpoint, tasks, falls_back=falls_back)
+        endpoint = Endpoint(RemoteTarget(URL), http, PeerConduct("far"))
+        link = HttpLink(endpoint, tasks, falls_back=falls_back)
         yield ScriptedRemote(link, http, feed)
         tasks.cancel_scope.cancel()
 

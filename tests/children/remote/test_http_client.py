@@ -23,6 +23,7 @@ from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
@@ -38,7 +39,7 @@ def endpoint_at(
     script: Script | Answer, url: str = URL, headers: Mapping[str, str] = SECRET
 ) -> tuple[Endpoint, ScriptedHttp]:
     http = ScriptedHttp(script if callable(script) else lambda _: script)
-    return Endpoint(RemoteTarget(url, headers), http), http
+    return Endpoint(RemoteTarget(url, headers), http, PeerConduct("far")), http
 
 
 def redirecting(status: int, location: str) -> Script:
@@ -429,7 +430,7 @@ def logged_in(script: Script, directory: Path) -> tuple[Endpoint, ScriptedHttp, 
 
     http = ScriptedHttp(script)
     tokens = AccessTokens("far", URL, files, lambda: 0.0, renew)
-    return Endpoint(RemoteTarget(URL, {}), http, tokens), http, files
+    return Endpoint(RemoteTarget(URL, {}), http, PeerConduct("far"), tokens), http, files
 
 
 def wanting(token: str) -> Script:
@@ -516,7 +517,9 @@ async def test_decompressing_gives_others_their_turns_and_counts_as_the_childs_t
     packed = gzip.compress(bytes(8 << 20))
     http = ScriptedHttp(lambda _: httpx2.Response(200, headers=GZIP, stream=Feed(packed).end()))
     pace = RecordingPace()
-    exchange = await Endpoint(RemoteTarget(URL), http, pace=pace).open("POST", {})
+    exchange = await Endpoint(RemoteTarget(URL), http, PeerConduct("far", pace=pace)).open(
+        "POST", {}
+    )
     turns = 0
 
     async def others() -> None:

@@ -60,7 +60,7 @@ async def started_outbox() -> AsyncGenerator[tuple[HttpOutbox, ScriptedTransport
     transport = ScriptedTransport()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            yield HttpOutbox("far", transport, transport.arrivals, tasks), transport
+            yield HttpOutbox(transport, transport.arrivals, tasks), transport
             tasks.cancel_scope.cancel()
 
 

@@ -62,7 +62,7 @@ async def refused(body: bytes | Feed) -> Failure | None:
     if isinstance(body, Feed):
         answer.stream = body
     http = ScriptedHttp(lambda _: answer)
-    exchange = await Endpoint(RemoteTarget(URL), http).open("POST", {})
+    exchange = await Endpoint(RemoteTarget(URL), http, PeerConduct("far")).open("POST", {})
     found = await refusal_in(exchange)
     await exchange.close()
     return found
@@ -100,7 +100,7 @@ async def test_any_other_body_of_a_refusal_is_ignored(body: bytes | Feed) -> Non
 async def test_the_body_of_a_refusal_is_not_waited_for_long() -> None:
     feed = Feed(b"{")
     http = ScriptedHttp(lambda _: httpx2.Response(500, stream=feed))
-    exchange = await Endpoint(RemoteTarget(URL), http).open("POST", {})
+    exchange = await Endpoint(RemoteTarget(URL), http, PeerConduct("far")).open("POST", {})
     with anyio.fail_after(20):
         assert await refusal_in(exchange, within=0.01) is None
     await exchange.close()

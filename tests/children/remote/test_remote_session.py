@@ -4,7 +4,7 @@ import httpx2
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.remote.exchange import Exchange
+from hub.children.remote.exchange import Exchange, UnfinishedMessages
 from hub.children.remote.streamable_http import MAX_MARKED, RemoteSession
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Request
@@ -21,7 +21,13 @@ CALL: JsonObject = {"name": "t", "arguments": {"at": "here"}}
 
 
 def answered(session: str) -> Exchange:
-    return Exchange(json_body(b"{}", mcp_session_id=session), httpx2.URL(URL), pace=LoopShare())
+    return Exchange(
+        json_body(b"{}", mcp_session_id=session),
+        httpx2.URL(URL),
+        "POST",
+        pace=LoopShare(),
+        unfinished=UnfinishedMessages(),
+    )
 
 
 def test_a_session_begins_with_the_greeting_and_its_version_with_the_result() -> None:

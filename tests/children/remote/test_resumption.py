@@ -30,11 +30,9 @@ class Streams:
         return self._answers.pop(0)
 
     async def read(self, *, attempts: int | None = 1) -> None:
-        endpoint = Endpoint(RemoteTarget(URL), self.http)
+        endpoint = Endpoint(RemoteTarget(URL), self.http, PeerConduct("far"))
         parser = EventParser(1000)
-        asked = resumed(
-            endpoint, lambda: self._identity, parser, PeerConduct("far"), AT_ONCE, attempts=attempts
-        )
+        asked = resumed(endpoint, lambda: self._identity, parser, AT_ONCE, attempts=attempts)
         with anyio.fail_after(20):
             async with aclosing(asked) as found:
                 async for event in found:
@@ -110,10 +108,8 @@ async def test_an_answer_that_is_no_event_stream_is_a_refusal() -> None:
 
 async def test_a_stream_that_is_not_read_on_is_closed() -> None:
     feed = Feed(b"data: a\n\n")
-    endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(feed)))
-    asked = resumed(
-        endpoint, lambda: IDENTITY, EventParser(1000), PeerConduct("far"), AT_ONCE, attempts=1
-    )
+    endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(feed)), PeerConduct("far"))
+    asked = resumed(endpoint, lambda: IDENTITY, EventParser(1000), AT_ONCE, attempts=1)
     async with aclosing(asked) as found:
         async for _ in found:
             break

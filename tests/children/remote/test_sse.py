@@ -25,7 +25,7 @@ from hub.jsonrpc.messages import (
     lost,
     to_bytes,
 )
-from hub.jsonrpc.peer_conduct import MAX_STRAYS, MAX_WASTE
+from hub.jsonrpc.peer_conduct import MAX_STRAYS, MAX_WASTE, PeerConduct
 from hub.jsonrpc.rated_log import LINES
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.specs import RemoteTarget
@@ -66,7 +66,9 @@ async def scripted_remote(
     http = ScriptedHttp(script)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            link = SseLink("far", Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http), tasks)
+            link = SseLink(
+                Endpoint(RemoteTarget(URL, {"X-Key": "k"}), http, PeerConduct("far")), tasks
+            )
             await tasks.start(link.listen)
             yield ScriptedRemote(link, http, feed)
             tasks.cancel_scope.cancel()
@@ -272,7 +274,7 @@ async def test_a_refused_login_ends_a_connection_whose_secrets_may_have_been_rep
     target = RemoteTarget(URL, secrets={"Authorization": SecretText((FileSecret("/x"),))})
     http = ScriptedHttp(lambda sent: events(feed) if sent.method == "GET" else httpx2.Response(401))
     async with anyio.create_task_group() as tasks:
-        link = SseLink("far", Endpoint(target, http), tasks)
+        link = SseLink(Endpoint(target, http, PeerConduct("far")), tasks)
         await tasks.start(link.listen)
         await link.outlet.send(CALL)
         with anyio.fail_after(20), pytest.raises(GoneError, match="read again at its next start"):

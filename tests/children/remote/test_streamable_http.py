@@ -25,7 +25,7 @@ from hub.jsonrpc.messages import (
     Response,
     lost,
 )
-from hub.jsonrpc.peer_conduct import MAX_STRAYS
+from hub.jsonrpc.peer_conduct import MAX_STRAYS, PeerConduct
 from hub.jsonrpc.requests import RequestWithin
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.logins.access_tokens import LOOK_EVERY, AccessTokens
@@ -87,7 +87,8 @@ async def scripted_remote(script: Script | Answer) -> AsyncGenerator[StreamableR
     http = ScriptedHttp(script if callable(script) else lambda _: script)
     async with anyio.create_task_group() as tasks:
         yield StreamableRemote(
-            HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks, pauses=AT_ONCE), http
+            HttpLink(Endpoint(RemoteTarget(URL), http, PeerConduct("far")), tasks, pauses=AT_ONCE),
+            http,
         )
         tasks.cancel_scope.cancel()
 
@@ -105,7 +106,7 @@ async def test_a_session_is_left_though_its_login_has_ended(tmp_path: Path) -> N
     tokens = AccessTokens("far", URL, files, clock)
     http = ScriptedHttp(legacy(lambda _: json_body(ANSWER)))
     async with anyio.create_task_group() as tasks:
-        link = HttpLink("far", Endpoint(RemoteTarget(URL), http, tokens), tasks)
+        link = HttpLink(Endpoint(RemoteTarget(URL), http, PeerConduct("far"), tokens), tasks)
         await link.outlet.send(Request(1, "initialize", {}))
         with anyio.fail_after(20):
             await link.next()
@@ -119,10 +120,12 @@ async def test_a_session_is_left_though_its_login_has_ended(tmp_path: Path) -> N
 async def test_large_events_that_arrive_at_once_fail_before_they_take_all_memory() -> None:
     """None of them is too large, and none need ever end."""
     begun = b"id: 1\ndata: " + b"x" * (LIGHT + 1)
-    endpoint = Endpoint(RemoteTarget(URL), ScriptedHttp(lambda _: events(Feed(begun))))
+    endpoint = Endpoint(
+        RemoteTarget(URL), ScriptedHttp(lambda _: events(Feed(begun))), PeerConduct("far")
+    )
     endpoint.unfinished = UnfinishedMessages(3 * LIGHT)
     async with anyio.create_task_group() as tasks:
-        link = HttpLink("far", endpoint, tasks, pauses=AT_ONCE)
+        link = HttpLink(endpoint, tasks, pauses=AT_ONCE)
         for number in range(3):
             await link.outlet.send(Request(number, "tools/call", {}))
         with anyio.fail_after(20):
@@ -586,7 +589,7 @@ async def test_a_refused_login_ends_a_connection_whose_secrets_may_have_been_rep
     )
     for message in (CALL, TOLD):
         async with anyio.create_task_group() as tasks:
-            link = HttpLink("far", Endpoint(target, http), tasks, pauses=AT_ONCE)
+            link = HttpLink(Endpoint(target, http, PeerConduct("far")), tasks, pauses=AT_ONCE)
             with suppress(GoneError):
                 await link.outlet.send(message)
             with anyio.fail_after(20), pytest.raises(GoneError, match=why):

@@ -14,7 +14,7 @@ from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.pipes import Flow, PipeOutlet
-from hub.server.attached.shared_sockets import SharedSocket, SharedSocketReader, SharedSocketWriter
+from hub.server.attached.client_streams import SharedSocket, SharedSocketReader, SharedSocketWriter
 
 
 @pytest.fixture

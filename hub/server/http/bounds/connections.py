@@ -11,6 +11,7 @@ from typing import Final, Protocol, cast
 from msgspec import Struct
 
 from hub.jsonrpc.deadlines import Deadlines
+from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.bounds.refusal_log import RefusalLog
 
 KEEP_ALIVE: Final = 75.0
@@ -104,20 +105,10 @@ class ReadingConnection(OpenConnection, Protocol):
     since: float
 
 
-class SharedAddresses(Protocol):
-    """Addresses that many clients share."""
-
-    def includes(self, address: str) -> bool:
-        """Return whether an address is one of them."""
-        ...
-
-
 class Connections:
-    """The connections of one endpoint; an address in `shared`, a proxy's, has many clients."""
+    """The connections of one endpoint; an address of `proxies` has many clients."""
 
-    def __init__(
-        self, limits: Limits, log: RefusalLog, shared: SharedAddresses | None = None
-    ) -> None:
+    def __init__(self, limits: Limits, log: RefusalLog, proxies: Proxies | None = None) -> None:
         self.limits = limits
         self.log = log
         self.line = Deadlines(limits.line)
@@ -127,7 +118,7 @@ class Connections:
         self.idle = Deadlines(limits.idle)
         self.unread = Deadlines(limits.unread)
         self.unread_bytes = 0
-        self._shared = shared
+        self._proxies = proxies or Proxies()
         self._all: set[OpenConnection] = set()
         self._unproven: dict[str, dict[OpenConnection, None]] = {}
         self._unproven_count = 0
@@ -190,7 +181,7 @@ class Connections:
 
     def _make_room_unproven(self, address: str) -> None:
         own = self._unproven.get(address, {})
-        is_shared = self._shared is not None and self._shared.includes(address)
+        is_shared = self._proxies.includes(address)
         if len(own) >= self.limits.unproven_of_one and not is_shared:
             self._evict(next(iter(own)))
         elif self._unproven_count >= self.limits.unproven:

@@ -9,5 +9,5 @@ links, forms and addresses carry is sealed; logins under way are those of `hub.l
 Main types: `LoginSteps` (the steps of a login), `LoginPageEndpoints` (the same over HTTP),
 `KnownPeople` (who somebody is).
 
-Read in this order: `tickets`, `known_people`, `steps`, `endpoints`.
+Read in this order: `known_people`, `steps`, `endpoints`.
 """

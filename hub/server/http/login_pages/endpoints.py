@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -22,10 +21,16 @@ from hub.server.http.login_pages.steps import (
     WhoQuestion,
     WrongTokenError,
 )
-from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
-from hub.server.http.oauth_proxy.consent_page import HEADERS, text_page
-from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
-from hub.server.http.oauth_proxy.proxy import GoTo
+from hub.server.http.oauth_proxy.browsers import (
+    HEADERS,
+    BrowserCookie,
+    body_of,
+    fields_in,
+    query_of,
+    send_on,
+    text_page,
+)
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, counted
 from hub.server.http.responses import respond
 from hub.server.http.welcome_page import framed
 
@@ -127,9 +132,9 @@ class LoginPageEndpoints:
         except GoneError:
             return
         except RefusedStepError as exc:
-            await _tell(send, exc.status, str(exc), exc.headers)
-        except OAuthError as exc:
             await _tell(send, exc.status, str(exc))
+        except OAuthError as exc:
+            await _tell(send, exc.status, str(exc), exc.headers)
 
     def _is_ours(self, scope: Scope) -> bool:
         return self._steps.is_from_issuer(query_of(scope))
@@ -148,25 +153,14 @@ class LoginPageEndpoints:
         """Take what a form of the pages says."""
         browser, ticket = self._cookie.of(headers), form.get("ticket", "")
         if "shown" in form:
-            await _go(send, await self._steps.gone_on(form["shown"], browser))
+            await send_on(send, (await self._steps.gone_on(form["shown"], browser)).url)
         elif "issuer" in form:
-            await _go(send, await self._steps.at_issuer(ticket, form["issuer"], browser))
+            place = await self._steps.at_issuer(ticket, form["issuer"], browser)
+            await send_on(send, place.url)
         else:
-            async with self._counted(address):
+            async with counted(self._refused, address, WrongTokenError):
                 person = self._steps.with_token(ticket, form.get("token", "").strip(), browser)
             await self._show(person, send)
-
-    @asynccontextmanager
-    async def _counted(self, address: str) -> AsyncGenerator[None]:
-        """Count who fails to show who it is; refuse those that have failed too often."""
-        async with self._refused.attempt(address) as later:
-            if later is not None:
-                raise RefusedStepError(later.status, later.text, later.headers)
-            try:
-                yield
-            except (WrongTokenError, RefusedGrantError):
-                self._refused.note(address)
-                raise
 
     async def _show(self, person: ShownPerson, send: Send) -> None:
         action = f"{self._paths[0]}/logins/{quote(person.server, safe='')}"  # as browsers see it
@@ -180,18 +174,13 @@ class LoginPageEndpoints:
         if server:
             await _tell(send, 200, await self._steps.came_back(server, query, browser))
         else:
-            async with self._counted(address):
+            async with counted(self._refused, address, RefusedGrantError):
                 person = await self._steps.from_issuer(query, browser)
             await self._show(person, send)
 
 
 async def _tell(send: Send, status: int, text: str, more: Mapping[str, str] | None = None) -> None:
     await respond(send, status, text_page(text), {**_LAST, **(more or {})})
-
-
-async def _go(send: Send, place: GoTo) -> None:
-    # After a form's POST the browser goes on with GET (RFC 9110, 15.4.4).
-    await respond(send, 303, b"", {**HEADERS, "location": place.url})
 
 
 def _who_page(question: WhoQuestion) -> bytes:

@@ -21,7 +21,6 @@ class IssuerLogin(Struct, frozen=True):
 
     @property
     def issuer(self) -> str:
-        """The issuer's name."""
         return self.provider.issuer
 
     async def principal(self, code: str, verifier: str, nonce: str) -> str:

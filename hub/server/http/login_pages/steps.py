@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -16,15 +15,8 @@ from hub.errors import ChildError
 from hub.logins.login_process import LoginRun
 from hub.secrets.values import SecretError
 from hub.server.http.login_pages.known_people import KnownPeople
-from hub.server.http.login_pages.tickets import (
-    IssuerTicket,
-    LinkTicket,
-    LoginTickets,
-    ShownTicket,
-    VisitTicket,
-)
-from hub.server.http.oauth_proxy.proxy import GoTo, challenge_of
-from hub.server.http.oauth_proxy.tickets import hash_of
+from hub.server.http.oauth_proxy.proxy import GoTo
+from hub.server.http.oauth_proxy.tickets import Ticket, TicketSealer, hash_of, is_hash_of
 from hub.sessions.logins import ServerLogins
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import ServerName
@@ -39,12 +31,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class RefusedStepError(Exception):
-    """A step is refused: with this HTTP status and headers, and a text for the person."""
+    """A step is refused: with this HTTP status, and a text for the person."""
 
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        self.headers = headers
 
 
 class WrongTokenError(RefusedStepError):
@@ -52,6 +43,46 @@ class WrongTokenError(RefusedStepError):
 
     def __init__(self) -> None:
         super().__init__(FORBIDDEN, "This token lets nobody in. Go back and enter yours.")
+
+
+class LinkTicket(Ticket, frozen=True):
+    """A link for one principal to the login at a server."""
+
+    purpose = "login page link"
+    server: str
+    principal: str
+
+
+class VisitTicket(Ticket, frozen=True):
+    """A browser that has opened the page of a server, and has not shown yet whose it is.
+
+    `principal` is the one that the link was for; empty: there was no link. `browser` is a hash of
+    its cookie.
+    """
+
+    purpose = "login page visit"
+    server: str
+    principal: str
+    browser: str
+
+
+class IssuerTicket(Ticket, frozen=True):
+    """The same while it is at an issuer, with the PKCE verifier and the nonce there."""
+
+    purpose = "login page issuer"
+    visit: VisitTicket
+    issuer: str
+    verifier: str
+    nonce: str
+
+
+class ShownTicket(Ticket, frozen=True):
+    """A browser that has shown whose it is: that of `principal`."""
+
+    purpose = "login page shown"
+    server: str
+    principal: str
+    browser: str
 
 
 class WhoQuestion(Struct, frozen=True):
@@ -82,7 +113,7 @@ class LoginSteps:
         self,
         base: str,
         people: KnownPeople,
-        tickets: LoginTickets,
+        tickets: TicketSealer,
         logins: ServerLogins,
         specs: Callable[[str], Mapping[ServerName, ServerSpec]],
     ) -> None:
@@ -112,7 +143,7 @@ class LoginSteps:
     def link(self, server: ServerName, principal: str) -> str | None:
         """Return the same with a ticket: nobody but this principal goes on there."""
         address = self.address(server, principal)
-        ticket = LinkTicket(server, principal, self._until)
+        ticket = LinkTicket(server, principal, until=self._until)
         return address and f"{address}?{urlencode({'ticket': self._tickets.seal(ticket)})}"
 
     # Who it is
@@ -126,7 +157,7 @@ class LoginSteps:
                 text = "This link has ended, or is none. Call the tool again, and open the new one."
                 raise RefusedStepError(BAD_REQUEST, text)
             principal = found.principal
-        ticket = VisitTicket(server, principal, hash_of(browser), self._until)
+        ticket = VisitTicket(server, principal, hash_of(browser), until=self._until)
         issuers = tuple(self.people.issuers)
         return WhoQuestion(self._tickets.seal(ticket), self.people.have_tokens, issuers)
 
@@ -148,11 +179,9 @@ class LoginSteps:
         if found is None:
             raise RefusedStepError(BAD_REQUEST, "The hub knows no such issuer.")
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
-        gone = IssuerTicket(visit, issuer, verifier, nonce, self._until)
-        url = await found.provider.login_url(
-            state=self._tickets.seal(gone), challenge=challenge_of(verifier), nonce=nonce
-        )
-        return GoTo(url)
+        gone = IssuerTicket(visit, issuer, verifier, nonce, until=self._until)
+        state = self._tickets.seal(gone)
+        return GoTo(await found.provider.login_url(state=state, verifier=verifier, nonce=nonce))
 
     def is_from_issuer(self, query: Mapping[str, str]) -> bool:
         """Return whether a browser comes back from an issuer that it was sent to here."""
@@ -162,7 +191,7 @@ class LoginSteps:
         """Return who has logged in at an issuer."""
         gone = self._tickets.open(query.get("state", ""), IssuerTicket)
         found = None if gone is None else self.people.issuers.get(gone.issuer)
-        if gone is None or found is None or not _is_same(gone.visit.browser, browser):
+        if gone is None or found is None or not is_hash_of(browser, gone.visit.browser):
             raise _ended()
         await found.provider.check_answer(query.get("iss"))
         if not query.get("code"):
@@ -172,7 +201,7 @@ class LoginSteps:
 
     def _visit(self, ticket: str, browser: str) -> VisitTicket:
         visit = self._tickets.open(ticket, VisitTicket)
-        if visit is None or not _is_same(visit.browser, browser):
+        if visit is None or not is_hash_of(browser, visit.browser):
             raise _ended()
         return visit
 
@@ -186,7 +215,7 @@ class LoginSteps:
             )
             raise RefusedStepError(FORBIDDEN, text)
         self._login_at(visit.server, principal)
-        ticket = ShownTicket(visit.server, principal, visit.browser, self._until)
+        ticket = ShownTicket(visit.server, principal, visit.browser, until=self._until)
         return ShownPerson(principal, visit.server, self._tickets.seal(ticket))
 
     # The server's authorization server
@@ -194,7 +223,7 @@ class LoginSteps:
     async def gone_on(self, ticket: str, browser: str) -> GoTo:
         """Return where the browser goes that has shown whose it is."""
         shown = self._tickets.open(ticket, ShownTicket)
-        if shown is None or not _is_same(shown.browser, browser):
+        if shown is None or not is_hash_of(browser, shown.browser):
             raise _ended()
         spec, target, login = self._check_wanted(shown.server, shown.principal)
         try:
@@ -210,7 +239,7 @@ class LoginSteps:
         """Return what to tell a person who comes back from a server's authorization server."""
         there = self.redirect(ServerName(server))
         run = self._logins.runs.expecting(query.get("state", ""), there)
-        if run is None or not _is_same(run.browser, browser):
+        if run is None or not is_hash_of(browser, run.browser):
             raise _ended()
         if not (query.get("code") or query.get("error")):
             raise RefusedStepError(BAD_REQUEST, "This is no answer to a login.")
@@ -256,10 +285,6 @@ async def _end_of(run: LoginRun, server: str) -> str:
         raise RefusedStepError(UNAVAILABLE, f"The login has failed: {run.failed}")
     log.info("logged in at a server", server=server, principal=run.owner)
     return "You are logged in. You can close this page."
-
-
-def _is_same(hashed: str, browser: str) -> bool:
-    return bool(browser) and hmac.compare_digest(hashed, hash_of(browser))
 
 
 def _ended() -> RefusedStepError:

@@ -12,6 +12,6 @@ Main types: `OAuthProxy` (the steps of a login), `OAuthEndpoints` (the same over
 `IdentityProvider` (where people log in), `Tickets` (what is sealed), `HubTokens` (the tokens that
 clients get).
 
-Read in this order: `registration`, `tickets`, `identity_provider`, `proxy`, `consent_page`,
+Read in this order: `registration`, `tickets`, `identity_provider`, `proxy`, `browsers`,
 `endpoints`.
 """

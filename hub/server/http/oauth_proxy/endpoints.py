@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from html import escape
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.errors import GoneError
+from hub.protocol.host_names import is_loopback
 from hub.server.http.access import RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
-from hub.server.http.oauth_proxy.browser_requests import BrowserCookie, body_of, fields_in, query_of
-from hub.server.http.oauth_proxy.consent_page import HEADERS, consent_page, text_page
-from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, TryLaterError
-from hub.server.http.oauth_proxy.proxy import GoTo, OAuthProxy
+from hub.server.http.oauth_proxy.browsers import (
+    HEADERS,
+    BrowserCookie,
+    body_of,
+    fields_in,
+    query_of,
+    send_on,
+    text_page,
+)
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, counted
+from hub.server.http.oauth_proxy.proxy import ConsentQuestion, GoTo, OAuthProxy
 from hub.server.http.responses import respond
+from hub.server.http.welcome_page import framed
 
 _METADATA: Final = "/.well-known/oauth-authorization-server"
 _NO_STORE: Final = {"cache-control": "no-store"}
+_QUESTION: Final = """<p><strong>{name}</strong> wants to use this hub as you: {resource}</p>
+{scopes}<p>You would be sent back to <strong>{place}</strong>. The name is what the program says of
+itself; go on only if you have just begun this login there.</p>
+<form method="post">
+<input type="hidden" name="ticket" value="{ticket}">
+<button name="answer" value="allow">Go on and log in</button>
+<button name="answer" value="deny">Refuse</button>
+</form>
+"""
+_SCOPES: Final = """<p>It asks for: <strong>{names}</strong></p>
+"""
 
 
 class OAuthEndpoints:
@@ -83,14 +104,8 @@ class OAuthEndpoints:
 
         Raises: OAuthError.
         """
-        async with self._refused_grants.attempt(address) as later:
-            if later is not None:
-                raise TryLaterError(later)
-            try:
-                return await self._proxy.tokens(form)
-            except RefusedGrantError:
-                self._refused_grants.note(address)
-                raise
+        async with counted(self._refused_grants, address, RefusedGrantError):
+            return await self._proxy.tokens(form)
 
     async def _served(
         self, step: str, scope: Scope, headers: RequestHeaders, receive: Receive, answer: _Answer
@@ -147,8 +162,7 @@ class _Answer:
         await respond(self._send, status, content, {**HEADERS, **more})
 
     async def gone_to(self, place: GoTo) -> None:
-        # After a form's POST the browser goes on with GET (RFC 9110, 15.4.4).
-        await respond(self._send, 303, b"", {**HEADERS, "location": place.url})
+        await send_on(self._send, place.url)
 
     async def refusal(self, exc: OAuthError) -> None:
         if self._is_page:
@@ -166,3 +180,25 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise OAuthError("invalid_client_metadata", "the body must be a JSON object")
     return cast("dict[str, Any]", found)
+
+
+def consent_page(question: ConsentQuestion, resource: str) -> bytes:
+    """Return the page with a question."""
+    name = question.client.name or "A program without a name"
+    content = _QUESTION.format(
+        name=escape(name),
+        resource=escape(resource),
+        place=escape(_place(question.redirect_uri)),
+        scopes=_SCOPES.format(names=escape(", ".join(question.scopes))) if question.scopes else "",
+        ticket=escape(question.ticket),
+    )
+    return framed(content)
+
+
+def _place(uri: str) -> str:
+    parts = urlsplit(uri)
+    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
+        return "a program on this computer"
+    if parts.scheme == "https":
+        return parts.netloc
+    return f"the program for {parts.scheme}: addresses"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from hub.server.http.access import Refusal
+from hub.server.http.bounds.failed_logins import FailedLogins
 
 FOR_NOW: Final = "temporarily_unavailable"
 _STATUS: Final = {FOR_NOW: 503, "server_error": 500}
@@ -36,3 +39,21 @@ class RefusedGrantError(OAuthError):
 
     def __init__(self, text: str) -> None:
         super().__init__("invalid_grant", text)
+
+
+@asynccontextmanager
+async def counted(
+    refused: FailedLogins, address: str, error: type[Exception]
+) -> AsyncGenerator[None]:
+    """Count errors of this kind for the address of a request, while the context lasts.
+
+    Raises: TryLaterError if too much was refused of that address.
+    """
+    async with refused.attempt(address) as later:
+        if later is not None:
+            raise TryLaterError(later)
+        try:
+            yield
+        except error:
+            refused.note(address)
+            raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -105,8 +107,8 @@ class IdentityProvider:
         self._room = anyio.CapacityLimiter(AT_ONCE)
         self._is_down = False
 
-    async def login_url(self, *, state: str, challenge: str, nonce: str) -> str:
-        """Return where a person logs in.
+    async def login_url(self, *, state: str, verifier: str, nonce: str) -> str:
+        """Return where a person logs in; `verifier` is that of PKCE.
 
         Raises: OAuthError if the provider cannot be asked.
         """
@@ -120,7 +122,7 @@ class IdentityProvider:
             "scope": " ".join(dict.fromkeys(("openid", *self._client.scopes))),
             "state": state,
             "nonce": nonce,
-            "code_challenge": challenge,
+            "code_challenge": challenge_of(verifier),
             "code_challenge_method": "S256",
         }
         joint = "&" if urlsplit(found.authorization).query else "?"
@@ -174,7 +176,6 @@ class IdentityProvider:
                 await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections to the provider."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
@@ -272,6 +273,12 @@ class IdentityProvider:
             self._note_answer()
             raise RefusedGrantError("the identity provider does not take it any more")
         raise IssuerUnavailableError(f"{found.token}: HTTP status {status}, {str(error)[:100]!r}")
+
+
+def challenge_of(verifier: str) -> str:
+    """Return the challenge of a PKCE verifier (RFC 7636, 4.2)."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 @contextmanager

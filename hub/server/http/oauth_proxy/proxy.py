@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import re
 import secrets
@@ -16,7 +14,12 @@ from msgspec import Struct, structs
 
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderTokens
+from hub.server.http.oauth_proxy.identity_provider import (
+    IdentityProvider,
+    IdTokens,
+    ProviderTokens,
+    challenge_of,
+)
 from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
     LoginCode,
@@ -25,6 +28,7 @@ from hub.server.http.oauth_proxy.tickets import (
     RefreshTicket,
     Tickets,
     hash_of,
+    is_hash_of,
     new_token,
 )
 
@@ -125,7 +129,7 @@ class OAuthProxy:
         until = self._clock() + PATIENCE
         client_id, browser = hash_of(query["client_id"]), hash_of(browser)
         scopes, state = self._particular(query.get("scope")), query.get("state")
-        request = LoginRequest(client_id, uri, challenge, state, browser, until, scopes)
+        request = LoginRequest(client_id, uri, challenge, state, browser, scopes, until=until)
         return ConsentQuestion(client, uri, self._tickets.seal(request), scopes)
 
     def _particular(self, asked: str | None) -> tuple[str, ...]:
@@ -161,21 +165,19 @@ class OAuthProxy:
     async def answered(self, ticket: str, browser: str, *, is_allowed: bool) -> GoTo:
         """Return where the browser goes on after a person has answered."""
         request = self._tickets.open(ticket, LoginRequest)
-        if request is None or not _is(request.browser, browser):
+        if request is None or not is_hash_of(browser, request.browser):
             raise OAuthError("invalid_request", "This login has ended: begin it again")
         if not is_allowed:
             return self._back(request.redirect_uri, request.state, {"error": "access_denied"})
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
-        login = PendingLogin(request, verifier, nonce, self._clock() + PATIENCE)
-        url = await self.provider.login_url(
-            state=self._tickets.seal(login), challenge=challenge_of(verifier), nonce=nonce
-        )
-        return GoTo(url)
+        login = PendingLogin(request, verifier, nonce, until=self._clock() + PATIENCE)
+        state = self._tickets.seal(login)
+        return GoTo(await self.provider.login_url(state=state, verifier=verifier, nonce=nonce))
 
     async def came_back(self, query: Mapping[str, str], browser: str) -> GoTo:
         """Return where the browser goes on that comes from the identity provider."""
         login = self._tickets.open(query.get("state", ""), PendingLogin)
-        if login is None or not _is(login.request.browser, browser):
+        if login is None or not is_hash_of(browser, login.request.browser):
             raise OAuthError("invalid_request", "This login has ended: begin it again")
         await self.provider.check_answer(query.get("iss"))
         uri, state = login.request.redirect_uri, login.request.state
@@ -183,7 +185,7 @@ class OAuthProxy:
             error = "access_denied" if query.get("error") == "access_denied" else "server_error"
             text = "the identity provider has refused the login"
             return self._back(uri, state, {"error": error, "error_description": text})
-        code = LoginCode(query["code"], login, self._clock() + CODE_LASTS)
+        code = LoginCode(query["code"], login, until=self._clock() + CODE_LASTS)
         return self._back(uri, state, {"code": self._tickets.seal(code)})
 
     def _back(self, uri: str, state: str | None, said: dict[str, str]) -> GoTo:
@@ -215,7 +217,7 @@ class OAuthProxy:
             raise OAuthError("invalid_grant", "the code is none, or has ended")
         request = code.login.request
         uri = form.get("redirect_uri", request.redirect_uri)
-        if not _is(request.client, form.get("client_id", "")) or uri != request.redirect_uri:
+        if not is_hash_of(form.get("client_id", ""), request.client) or uri != request.redirect_uri:
             raise OAuthError("invalid_grant", "the code is another client's")
         if not hmac.compare_digest(challenge_of(form.get("code_verifier", "")), request.challenge):
             raise OAuthError("invalid_grant", "code_verifier is wrong")
@@ -225,14 +227,13 @@ class OAuthProxy:
             raise RefusedGrantError("the identity provider gives no ID token")
         claims = _of_person(said)
         log.info("a client was let in by its user's login", principal=claims["sub"])
-        ticket = RefreshTicket(
-            given.refresh_token or "", request.client, claims, self._clock(), request.scopes
-        )
-        return self._issued(given, ticket, request.scopes)
+        token, client, scopes = given.refresh_token or "", request.client, request.scopes
+        ticket = RefreshTicket(token, client, claims, scopes, until=self._clock())
+        return self._issued(given, ticket, scopes)
 
     async def _for_refresh_token(self, form: Mapping[str, str]) -> dict[str, Any]:
         ticket = self._tickets.open(form.get("refresh_token", ""), RefreshTicket)
-        if ticket is None or not _is(ticket.client, form.get("client_id", "")):
+        if ticket is None or not is_hash_of(form.get("client_id", ""), ticket.client):
             raise OAuthError("invalid_grant", "the refresh token is none, or has ended")
         scopes = ticket.scopes
         if form.get("scope"):
@@ -277,13 +278,3 @@ def _of_person(claims: Mapping[str, Any]) -> Mapping[str, Any]:
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """A SHA-256 in base64url."""
-
-
-def challenge_of(verifier: str) -> str:
-    """Return the challenge of a PKCE verifier (RFC 7636, 4.2)."""
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
-
-
-def _is(hashed: str, text: str) -> bool:
-    return hmac.compare_digest(hashed, hash_of(text))

@@ -15,8 +15,8 @@ from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.login_pages.known_people import IssuerLogin, KnownPeople
 from hub.server.http.login_pages.steps import LoginSteps
-from hub.server.http.login_pages.tickets import LoginTickets
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderClient
+from hub.server.http.oauth_proxy.tickets import TicketSealer
 from hub.sessions.logins import ServerLogins
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.values import ServerName
@@ -60,7 +60,7 @@ class PageBench:
             )
         }
         self.without = ""
-        self.tickets = LoginTickets(SECRETS, RESOURCE, self.clock)
+        self.tickets = TicketSealer(SECRETS, RESOURCE, self.clock)
         self.logins = ServerLogins(LoginRuns(tasks, os.environ, directory))
         self.steps = LoginSteps(RESOURCE, people, self.tickets, self.logins, self._specs_of)
         self.logins.pages = self.steps

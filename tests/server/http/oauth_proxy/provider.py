@@ -11,8 +11,13 @@ import httpx2
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
-from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderClient
-from hub.server.http.oauth_proxy.proxy import OAuthProxy, challenge_of
+from hub.server.http.oauth_proxy.identity_provider import (
+    IdentityProvider,
+    IdTokens,
+    ProviderClient,
+    challenge_of,
+)
+from hub.server.http.oauth_proxy.proxy import OAuthProxy
 from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
 from hub.system.sealing import SealingSecrets
 from tests.kit.fakes import FakeClock

@@ -20,7 +20,7 @@ from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.signed_tokens import SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.bounds.failed_logins import MOST
-from hub.server.http.oauth_proxy.browser_requests import MOST_BYTES
+from hub.server.http.oauth_proxy.browsers import MOST_BYTES
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from tests.kit.asgi import Connection, request
 from tests.kit.loops import all_tasks_blocked

@@ -14,16 +14,10 @@ from structlog.testing import capture_logs
 from hub.server.http.auth.claims import InvalidTokenError, scopes_in
 from hub.server.http.auth.issuer_metadata import TIMEOUT
 from hub.server.http.auth.protected_resource import ProtectedResource
-from hub.server.http.oauth_proxy.consent_page import consent_page
+from hub.server.http.oauth_proxy.endpoints import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE, LASTS
-from hub.server.http.oauth_proxy.proxy import (
-    ACCESS_LASTS,
-    CODE_LASTS,
-    PATIENCE,
-    REFRESH_LASTS,
-    challenge_of,
-)
+from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE, LASTS, challenge_of
+from hub.server.http.oauth_proxy.proxy import ACCESS_LASTS, CODE_LASTS, PATIENCE, REFRESH_LASTS
 from hub.server.http.oauth_proxy.registration import ProxiedClient
 from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
 from hub.system.sealing import SealingSecrets
@@ -595,7 +589,7 @@ async def test_endpoints_are_looked_up_again_after_one_has_failed() -> None:
     bench.at.status = 404
     with pytest.raises(OAuthError, match="cannot be asked now"):
         await bench.proxy.provider.redeemed("code", "verifier")
-    place = await bench.proxy.provider.login_url(state="s", challenge="c", nonce=asked["nonce"])
+    place = await bench.proxy.provider.login_url(state="s", verifier="v", nonce=asked["nonce"])
     assert place.startswith(f"{NAME}/v2/authorize?")
 
 

@@ -21,14 +21,16 @@ from tests.kit.fakes import FakeClock
 from tests.server.http.auth.issuer import NAME, NOW, RESOURCE
 from tests.server.http.oauth_proxy.provider import SECRETS
 
-REQUEST = LoginRequest("client", "https://app.example/", "c" * 43, "state", "browser", NOW + 60)
-LOGIN = PendingLogin(REQUEST, "the verifier", "the nonce", NOW + 60)
+REQUEST = LoginRequest(
+    "client", "https://app.example/", "c" * 43, "state", "browser", until=NOW + 60
+)
+LOGIN = PendingLogin(REQUEST, "the verifier", "the nonce", until=NOW + 60)
 KINDS: list[tuple[str, Any]] = [
     ("oauth login request", REQUEST),
     ("oauth pending login", LOGIN),
-    ("oauth code", LoginCode("the code", LOGIN, NOW + 60)),
-    ("oauth refresh token", RefreshTicket("the token", "client", {"sub": "anna"}, NOW + 60)),
-    ("oauth access token", AccessTicket({"sub": "anna"}, NOW + 60)),
+    ("oauth code", LoginCode("the code", LOGIN, until=NOW + 60)),
+    ("oauth refresh token", RefreshTicket("the token", "client", {"sub": "anna"}, until=NOW + 60)),
+    ("oauth access token", AccessTicket({"sub": "anna"}, until=NOW + 60)),
 ]
 
 

@@ -1,17 +1,27 @@
-"""What browsers send to the hub: queries, forms, and the cookie that they are known again by."""
+"""What browsers send to the hub (queries, forms, their cookie), and pages that they are shown."""
 
 from __future__ import annotations
 
 import secrets
+from html import escape
 from typing import Final
 from urllib.parse import parse_qsl
 
-from starlette.types import Receive, Scope
+from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.errors import GoneError
 from hub.server.http.access import RequestHeaders
 from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.responses import respond
+from hub.server.http.welcome_page import PAGE_HEADERS, framed
 
+HEADERS: Final = {
+    **PAGE_HEADERS,
+    # With no referrer at all a browser sends `Origin: null` with the answer.
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+"""Of pages with a form."""
 MOST_BYTES: Final = 64 * 1024
 """Of the body of a request."""
 _MOST_FIELDS: Final = 50
@@ -82,3 +92,13 @@ async def body_of(receive: Receive) -> bytes:
             raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def text_page(text: str) -> bytes:
+    """Return a page with a text, such as why a login cannot go on."""
+    return framed(f"<p>{escape(text)}</p>\n")
+
+
+async def send_on(send: Send, url: str) -> None:
+    """Send a browser on; after a form's POST it goes on with GET (RFC 9110, 15.4.4)."""
+    await respond(send, 303, b"", {**HEADERS, "location": url})
