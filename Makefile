@@ -46,7 +46,7 @@ help:
 	@echo 'make quick    the tests that need no other process and do not take long'
 	@echo 'make lowest   the tests on the lowest versions of what the hub needs that pyproject.toml allows'
 	@echo 'make conformance  the MCP conformance suite: the hub as a server, the hub as a client (CONFORMANCE=server narrows)'
-	@echo 'make clients  what works with which client: SDKs, FastMCP, Inspector, mcp-remote (8 minutes; CLIENTS="fastmcp" narrows)'
+	@echo 'make clients  what works with which client: SDKs, FastMCP, Inspector, mcp-remote (12 minutes; CLIENTS="fastmcp" narrows)'
 	@echo 'make replicas  two hubs behind a real nginx, as docs/scale.md sets them up: which calls succeed (needs nginx)'
 	@echo 'make confinement-tests  confinement of servers too heavy to be installed always (600 MB)'
 	@echo 'make orphans  end the hub in every way, ORPHAN_ROUNDS=$(ORPHAN_ROUNDS) times each (20 minutes): no process may be left'

@@ -36,7 +36,7 @@ _SHARING: dict[Share, str] = {
     "all": "all clients share a process",
     "roots": "clients with the same roots share a process",
     "session": "a process for each session",
-    "auto": "a process for each session; over HTTP, clients of protocol 2026-07-28 have none: "
+    "auto": "a process for each session; modern clients (2026-07-28) over HTTP have no session: "
     "those with one token and the same roots share a process",
 }
 

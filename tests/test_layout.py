@@ -158,6 +158,16 @@ def test_a_package_says_what_it_is_for(package: Path) -> None:
     assert len(tree.body) == 1, "names are imported from the file that defines them"
 
 
+@pytest.mark.parametrize("package", PACKAGES, ids=short)
+def test_a_package_names_each_of_its_files_and_types_that_there_are(package: Path) -> None:
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    said = ast.get_docstring(tree) or ""
+    files = {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
+    inside = files | {path.parent.name for path in package.glob("*/__init__.py")}
+    assert [name for name in inside if not re.search(rf"\b{name}\b", said)] == []
+    assert [name for name in re.findall(r"`([A-Z][a-z]\w+)`", said) if name not in WORDS] == []
+
+
 def test_tests_are_in_folders_like_those_of_the_packages() -> None:
     folders = {path.parent.relative_to(PROJECT / "tests").as_posix() for path in TESTS}
     packages = {path.relative_to(PROJECT / "hub").as_posix() for path in PACKAGES}

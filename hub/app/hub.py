@@ -1,4 +1,4 @@
-"""A running hub: what its clients share, and its views of the config, from values made of it."""
+"""A running hub: the values that its config becomes, what its clients share, and their views."""
 
 from __future__ import annotations
 

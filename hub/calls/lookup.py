@@ -201,8 +201,8 @@ class CallLookup:
             return request.named.route(catalog)
         except RouteError:
             owners = request.owners
-            if owners is None:  # without prefixes it may be a tool of a server that is left out
-                owners = [one.name for one in self._services.left_out]
+            if owners is None:  # without prefixes it may be a tool of any server
+                owners = [*self._services.servers, *(one.name for one in self._services.left_out)]
             trouble = self._listings.missing(request.session, owners)
             if trouble is None:
                 raise

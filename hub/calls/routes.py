@@ -1,4 +1,4 @@
-"""Resolved routes: the child, guard and context of a call, resolved once, and cached for more."""
+"""Resolved routes: the child, guard and context of a call, cached for later calls."""
 
 from __future__ import annotations
 

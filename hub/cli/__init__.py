@@ -14,7 +14,7 @@ Read in this order:
 - `findings`: what is wrong, as a value; `output`: colours and moving lines, on a terminal alone;
   `questions`: what people are asked;
 - `check`: `check`, `plan`, `schema`;
-- `tools` (`tools`, `call`), which use the hub through `own_client`;
+- `tools` (`tools`, `call`), which use the hub through `own_client`; `token`; `logins`;
 - `roots`: `detect`, `list`, `contains`, `add`, `remove`, `rename`;
 - `setup`: `init`, `import`, `install`, `uninstall`; `doctor`: what is wrong here.
 """

@@ -261,18 +261,18 @@ def _known(error: BaseException) -> HubError | None:
         )
     if isinstance(error, OSError) and error.errno in _FULL:
         return StartError(
-            "what it writes to has no space left",
-            "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.",
+            "there is no space left where the output goes",
+            "Free some space, or send the output elsewhere: `roots-hub doctor` names full disks.",
         )
     if str(error) == _NO_HOME:
         return StartError(
-            "HOME: it is not set, and the system knows no home of this user",
-            "Set it to a directory of this user.",
+            "HOME is not set, and the system knows no home directory of this user",
+            "Set HOME to a directory of this user.",
         )
     if isinstance(error, FileNotFoundError) and error.filename is None and not _has_directory():
         return StartError(
-            "the directory that it was started in does not exist any more",
-            "Start it in one that does: `cd` to it anew if it was made again.",
+            "the directory in which it was started does not exist any more",
+            "Start it in a directory that exists. If it was made again, `cd` into it again.",
         )
     if isinstance(error, OSError) and isinstance(error.filename, str):
         what = f"{error.filename}: {error.strerror}"

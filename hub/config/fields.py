@@ -161,7 +161,7 @@ def _located(reference: SecretReference, context: LoadContext) -> SecretReferenc
         case CommandSecret(words):
             if context.is_clients:
                 fix = "Put its output into a variable, or move the server to a hub.yaml."
-                raise FieldError("${cmd:...} is run from a hub.yaml alone", fix)
+                raise FieldError("${cmd:...} works in a hub.yaml alone", fix)
             return CommandSecret(words, str(context.directory))
         case KeyringSecret():
             return reference

@@ -218,7 +218,7 @@ def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[
         return [*problems_in(error), *_further_problems(name, entry, context)]
     server = made.servers[name]
     if is_shared_with_roots(server, name):
-        what = "all clients cannot share a child that is launched with roots"
+        what = "clients with other roots cannot share a process that is launched with roots"
         fix = "Write `share: roots`, or take the roots out (placeholders; or `roots.args: none`)."
         return [Problem(("servers", name, "share"), what, fix)]
     return server

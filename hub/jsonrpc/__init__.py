@@ -1,7 +1,7 @@
 """JSON-RPC 2.0: exact JSON, messages, one connection's requests and responses, lines over pipes.
 
 Used on both sides of the hub: for the connection of a client and for the connection to a child.
-A child's payload stays bytes (`Raw`) where the hub has no need to read it, so numbers, unknown
+A child's payload stays bytes (`msgspec.Raw`) where the hub need not read it, so numbers, unknown
 fields and key order reach the client unchanged. This package does not know what the methods mean.
 It may import only `protocol`, `values` and other packages below it.
 

@@ -9,8 +9,9 @@ the same child: clients with the same roots can share it.
 
 Read in this order:
 - `templates`: placeholders such as `${root}` and `${NAME:-default}`;
+- `secret_references`: `${file:PATH}` and the like, which are read only at a launch;
 - `plan`: fills a template for a client's effective roots;
 - `known_servers`: recognises servers that take their directories as arguments or keep nothing;
-- `environments`: which variables of the hub's environment a child inherits, in a shared hub those
-  that all sessions of a user have in common.
+- `environments`: which variables of the hub's environment a child inherits. In a shared hub these
+  are the ones that all sessions of a user have in common.
 """

@@ -6,7 +6,7 @@ no log line has a value. A command is run without a shell, and ended after a tim
 This package does not decide where a secret may be used: that is `hub.config`.
 
 Main types: `SecretReader` (reads for children, beside the event loop), `SecretError` (why a value
-cannot be had), `ReadingScope` (tells a reading that nobody waits for it any more).
+cannot be had), `ReadingScope` (tells a reading when nobody waits for its value any more).
 
 Read in this order:
 - `reading`: from a reference or a text to its value, and what is in files; `SecretReader` warns of

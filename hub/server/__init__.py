@@ -11,5 +11,5 @@ Main types: `ClientConnection` (one client: its peer, its session, both eras), `
 (opens connections; `hub.app` has the real one), `Modern` (the modern requests of one connection).
 
 Read in this order: `connection` (requests by method), `modern` (the modern era), `stdio` (the stdio
-transport), then the package `http`.
+transport), then the packages `attached` and `http`.
 """

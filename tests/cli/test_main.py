@@ -298,8 +298,8 @@ def test_a_full_disk_below_the_output_is_told_in_two_lines(
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert performing(ExceptionGroup("tasks", [full])) == 1
     assert capsys.readouterr().err == (
-        "roots-hub: what it writes to has no space left\n"
-        "Free some, or send the output elsewhere: `roots-hub doctor` names full disks.\n"
+        "roots-hub: there is no space left where the output goes\n"
+        "Free some space, or send the output elsewhere: `roots-hub doctor` names full disks.\n"
     )
 
 
@@ -510,8 +510,8 @@ def test_a_user_without_a_home_is_told_to_name_one(
     (tmp_path / "hub.yaml").write_text("version: 1\nservers: {a: {command: cat}}\n")
     assert failing(capsys, "check", "--config", "hub.yaml") == (
         1,
-        "roots-hub: HOME: it is not set, and the system knows no home of this user\n"
-        "Set it to a directory of this user.\n",
+        "roots-hub: HOME is not set, and the system knows no home directory of this user\n"
+        "Set HOME to a directory of this user.\n",
     )
 
 
@@ -528,8 +528,8 @@ def test_a_working_directory_that_was_removed_is_told(
     gone.rmdir()
     assert failing(capsys, command, *(["list"] if command == "roots" else [])) == (
         1,
-        "roots-hub: the directory that it was started in does not exist any more\n"
-        "Start it in one that does: `cd` to it anew if it was made again.\n",
+        "roots-hub: the directory in which it was started does not exist any more\n"
+        "Start it in a directory that exists. If it was made again, `cd` into it again.\n",
     )
 
 

@@ -434,7 +434,7 @@ def test_a_name_of_this_machine_needs_no_token(tmp_path: Path) -> None:
         ("[{name: a, sha256: abc}]", "must be a SHA-256 hash"),
         ("[{name: local, token: x}]", "clients without a token of their own"),
         ("[{name: a b, token: x}]", "must be a name of up to 64"),
-        ("[{name: a, token: x}, {name: a, token: y}]", "the name a stands twice"),
+        ("[{name: a, token: x}, {name: a, token: y}]", "the name a is there twice"),
         ("[{name: a, token: x}, {name: b, token: x}]", "a and b have the same token"),
         ("[{name: a, token: '${UNSET}'}]", "UNSET"),
     ],

@@ -93,7 +93,7 @@ def test_a_clients_own_config_runs_no_commands(tmp_path: Path) -> None:
     config = load(tmp_path, {"mcpServers": servers}, file="mcp.json", reads_secrets=True).config
     assert [*config.servers] == ["t"]
     (fault,) = config.left_out[0].faults
-    assert "mcpServers.s.env.A: ${cmd:...} is run from a hub.yaml alone" in fault.said
+    assert "mcpServers.s.env.A: ${cmd:...} works in a hub.yaml alone" in fault.said
     assert fault.fix == "Put its output into a variable, or move the server to a hub.yaml."
     assert [one.name for one in config.left_out] == ["s", "u"]
 
@@ -107,7 +107,7 @@ def test_import_carries_over_no_command_of_a_clients_config(tmp_path: Path) -> N
     found = carried(discover([client_file], context).servers, context)
     assert found.servers == ()
     (left,) = found.left
-    assert "${cmd:...} is run from a hub.yaml alone" in left.why
+    assert "${cmd:...} works in a hub.yaml alone" in left.why
 
 
 def test_a_file_for_listen_is_read_when_the_config_is(tmp_path: Path) -> None:

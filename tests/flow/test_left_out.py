@@ -11,7 +11,10 @@ from structlog.testing import capture_logs
 
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
+from hub.errors import ChildError
+from tests.kit.fakes import ECHO, READ, FakeChild
 from tests.kit.hubs import FakeClient, flow_hub, text_of
+from tests.kit.scripted import scripted
 
 ENTRIES: dict[str, Any] = {
     "good": {"command": "files-server"},
@@ -65,6 +68,15 @@ async def test_without_prefixes_an_unknown_tool_may_be_one_of_its(tmp_path: Path
     async with flow_hub(loaded=loaded(tmp_path, names="never")) as hub:
         client = await hub.connected()
         assert "server 'bad' is left out" in await trouble_of(client, "other")
+
+
+async def test_without_prefixes_it_may_be_one_of_a_server_that_does_not_start() -> None:
+    children = {"good": FakeChild(READ), "bad": FakeChild(ECHO)}
+    children["bad"].refuses_to_open = ChildError("no command")
+    async with scripted(children, config={"names": "never"}) as hub:
+        client = await hub.greeted()
+        assert "server 'bad' is not running: no command" in await trouble_of(client, "echo")
+        assert "isError" not in await client.call("read")
 
 
 async def test_searching_clients_hear_of_it_too(tmp_path: Path) -> None:

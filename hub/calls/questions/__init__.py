@@ -3,7 +3,7 @@
 A legacy client is asked within the call, a modern one by the call's result; its answer comes with
 the retry.
 
-Main types: `LoginFirst`; of consent there is a function, `decide_or_ask`.
+Main type: `LoginFirst`. For consent there is a function, `decide_or_ask`.
 
 Read in this order: `consent`, `login_first`.
 """

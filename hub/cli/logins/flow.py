@@ -162,7 +162,7 @@ class ServerLogin(OAuthClientProvider):
         """Who the hub is to the authorization server, once that is known."""
         found = self.context.client_info
         if found is None:
-            raise OAuthFlowError("the hub has no name at its authorization server")
+            raise OAuthFlowError("the hub has no client id at its authorization server")
         method = _METHODS.get(found.token_endpoint_auth_method, "none")
         return RegisteredClient(found.client_id, found.client_secret, method)
 

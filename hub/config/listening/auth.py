@@ -34,7 +34,7 @@ def _some(values: tuple[ValueT, ...]) -> tuple[ValueT, ...]:
 
 def _safe(url: str) -> str:
     if not is_private(url):
-        raise FieldError("must begin with https://", "Only this machine is asked without.")
+        raise FieldError("must begin with https://", "Without it the hub asks this machine alone.")
     if "#" in url or "?" in url or "@" in url:
         raise FieldError("has a user, a query or a fragment", "Write the address without it.")
     if not url.isprintable() or " " in url:
@@ -51,7 +51,7 @@ def _as_clients_write_it(url: str) -> str:
     plain = origin_in(origin) or origin
     if not url.startswith(f"{plain}/") and url != plain:
         fix = f"Write {plain}{parts.path}: clients write the host so, and compare letter by letter."
-        raise FieldError("has capital letters in its host, or a port that goes without saying", fix)
+        raise FieldError("has capital letters in its host, or its scheme's usual port", fix)
     return url
 
 
@@ -118,7 +118,7 @@ class TrustedIssuer(Part):
     def _has_one_client(self) -> Self:
         if self.proxy is not None and self.pages is not None:
             what = "has proxy and pages"
-            raise FieldError(what, "Take pages out: the client in proxy does for the pages, too.")
+            raise FieldError(what, "Take pages out: the pages use the client in proxy.")
         return self
 
     @property
@@ -139,7 +139,7 @@ def _different(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...]:
     names = [one.issuer for one in issuers]
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise FieldError(f"the issuer {twice} stands twice", "Take one of the two out.")
+        raise FieldError(f"the issuer {twice} is there twice", "Take one of the two out.")
     return issuers
 
 
@@ -147,12 +147,12 @@ def _one_of_each(issuers: tuple[TrustedIssuer, ...]) -> tuple[TrustedIssuer, ...
     asked = [one.issuer for one in issuers if one.introspection is not None]
     if len(asked) > 1:
         what = f"{' and '.join(asked)} have introspection"
-        fix = "Nothing says which of them an opaque token is from: keep it for one of them."
+        fix = "An opaque token does not say who made it: keep introspection for one of them."
         raise FieldError(what, fix)
     proxied = [one.issuer for one in issuers if one.proxy is not None]
     if len(proxied) > 1:
         what = f"{' and '.join(proxied)} have proxy"
-        fix = "A login through the hub goes on at one of them: keep it for that one."
+        fix = "Logins through the hub can go to one issuer alone: keep proxy for that one."
         raise FieldError(what, fix)
     return issuers
 

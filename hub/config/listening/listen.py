@@ -222,7 +222,7 @@ def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
     names: dict[str, str] = {}
     for one in tokens:
         if one.name in names.values():
-            raise FieldError(f"the name {one.name} stands twice", "Take one of the two out.")
+            raise FieldError(f"the name {one.name} is there twice", "Take one of the two out.")
         same = names.setdefault(one.hash, one.name)
         if same != one.name:
             fix = f"Make another one for {one.name}: roots-hub token new {one.name}"
@@ -247,7 +247,7 @@ class PrincipalLimits(Part):
     @model_validator(mode="after")
     def _has_a_rate(self) -> Self:
         if self.burst is not None and self.calls_per_second is None:
-            what = "burst counts with calls_per_second alone"
+            what = "burst has no effect without calls_per_second"
             raise FieldError(what, "Set calls_per_second, or take burst out.")
         return self
 

@@ -1,4 +1,4 @@
-"""What is tighter, for each key of the config: no change of a key that is missing here tightens."""
+"""Which of two values of a config's key is tighter. A change of a key without an order loosens."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     """
     if node in known:
         if not known[node]:
-            what = "stands for a value that it is a part of"
+            what = "stands for a value that contains it"
             raise SyntaxMistakesError(Mistake(what, "Write the value out.", node.start_mark.index))
         return known[node]
     if isinstance(node, yaml.MappingNode):
@@ -134,7 +134,7 @@ def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     known[node] = 0
     count = 1 + sum(_count(part, known) for part in parts)
     if count > MOST_VALUES:
-        what = f"has more than {MOST_VALUES} values, aliases written out"
+        what = f"has more than {MOST_VALUES} values, with its aliases written out"
         raise SyntaxMistakesError(Mistake(what, "Use fewer aliases.", node.start_mark.index))
     known[node] = count
     return count

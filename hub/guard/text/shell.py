@@ -1,8 +1,8 @@
 """Take a shell command apart: its simple commands, their words and the files of redirections.
 
 As POSIX says it (Shell Command Language 2.2, 2.3, 2.7, 2.9, 2.10), with the arrays and `<(...)` of
-bash. Nothing is expanded. What no shell would take, as a quote that is not closed, is split at all
-signs of a shell, since other children may do that.
+bash. Nothing is expanded. A text that no shell would accept, such as one with an open quote, is
+split at all signs of a shell, since some children split it so.
 """
 
 from __future__ import annotations

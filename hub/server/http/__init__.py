@@ -11,7 +11,7 @@ A POST needs no task if it is a call whose route is cached: `DirectHttp` gives i
 Main types: `HttpServer`, `AccessCheck`, `PostResponse`, `ModernPosts`, `PlainCall`.
 
 Read in this order: `serve`, `app`, `open_requests`, `access`, `responses`; for the modern era
-`modern`; for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`. The legacy era
-has the package `legacy`. The limits are in the package `bounds`, who sends a request in `auth`,
-what lets a session outlive its process in `adoption`.
+`modern`; for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`; for browsers
+`welcome_page`. Packages: `legacy` (the legacy era), `bounds` (limits), `auth` (who sends
+a request), `adoption` (sessions that outlive their process), `oauth_proxy` and `login_pages`.
 """

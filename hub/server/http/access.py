@@ -1,8 +1,8 @@
 """Access checks of the HTTP endpoint: the Host and Origin headers, and who sends a request.
 
 A page in a browser can make any host name resolve to 127.0.0.1 (DNS rebinding), but cannot forge
-the Host and Origin headers. What a trusted proxy says it was asked for is checked in addition, as
-many proxies send on whatever their client wrote there. MCP "Transports", security warning.
+the Host and Origin headers. The host that a trusted proxy was asked for is checked as well, as
+many proxies pass on whatever their client wrote there. MCP "Transports", security warning.
 """
 
 from __future__ import annotations

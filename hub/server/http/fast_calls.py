@@ -1,4 +1,4 @@
-"""Answers calls whose routes are cached where their POSTs arrive, without a task.
+"""Answers a call in the function that reads its POST, without a task, if its route is cached.
 
 A `CallDispatcher` takes the call, and its answer is written to the connection at once. A task takes
 over if the call takes long, if a message comes before its answer, or if the client does not read.

@@ -267,7 +267,7 @@ def test_it_is_said_who_shares_a_server_and_why(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "git, web: clients with the same roots share a process (known to keep nothing between "
         "calls)",
-        "think: a process for each session; over HTTP, clients of protocol 2026-07-28 have none: "
+        "think: a process for each session; modern clients (2026-07-28) over HTTP have no session: "
         "those with one token and the same roots share a process (may keep something between "
         "calls; if not, `share: roots`)",
         "told: clients with the same roots share a process (`share: roots`)",

@@ -86,7 +86,7 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
         ({"resource": "hub.example.com"}, "listen.auth.resource", "URL"),
         ({"resource": f"{RESOURCE}/"}, "listen.auth.resource", "slash at its end"),
         ({"resource": "https://Hub.example.com/x"}, "listen.auth.resource", "capital letters"),
-        ({"resource": "https://hub.example.com:443"}, "listen.auth.resource", "goes without"),
+        ({"resource": "https://hub.example.com:443"}, "listen.auth.resource", "usual port"),
         ({"resource": "'https://hub.example.com/?a'"}, "listen.auth.resource", "query"),
         (
             {"issuers": "[{issuer: 'https://u:p@x.example'}]"},
@@ -107,7 +107,7 @@ def test_the_issuers_name_is_kept_letter_by_letter(tmp_path: Path) -> None:
             "listen.auth.issuers[0]",
             "has proxy and pages",
         ),
-        ({"issuers": f"[{ISSUER}, {ISSUER}]"}, "listen.auth.issuers", "stands twice"),
+        ({"issuers": f"[{ISSUER}, {ISSUER}]"}, "listen.auth.issuers", "is there twice"),
         ({"issuers": "[{issuer: 'http://x.example'}]"}, "listen.auth.issuers[0].issuer", "https"),
         (
             {"issuers": "[{issuer: 'https://x.example', jwks: 'http://x.example/keys'}]"},

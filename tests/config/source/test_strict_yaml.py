@@ -91,8 +91,13 @@ BOMB = "a0: &a0 [a,a,a,a,a,a,a,a,a]\n" + "".join(
         ("a: !!timestamp x", 3, "is not what its tag (`!!`) says", "Take the tag out"),
         ("a: !!map x", 0, "has a value that is not what its tag (`!!`) says", "Take the tag"),
         ("a: " + "[" * 5000, 0, "is nested too deeply", "Take brackets out."),
-        ("a: &a [b, *a]", 3, "stands for a value that it is a part of", "Write the value out."),
-        (BOMB, 216, "has more than 100000 values, aliases written out", "Use fewer aliases."),
+        ("a: &a [b, *a]", 3, "stands for a value that contains it", "Write the value out."),
+        (
+            BOMB,
+            216,
+            "has more than 100000 values, with its aliases written out",
+            "Use fewer aliases.",
+        ),
         ("<<: 1", 4, "`<<` needs a mapping", "Put the text in quotes."),
     ],
 )
