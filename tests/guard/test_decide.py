@@ -553,12 +553,16 @@ def test_a_pattern_below_a_folder_that_cannot_exist_is_explained(
 
 @pytest.mark.parametrize(
     ("pattern", "admitted"),
-    [("-f/etc/passwd", False), (" --file=../x", False), ("/etc/passwd", True), ("-i", True)],
+    [
+        *(("-f/etc/passwd", False), (" --file=../x", False), ("/etc/passwd", True), ("-i", True)),
+        *((["-f", "/etc/passwd"], False), (["a", "--file=../x"], False)),
+        *((["/etc/passwd", "../x"], True), (["-i", "a"], True)),
+    ],
 )
 def test_an_option_in_the_place_of_a_searched_text_is_judged(
-    tmp_path: Path, pattern: str, *, admitted: bool
+    tmp_path: Path, pattern: Json, *, admitted: bool
 ) -> None:
-    schema: Json = {"properties": {"pattern": {"type": "string"}, "path": {"type": "string"}}}
+    schema: Json = {"properties": {"pattern": {}, "path": {"type": "string"}}}
     guard = compile_tool(schema, read_only=True, policy=DEFAULT, name="grep")
     call = tool_call({"pattern": pattern, "path": "."})
     verdict = decide(call, guard, context(share(tmp_path), tmp_path))
