@@ -759,3 +759,31 @@ def test_texts_of_very_many_signs_are_too_much(tmp_path: Path) -> None:
         assert isinstance(verdict, Refused)
         assert "too many paths to judge" in verdict.reason
         assert isinstance(judge({key: values[:10]}, here), Admitted)
+
+
+@pytest.mark.parametrize(
+    ("tool", "source", "refused"),
+    [
+        ("move_file", "a", True),
+        ("move_file", ".", True),
+        ("delete_directory", "a/b", True),
+        ("move_file", "a/b/kept/f", True),
+        ("move_file", "a/b/other", False),
+        ("move_file", "b", False),
+        ("list_and_tag", "a", False),
+        ("write_file", "a/b/f", False),
+    ],
+)
+@pytest.mark.parametrize("inline", [True, False])
+def test_what_is_read_only_is_not_moved_with_a_folder_around_it(
+    tmp_path: Path, tool: str, source: str, *, refused: bool, inline: bool
+) -> None:
+    plant(tmp_path, "a/b/kept/f", "a/b/other/f", "b/f")
+    policy = Policy(access=(AccessRule((*tmp_path.parts[1:], "a", "b", "kept"), "read"),))
+    world = context(share(tmp_path))
+    for name, writes in ((tool, True), (tool, False)):
+        guard = compile_tool(None, read_only=not writes, policy=ToolPolicy(policy), name=name)
+        call = Call("tools/call", name, {"path": str(tmp_path / source)}, {})
+        lazy = Looking(world, PlainPathCheck.of(world, (), policy, needs_write=writes, tool=name))
+        verdict = judge_inline(call, guard, lazy) if inline else decide(call, guard, world)
+        assert isinstance(verdict, Refused) is (refused and writes)
