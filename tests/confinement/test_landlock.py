@@ -457,6 +457,22 @@ def test_modes_and_times_can_be_changed(tmp_path: Path, inside: Path) -> None:
 
 
 @needs_landlock
+def test_extended_attributes_can_be_changed(tmp_path: Path, inside: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    try:
+        os.setxattr(secret, "user.kept", b"1")
+    except OSError:
+        pytest.skip("this file system has no extended attributes of users")
+    program = (
+        "import os, sys; os.setxattr(sys.argv[1], 'user.kept', b'2');"
+        " print(os.getxattr(sys.argv[1], 'user.kept'))"
+    )
+    found = run(tmp_path / "grants", program, secret, write=(inside,))
+    assert found.stdout == "b'2'\n"
+    assert secret.read_text() == "secret"
+
+
+@needs_landlock
 def test_shared_memory_of_the_users_other_processes_is_open(tmp_path: Path) -> None:
     program = """
 import ctypes, sys
