@@ -457,6 +457,25 @@ def test_modes_and_times_can_be_changed(tmp_path: Path, inside: Path) -> None:
 
 
 @needs_landlock
+@pytest.mark.parametrize("name", ["link", "deep/link/../secret.txt", "deep/up/link", "chain"])
+def test_a_link_that_a_child_may_have_made_grants_nothing(
+    tmp_path: Path, inside: Path, name: str
+) -> None:
+    (inside / "deep").mkdir()
+    outer = tmp_path / "outer"
+    outer.symlink_to(tmp_path)
+    (inside / "link").symlink_to(tmp_path)
+    (inside / "deep/link").symlink_to(inside)
+    (inside / "deep/up").symlink_to("..")
+    (inside / "chain").symlink_to(outer)
+    secret = tmp_path / "secret.txt"
+    for write in ((inside,), (inside, inside / name)):
+        found = run(tmp_path / "grants", READ, secret, read=(inside / name,), write=write)
+        assert found.returncode == 1, name
+    assert run(tmp_path / "grants", READ, secret, read=(outer,), write=(inside,)).returncode == 0
+
+
+@needs_landlock
 def test_extended_attributes_can_be_changed(tmp_path: Path, inside: Path) -> None:
     secret = tmp_path / "secret.txt"
     try:
