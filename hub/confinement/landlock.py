@@ -3,6 +3,7 @@
 The launcher of confined children imports this module: no import here may be slow to load.
 """
 
+# ruff: noqa: PTH115 - pathlib takes longer to load than all of this
 import ctypes
 import os
 import sys
