@@ -476,6 +476,25 @@ def test_a_link_that_a_child_may_have_made_grants_nothing(
 
 
 @needs_landlock
+def test_a_link_in_the_place_of_an_exception_in_a_root_grants_nothing(
+    tmp_path: Path, inside: Path
+) -> None:
+    (inside / "build").symlink_to(tmp_path)
+    found = inside.stat()
+    rules: list[tuple[str, str, tuple[int, int] | None]] = [
+        *(("r", str(place), None) for place in SYSTEM_READ),
+        ("r", str(inside), (found.st_dev, found.st_ino)),
+        ("w", str(inside / "build"), None),
+    ]
+    held = tmp_path / "grants"
+    held.write_bytes(launcher.encode(landlock.encode(rules)))
+    command = [*PYTHON, launcher.__file__, str(held), sys.executable, *PYTHON, "-c", READ]
+    for name, code in (("a.txt", 0), ("build/secret.txt", 1)):
+        ran = subprocess.run([*command, str(inside / name)], capture_output=True, check=False)  # noqa: S603 - as in `run`
+        assert ran.returncode == code, ran.stderr
+
+
+@needs_landlock
 def test_extended_attributes_can_be_changed(tmp_path: Path, inside: Path) -> None:
     secret = tmp_path / "secret.txt"
     try:
