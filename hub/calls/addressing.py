@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypeAlias
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -35,8 +35,16 @@ from hub.values import (
     object_or_empty,
 )
 
-OwnParam: TypeAlias = tuple[str, Json]
-"""The key and value of the param by which a child knows what is called."""
+
+class OwnParam(NamedTuple):
+    """The key and value of the param by which a child knows what is called.
+
+    `parts` are judged beside it: what the child may take out of a resource's URI.
+    """
+
+    key: str
+    value: Json
+    parts: tuple[str, ...] = ()
 
 
 class Addressed(Struct, frozen=True):
@@ -114,12 +122,14 @@ class Addressed(Struct, frozen=True):
         """Return the param that replaces the client's: the child's own name, URI or reference."""
         match self.method:
             case "tools/call" | "prompts/get":
-                return "name", route.name
+                return OwnParam("name", route.name)
             case "resources/read" | "resources/subscribe":
-                return "uri", route.name
+                values = catalog.template_values(route)
+                parts = dict.fromkeys((*uri_parts(route.name), *values))
+                return OwnParam("uri", route.name, tuple(parts))
             case "completion/complete":
                 completed = catalog.completion(object_or_empty(self.params.get("ref")))
-                return "ref", completed[1] if completed is not None else {}
+                return OwnParam("ref", completed[1] if completed is not None else {})
 
 
 _ENVELOPE = frozenset(
@@ -209,7 +219,7 @@ def call_to(method: CallMethod, name: str, own: OwnParam, params: JsonObject) ->
 
     `name` is the child's own name of what is called. None if `params` are not valid.
     """
-    key, value = own
+    key, value, parts = own
     arguments: Json
     match method:
         case "tools/call" | "prompts/get":
@@ -219,19 +229,13 @@ def call_to(method: CallMethod, name: str, own: OwnParam, params: JsonObject) ->
             elif not isinstance(arguments, dict):
                 return None
         case "resources/read" | "resources/subscribe":
-            arguments = _resource_arguments(key, value)
+            arguments = {key: value, "parts": [*parts]} if parts else {key: value}
         case "completion/complete":
             arguments = _completed_arguments(params)
     kept = params if _BETWEEN.isdisjoint(params) else _without_envelope(params)
     if kept.get(key) != value:
         kept = {**kept, key: value}
     return Call(method, name, arguments, kept)
-
-
-def _resource_arguments(key: str, uri: Json) -> JsonObject:
-    """Return what is judged of a resource: its URI, and what a server may take out of it."""
-    parts: list[Json] = [*uri_parts(uri)] if isinstance(uri, str) else []
-    return {key: uri, "parts": parts} if parts else {key: uri}
 
 
 def label_of(method: str, params: JsonObject, expose: Expose) -> str | None:

@@ -293,7 +293,9 @@ class SessionRoutes:
         if not isinstance(label, str):
             return None
         found = own.get(label)
-        if found is None or found.is_open:
+        if found is None or found.resolved.method != request.method:
+            return None  # a tool may be called as the label of a prompt
+        if found.is_open:
             return found
         del own[label]
         return None

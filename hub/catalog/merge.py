@@ -179,6 +179,12 @@ class Catalog(Struct, frozen=True):
             route = self.resource_routes.get(public) if template is None else template.route
         return None if route is None else (route, {**ref, key: route.name})
 
+    def template_values(self, route: ChildRoute) -> Iterator[str]:
+        """Yield what the child may take out of a resource's URI, by any template that it lists."""
+        for template in self.template_routes.values():
+            if template.route.server == route.server:
+                yield from template.own.possible_values(route.name)
+
     def _by_template(self, uri: str) -> ChildRoute | None:
         for public, template in self.template_routes.items():
             values = template.public.match(uri)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
 _EXPRESSION: Final = re.compile(r"(\{[^{}]*\})")
+_OPERATORS: Final = "+#/?&;."
+_FEW: Final = 8
 _REACHING: Final = ("{+", "{#", "{/", "{?", "{&", "{;", "{.")
 """Beginnings of expressions whose values may have more than one path segment."""
 
@@ -81,11 +84,42 @@ class UriTemplate(Struct, frozen=True):
         values.append(uri[start:stop])
         return tuple(values) if start <= stop and self._may_hold(values) else None
 
+    def variables(self) -> Iterator[str]:
+        """Yield the names in the expressions."""
+        for expression in self.expressions:
+            for variable in expression[1:-1].lstrip(_OPERATORS).split(","):
+                yield variable.rstrip("*").partition(":")[0]
+
+    def possible_values(self, uri: str) -> Iterator[str]:
+        """Yield what a server may take for a value in `uri`, still encoded, if it begins alike.
+
+        A value may begin behind each place of the literal before it, and end before each of the
+        one behind it. Of places that are very many the first and the last count.
+        """
+        first, *middle = self.literals
+        if not middle or uri[: len(first)].lower() != first.lower():
+            return
+        literals = [first, *filter(None, middle[:-1]), middle[-1]]
+        for before, after in pairwise(literals):
+            starts = [place + len(before) for place in _places(before, uri)] if before else [0]
+            ends = _places(after, uri) if after else [len(uri)]
+            for start in starts:
+                for end in (one for one in ends if one > start):
+                    yield uri[start:end]
+                    if uri[start] in _OPERATORS:
+                        yield uri[start + 1 : end]
+
     def _may_hold(self, values: Sequence[str]) -> bool:
         return all(
             expression.startswith(_REACHING) or not any(mark in value for mark in "/?#")
             for expression, value in zip(self.expressions, values, strict=True)
         )
+
+
+def _places(literal: str, uri: str) -> list[int]:
+    """Return where a literal is in a URI; schemes and hosts ignore case."""
+    found = [match.start() for match in re.finditer(re.escape(literal), uri, re.IGNORECASE)]
+    return found if len(found) <= 2 * _FEW else [*found[:_FEW], *found[-_FEW:]]
 
 
 def _scheme(server: str) -> str:

@@ -3,6 +3,7 @@
 The launcher of confined children imports this module: no import here may be slow to load.
 """
 
+# ruff: noqa: PTH115 - pathlib takes longer to load than all of this
 import ctypes
 import os
 import sys
@@ -71,6 +72,7 @@ def why_not() -> str:
 
 
 _EPERM, _ENOSYS, _EOPNOTSUPP = 1, 38, 95
+_MOST_LINKS = 40
 
 
 def _version() -> tuple[int, int]:
@@ -104,7 +106,8 @@ def scoped(version: int) -> int:
 def encode(file_grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
     """Return grants as bytes for `confine`: each is `r` or `w`, a path, and its device and inode.
 
-    A path that does not exist, or has another inode by then, grants nothing.
+    A path that does not exist, or has another inode by then, grants nothing. Nor does one without
+    an inode that passes a link in what the child may write: the child may have made that link.
     """
     pieces: list[bytes] = []
     for kind, path, identity in file_grants:
@@ -129,8 +132,10 @@ def confine(file_grants: bytes) -> None:
         raise LandlockError(f"no ruleset: {os.strerror(ctypes.get_errno())}")
     try:
         pieces = file_grants.split(b"\0")[:-1]
-        for at in range(0, len(pieces), _PIECES):
-            _grant(libc, ruleset, version, *pieces[at : at + _PIECES])
+        grants = [pieces[at : at + _PIECES] for at in range(0, len(pieces), _PIECES)]
+        changeable = [path for kind, which, path in grants if kind == b"w" or which != b"-"]
+        for grant in grants:
+            _grant(libc, ruleset, version, changeable, *grant)
         if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(
             _RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)
         ):
@@ -140,7 +145,13 @@ def confine(file_grants: bytes) -> None:
 
 
 def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
-    libc: ctypes.CDLL, ruleset: int, version: int, kind: bytes, identity: bytes, path: bytes
+    libc: ctypes.CDLL,
+    ruleset: int,
+    version: int,
+    changeable: list[bytes],
+    kind: bytes,
+    identity: bytes,
+    path: bytes,
 ) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -149,6 +160,9 @@ def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
     try:
         found = os.fstat(place)
         if identity not in {b"-", b"%d:%d" % (found.st_dev, found.st_ino)}:
+            return
+        real = os.readlink(b"/proc/self/fd/%d" % place)
+        if identity == b"-" and path[:1] == b"/" and real not in {path, _led_to(path, changeable)}:
             return
         directory = found.st_mode & 0o170000 == 0o040000  # noqa: PLR2004 - S_IFMT, S_IFDIR: `stat` is one more module
         allowed = rights(version, write=kind == b"w", directory=directory)
@@ -164,3 +178,23 @@ def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
             raise LandlockError(f"{os.fsdecode(path)} cannot be granted: {error}")
     finally:
         os.close(place)
+
+
+def _led_to(path: bytes, changeable: list[bytes]) -> bytes | None:
+    """Return where a path leads, links followed; None if one of them is in a changeable place."""
+    inside = [os.path.realpath(one) + b"/" for one in changeable]
+    left, at, links = path.split(b"/")[::-1], b"", 0
+    while left and links <= _MOST_LINKS:
+        name = left.pop()
+        here = os.path.normpath(b"%s/%s" % (at, name))
+        try:
+            target = os.readlink(here)
+        except OSError:
+            at = here.rstrip(b"/")
+            continue
+        if any(here.startswith(one) for one in inside):
+            return None
+        links += 1
+        at = b"" if target[:1] == b"/" else at
+        left += target.split(b"/")[::-1]
+    return at or b"/"

@@ -153,8 +153,11 @@ class _Search:
             if ".." not in place.parts and not granted.intersection(place.parents):
                 yield place
 
-    def program(self, file: Path, depth: int = _DEPTH) -> None:
-        """Add an executable: its links, installation, packages and interpreter."""
+    def program(self, file: Path, depth: int = _DEPTH, *, is_trusted: bool = True) -> None:
+        """Add an executable: its links, installation, packages and interpreter.
+
+        If a writable place has named it, it may be a program of any other project.
+        """
         if depth == 0 or file in self.found or not _is_program(file):
             return
         self.found[file] = None
@@ -163,11 +166,13 @@ class _Search:
             self._managed(step)
             self._packages(step)
             if step.parent.name in {"bin", "shims"}:
-                self._prefix(step.parent.parent, depth)
+                self._prefix(step.parent.parent, depth, is_trusted=is_trusted)
+            is_trusted = is_trusted and not self._is_writable(step)
         interpreter = _interpreter(file, self._path)
         if interpreter is not None:
-            self.program(interpreter, depth - 1)
-            self.script(file)
+            self.program(interpreter, depth - 1, is_trusted=is_trusted)
+            if is_trusted or self._is_writable(file):
+                self.script(file)
 
     def script(self, file: Path) -> None:
         """Add a script of an interpreter, and the package around it."""
@@ -197,7 +202,7 @@ class _Search:
     def uv(self, command: Path) -> None:
         """Add what uv looks for: `uv` beside `uvx`, its own Pythons and those on the PATH."""
         for step in _steps(command):
-            self.program(step.with_name("uv"))
+            self.program(step.with_name("uv"), is_trusted=not self._is_writable(command))
         pythons = self._home / ".local/share/uv/python"
         if _is_there(pythons):
             self.found[pythons] = None
@@ -227,33 +232,44 @@ class _Search:
             at = file.parts.index("node_modules")
             self.found[Path(*file.parts[: at + 1])] = None
 
-    def _prefix(self, prefix: Path, depth: int) -> None:
+    def _prefix(self, prefix: Path, depth: int, *, is_trusted: bool) -> None:
         """Add the installation that a `bin` directory belongs to."""
         settings = prefix / "pyvenv.cfg"
         if _is_file(settings):
             self.found[prefix] = None
             base = re.search(r"^home\s*=\s*(.+)$", _text(settings), re.MULTILINE)
             if base is not None:
-                self._base(Path(base[1].strip()), depth)
-        elif _is_there(prefix / "lib") and str(prefix) not in {"/", "/usr"}:
-            shared = self._is_broad(prefix) or prefix == self._home / ".local"
-            for place in (prefix / "bin", prefix / "lib") if shared else (prefix,):
-                self.found[place] = None
+                is_trusted = is_trusted and not self._is_writable(prefix)
+                self._base(Path(base[1].strip()), depth, is_trusted=is_trusted)
+        elif is_trusted or _is_installation(prefix):
+            self._installation(prefix)
         if self._is_writable(prefix):
             return
         for file in prefix.glob("lib/python3*/site-packages/*.pth"):
             for line in _text(file).splitlines():
                 self.directory(Path(line.strip() or "."))
 
-    def _base(self, folder: Path, depth: int) -> None:
+    def _installation(self, prefix: Path) -> None:
+        if _is_there(prefix / "lib") and str(prefix) not in {"/", "/usr"}:
+            shared = self._is_broad(prefix) or prefix == self._home / ".local"
+            for place in (prefix / "bin", prefix / "lib") if shared else (prefix,):
+                self.found[place] = None
+
+    def _base(self, folder: Path, depth: int, *, is_trusted: bool) -> None:
         for name in ("python3", "python"):
-            self.program(folder / name, depth - 1)
+            self.program(folder / name, depth - 1, is_trusted=is_trusted)
 
     def _is_writable(self, place: Path) -> bool:
         return any(place.is_relative_to(around) for around in self._writable)
 
     def _is_broad(self, place: Path) -> bool:
         return place in _BROAD or self._home.is_relative_to(place)
+
+
+def _is_installation(prefix: Path) -> bool:
+    """Return whether a directory has an interpreter's own packages."""
+    library = prefix / "lib"
+    return _is_there(library / "node_modules") or any(library.glob("python3*"))
 
 
 def _steps(file: Path) -> Iterator[Path]:

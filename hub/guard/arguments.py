@@ -29,6 +29,7 @@ from hub.guard.text.embedded_json import (
     parsed_json,
     strings_in,
 )
+from hub.guard.text.names import is_sign
 from hub.guard.text.prose import is_prose
 from hub.paths.resolve import PathError
 from hub.values import Json, JsonObject
@@ -55,12 +56,6 @@ _SHAPED = re.compile(
 )
 _FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?fileb?:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
-_LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
-"""A key on a keyboard, a separator or an operator: no path where a label is expected."""
-_VERSIONS = re.compile(
-    r"~[>=] ?\d+(?:\.\d+)*(?:, ?(?:~>|[<>=!~]=|[<>=]) ?\d+(?:\.\d+)*)*", re.ASCII
-)
-"""Which versions of a package are wanted, such as `~> 5.0, < 6`: never a path."""
 _URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
@@ -82,8 +77,9 @@ class PathCandidate(Struct, frozen=True):
     `pointer` is its JSON pointer, `key` the key that it stands under. `whole`: read the value as a
     whole only, not as a list of paths, since it may be the content of a file. `is_element`: it is
     one of several in a list, and not a member of an object, which may be named `1` as well.
-    `is_repeated`: its text is a candidate in another object, too, so only a folder that is named
-    beside it makes a difference.
+    `scope`: the pointer of the innermost object in a list that it is somewhere in, or nothing.
+    `is_repeated`: its text is a candidate in another scope, too, so only a folder that is named in
+    this one makes a difference.
     """
 
     pointer: str
@@ -93,6 +89,7 @@ class PathCandidate(Struct, frozen=True):
     why: str
     whole: bool = False
     is_element: bool = False
+    scope: str = ""
     is_repeated: bool = False
 
 
@@ -115,8 +112,8 @@ class _Found(list[PathCandidate]):
     """The candidates of one call, and what may still be spent on the search.
 
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
-    JSON. `bare` are the texts without path signs that may be a file name, each with the objects
-    that have it: in one object it is judged only once, even if many cells of a table have it.
+    JSON. `bare` are the texts without path signs that may be a file name, each with the scopes that
+    have it: in one scope it is judged only once, even if many cells of a table have it.
     `free` are the candidates of these, which do not count as too many.
     """
 
@@ -155,13 +152,12 @@ class _Place(Struct, frozen=True, gc=False):
     unread: _Unread | None = None
     whole: bool = False
     in_list: bool = False
-    around: str = ""
-    """The pointer of the innermost object."""
+    scope: str = ""
 
     def member(self, key: str, kind: Kind, depth: int, *, whole: bool = False) -> _Place:
         """Return the place of the member `key` of the object here."""
         at = f"{self.pointer}/{escaped(key)}"
-        return _Place(at, key, kind, depth, self.unread, whole=whole, around=self.pointer)
+        return _Place(at, key, kind, depth, self.unread, whole=whole, scope=self.scope)
 
     def element(self, index: int, kind: Kind) -> _Place:
         """Return the place of an element of the list here."""
@@ -189,15 +185,11 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
     for key, member in value.items():
         inner = declared.get(key)
         if inner is None:
-            inner = node.undeclared(key)
-            if node.named_by_path or _can_be_path(key, at):
-                found.spend(_effort_of(key))
-                at_key, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
-                of_files = at.inherited is _PATH and "file" in at.key.lower()
-                is_new = key[:1] == "/" and (node.named_by_path or of_files)
-                found.append(PathCandidate(at_key, key, _WEAK if is_new else _NEUTRAL, key, why))
+            inner = _undeclared(key, node, at, found)
+        elif inner.seeks:
+            inner = inner.looking_for(member)
         kind, whole = inner.kind, False
-        if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE or inner.seeks:
+        if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE:
             kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
@@ -205,6 +197,18 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
                 _add(member, inner, place, found)  # pyright: ignore[reportArgumentType]
         elif kind is _PATH or (kind is not _IGNORE and isinstance(member, _NESTED)):
             _walk_other(member, inner, at.member(key, kind, at.depth + 1), found)
+
+
+def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> ArgumentNode:
+    """Return the node of a member that is not declared, and add its key if that can be a path."""
+    if node.named_by_path or _can_be_path(key, at):
+        found.spend(_effort_of(key))
+        of_files = at.inherited is _PATH and "file" in at.key.lower()
+        is_new = key[:1] == "/" and (node.named_by_path or of_files)
+        pointer, kind = f"{at.pointer}/{escaped(key)}", _WEAK if is_new else _NEUTRAL
+        why = "an object's key can be a path"
+        found.append(PathCandidate(pointer, key, kind, key, why, scope=at.scope))
+    return node.undeclared(key)
 
 
 def _can_be_path(key: str, at: _Place) -> bool:
@@ -220,8 +224,6 @@ def _can_be_path(key: str, at: _Place) -> bool:
 
 def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tuple[Kind, bool]:
     """Return the kind of a member of the object `value`, and whether it is read as a whole."""
-    if inner.seeks and str(value[key]).lstrip()[:1] == "-":
-        return Kind.GLOB, False
     if not inner.declared and is_in_document(key, value):
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
@@ -259,7 +261,8 @@ def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> N
         _check_size(at, found)
     if isinstance(value, dict):
         inherited = at.inherited if at.inherited is not _PAYLOAD else _NEUTRAL
-        _walk_members(value, node, replace(at, inherited=inherited), found)
+        scope = at.pointer if at.in_list else at.scope
+        _walk_members(value, node, replace(at, inherited=inherited, scope=scope), found)
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
     elif at.inherited is _PATH and _is_number(value):
@@ -287,7 +290,9 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if not value or (node.values and value in node.values):
         return False
     if kind is _NEUTRAL:
-        return not _is_sign(value, node) and (is_shaped(value) or _can_be_name(value, node))
+        return not is_sign(value, is_label=node.label) and (
+            is_shaped(value) or _can_be_name(value, node)
+        )
     if kind is _PAYLOAD:
         if node.structured and json_in(value) is not None:
             return True
@@ -297,14 +302,6 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if kind is _VIRTUAL:
         return is_shaped(value)
     return kind is not _IGNORE
-
-
-def _is_sign(value: str, node: ArgumentNode) -> bool:
-    """Return whether a value is an operator, a separator or the like, though it has path signs."""
-    if value[0] not in "/\\~=!":
-        return False
-    is_label = node.label and _LABEL.fullmatch(value) is not None
-    return is_label or (value[0] == "~" and _VERSIONS.fullmatch(value) is not None)
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:
@@ -335,7 +332,7 @@ def is_shaped(value: str) -> bool:
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_CANDIDATE + _effort_of(text))
     candidate = PathCandidate(
-        at.pointer, at.key, at.inherited, text, node.why, at.whole, is_element=at.in_list
+        at.pointer, at.key, at.inherited, text, node.why, at.whole, at.in_list, at.scope
     )
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
     inside = json_in(text) if is_read else None
@@ -348,19 +345,19 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
             return
         _add_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):
-        _add_bare(candidate, at.around, found)
+        _add_bare(candidate, found)
     elif at.inherited is not _PAYLOAD or not node.structured or _FILE_URI.match(text) is not None:
         found.append(candidate)
 
 
-def _add_bare(candidate: PathCandidate, around: str, found: _Found) -> None:
-    """Add a text without path signs, if it is not a candidate of the object `around` it yet."""
-    objects = found.bare.setdefault(str(candidate.value), set())
-    if around in objects:
+def _add_bare(candidate: PathCandidate, found: _Found) -> None:
+    """Add a text without path signs, if it is not a candidate of its scope yet."""
+    scopes = found.bare.setdefault(str(candidate.value), set())
+    if candidate.scope in scopes:
         return
-    if objects:
+    if scopes:
         candidate = replace(candidate, is_repeated=True)
-    objects.add(around)
+    scopes.add(candidate.scope)
     found.free += 1
     found.append(candidate)
 

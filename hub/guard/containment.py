@@ -116,7 +116,7 @@ class PathTracer:
     where a relative value may start as well, if something of its first name is there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that one call is traced by
         self,
         context: CallContext,
         policy: Policy,
@@ -124,10 +124,11 @@ class PathTracer:
         needs_write: bool,
         most: int = FULL_BUDGET.effort,
         reach: OwnFileRules | None = None,
+        moves_folders: bool = False,
     ) -> None:
         self._context = context
         self._policy = policy
-        self._needs_write = needs_write
+        self._needs_write, self._moves_folders = needs_write, moves_folders
         self._reach = reach
         self._flavour = context.flavour
         self._posix = context.flavour is not Flavour.WINDOWS
@@ -367,7 +368,7 @@ class PathTracer:
             return OWN
         if enforcing and policy.unsafe is not None and policy.unsafe.refuses(parts):
             return "it is not safe for sharing"
-        if self._needs_write and policy.access and policy.access_at(parts) == "read":
+        if self._needs_write and policy.access and policy.keeps(parts, whole=self._moves_folders):
             return "it is read-only"
         return self._denial(path) if policy.deny else None
 

@@ -16,7 +16,7 @@ from hub.guard.judge import Judge, is_option
 from hub.guard.keys.nodes import ArgumentNode, nodes_of
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc
+from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc, moves_folders
 from hub.guard.own_names import OwnNames, own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
@@ -357,6 +357,7 @@ def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
         needs_write=writes,
         budget=budget,
         reach=reach,
+        moves_folders=moves_folders(call.name),
         candidates=findings.found,
     )
 

@@ -40,12 +40,18 @@ class Judge:
         needs_write: bool,
         budget: Budget = FULL_BUDGET,
         reach: OwnFileRules | None = None,
+        moves_folders: bool = False,
         candidates: Sequence[PathCandidate] = (),
     ) -> None:
         self._policy = policy
         self._posix = context.flavour is not Flavour.WINDOWS
         self._tracer = PathTracer(
-            context, policy, needs_write=needs_write, most=budget.effort, reach=reach
+            context,
+            policy,
+            needs_write=needs_write,
+            most=budget.effort,
+            reach=reach,
+            moves_folders=moves_folders,
         )
         folders = tuple([root.path for root in context.roots.roots])
         reader, posix = Reader(context.env, context.flavour, folders=folders), self._posix

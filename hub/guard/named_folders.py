@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,6 +17,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.text.readings import Reader, readings
 from hub.guard.text.uris import is_remote
 from hub.paths.resolve import PathError
+from hub.values import Json
 
 _NO_FOLDERS = frozenset({Kind.GLOB, Kind.COMMAND, Kind.PAYLOAD})
 _LONGEST = 1024
@@ -25,21 +28,18 @@ _TURNS = 2
 """So many folders may be named one in the other, as in `repo`, `folder`, `name`."""
 
 
-class _Named(NamedTuple):
-    """The members of one object that name a folder, or may do so from within another folder.
+class _Found(NamedTuple):
+    """The folders that are named, and by which candidates: their pointers and values."""
 
-    `texts` has what each may be read as, `folders` the folders that it names.
-    """
-
-    texts: list[tuple[PathCandidate, list[str]]]
-    folders: list[tuple[PathCandidate, list[str]]]
+    folders: list[str]
+    named_by: set[tuple[str, Json]]
 
 
 class NamedFolders:
-    """The folders that the candidates of one call name, for each candidate beside or below them.
+    """The folders that the candidates of one call name, for each candidate that may start there.
 
-    A folder counts for the members of its object and all in them: `{"dir": "a", "name": "b"}`; that
-    of an argument's own object for the whole call: `{"options": {"cwd": "a"}, "name": "b"}`. An
+    A folder counts for the whole call, however deep it is named: `{"dir": "a", "name": "b"}`,
+    `{"options": {"run": {"cwd": "a"}}, "name": "b"}`; in an object in a list for that object. An
     element of a list counts for none: it is one of several, not where the others are. A folder that
     a command names counts for all words of commands: `cd a && cat b`, `tar -C a b`.
     """
@@ -49,10 +49,11 @@ class NamedFolders:
     ) -> None:
         self._tracer = tracer
         self._reader = replace(reader, whole=True)
-        self._of_object: dict[str, list[PathCandidate]] | None = None
+        self._of_scope: dict[str, list[PathCandidate]] | None = None
         self._candidates = candidates
-        self._named: dict[str, _Named] = {}
-        self._of_value: dict[str, tuple[list[str], list[str]]] = {}
+        self._found: dict[tuple[str, bool], _Found] = {}
+        self._texts_of = cache(self._texts)
+        self._named_by = cache(self._folders_named)
         self._of_commands: dict[str, None] | None = None
 
     def beside(self, candidate: PathCandidate) -> list[str]:
@@ -61,17 +62,29 @@ class NamedFolders:
         Raises:
             TooMuchError: there are too many, or the budget is spent.
         """
-        found = dict(self._in_commands()) if candidate.kind is Kind.COMMAND else {}
-        objects = self._objects_around(candidate) if len(self._candidates) > 1 else []
-        for folders in _besides(candidate, [one.folders for one in objects]):
-            found |= dict.fromkeys(folders)
-            _check_number(found)
-        for _ in range(_TURNS if found else 0):
-            for texts in _besides(candidate, [one.texts for one in objects]):
-                found |= self._inner(texts, tuple(found))
-                _check_number(found)
-        _check_number(found)
-        return list(found)
+        of = (candidate.scope, candidate.kind is Kind.COMMAND)
+        found = self._found.get(of)
+        if found is None:
+            found = self._found[of] = self._find(of)
+        if _identity(candidate) in found.named_by:
+            found = self._find(of, _identity(candidate))
+        return found.folders
+
+    def _find(self, of: tuple[str, bool], but: tuple[str, Json] | None = None) -> _Found:
+        """Return what is named, `but` by this candidate, for a scope, and perhaps for a command."""
+        scope, is_command = of
+        found = dict(self._in_commands()) if is_command else {}
+        named_by = set[tuple[str, Json]]()
+        members = [one for one in self._members_around(scope) if _identity(one) != but]
+        for turn in range(1 + _TURNS):
+            starts = tuple(found) if turn else (None,)
+            for one, start in product(members, starts):
+                if folders := self._named_by(one.value, start):
+                    named_by.add(_identity(one))
+                    found |= dict.fromkeys(folders)
+                    if len(found) > _MOST:
+                        raise TooMuchError("it names too many folders")
+        return _Found(list(found), named_by)
 
     def _in_commands(self) -> dict[str, None]:
         if self._of_commands is None:
@@ -95,54 +108,28 @@ class NamedFolders:
             self._of_commands = found
         return self._of_commands
 
-    def _objects_around(self, candidate: PathCandidate) -> list[_Named]:
-        found: list[_Named] = []
-        place = candidate.pointer
-        while place:
-            place = place.rpartition("/")[0]
-            named = self._named.get(place)
-            if named is None:
-                named = self._named[place] = self._named_in(place)
-            found.append(named)
+    def _members_around(self, scope: str) -> list[PathCandidate]:
+        """Return the candidates that may name folders for a scope: of it and of those around it."""
+        if self._of_scope is None:
+            self._of_scope = {}
+            for one in self._candidates if len(self._candidates) > 1 else ():
+                if one.kind not in _NO_FOLDERS and not one.is_element:
+                    self._of_scope.setdefault(one.scope, []).append(one)
+        found = [*self._of_scope.get("", ())]
+        while scope:
+            found += self._of_scope.get(scope, ())
+            scope = scope.rpartition("/")[0]
         return found
 
-    def _named_in(self, place: str) -> _Named:
-        """Return what the members of the object at `place` name; each is looked up only once."""
-        named = [(one, *self._read(one.value)) for one in self._members().get(place, ())]
-        return _Named(
-            [(one, texts) for one, texts, _ in named if texts],
-            [(one, folders) for one, _, folders in named if folders],
-        )
-
-    def _read(self, value: object) -> tuple[list[str], list[str]]:
-        """Return the texts that a value may be read as, and the folders that they name."""
-        if not isinstance(value, str) or len(value) > _LONGEST:
-            return [], []
-        known = self._of_value.get(value)
-        if known is None:
-            texts = self._texts(value)
-            folders = [folder for text in texts for folder in self._tracer.folders_at(text)]
-            known = self._of_value[value] = (texts, folders)
-        return known
-
-    def _members(self) -> dict[str, list[PathCandidate]]:
-        """Return the candidates that may be folders, by the pointer of their object."""
-        if self._of_object is None:
-            self._of_object = {}
-            for one in self._candidates:
-                if one.kind not in _NO_FOLDERS and not one.is_element:
-                    above = one.pointer.rpartition("/")[0]
-                    self._of_object.setdefault(above, []).append(one)
-                    if above.count("/") == 1:
-                        self._of_object.setdefault("", []).append(one)
-        return self._of_object
-
-    def _inner(self, texts: Sequence[str], starts: Sequence[str]) -> dict[str, None]:
-        folders = (self._tracer.folders_at(text, starts) for text in texts)
-        return dict.fromkeys(folder for each in folders for folder in each)
+    def _folders_named(self, value: Json, start: str | None) -> list[str]:
+        """Return the folders that a value names from `start`, or from where any value may start."""
+        texts = self._texts_of(value) if isinstance(value, str) else ()
+        starts = None if start is None else (start,)
+        return [folder for text in texts for folder in self._tracer.folders_at(text, starts)]
 
     def _texts(self, value: str) -> list[str]:
-        if is_remote(value):
+        """Return the texts that a value may be read as."""
+        if len(value) > _LONGEST or is_remote(value):
             return []
         try:
             return list(readings(value, self._reader))
@@ -150,17 +137,6 @@ class NamedFolders:
             return []  # such a value is refused itself
 
 
-def _besides(
-    candidate: PathCandidate, objects: Sequence[list[tuple[PathCandidate, list[str]]]]
-) -> Iterator[list[str]]:
-    """Yield what is known of each member of `objects` but the candidate itself."""
-    for members in objects:
-        for other, known in members:
-            # The key of a member has the pointer of its value, and is another candidate.
-            if other.pointer != candidate.pointer or other.value != candidate.value:
-                yield known
-
-
-def _check_number(folders: dict[str, None]) -> None:
-    if len(folders) > _MOST:
-        raise TooMuchError("it names too many folders")
+def _identity(one: PathCandidate) -> tuple[str, Json]:
+    # The key of a member has the pointer of its value, and is another candidate.
+    return one.pointer, one.value

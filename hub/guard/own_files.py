@@ -203,6 +203,11 @@ def _reach(own: OwnFiles, writes: bool, moves: bool, takes: bool) -> OwnFileRule
     )
 
 
+def moves_folders(tool: str) -> bool:
+    """Return whether a tool's name says that it moves, removes or replaces whole directories."""
+    return not _words(tool, ()).isdisjoint(_MOVING)
+
+
 def by_proc(reading: str) -> str | None:
     """Return the path that a process reaches through `/proc/PID/root` or `/proc/PID/cwd`.
 

@@ -144,7 +144,7 @@ class _Exceptions(Struct, frozen=True):
         """Return whether an exception applies, or may apply, to a path."""
         parts, folded = parts_of(path, self.flavour), self.flavour is not _POSIX
         for place in self.read_only:
-            if is_inside(parts, place):
+            if is_inside(parts, place) or is_inside(place, parts):
                 return True
         for root in self.roots:
             if is_inside(parts, root) and self.deny.refuses(parts[len(root) :], folded=folded):

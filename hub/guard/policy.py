@@ -139,6 +139,13 @@ class Policy(Struct, frozen=True):
         rules = [rule for rule in self.access if is_inside(parts, rule.parts)]
         return max(rules, key=lambda rule: len(rule.parts)).access if rules else "write"
 
+    def keeps(self, parts: tuple[str, ...], *, whole: bool) -> bool:
+        """Return whether no tool may write at `parts`; `whole`: it acts on all that is below."""
+        if self.access_at(parts) == "read":
+            return True
+        below = (rule for rule in self.access if whole and is_inside(rule.parts, parts))
+        return any(rule.access == "read" for rule in below)
+
 
 class ToolPolicy(Struct, frozen=True):
     """A server's policy, and the operator's settings for one of its tools.

@@ -12,11 +12,12 @@ import anyio
 import structlog
 from msgspec import Struct
 
+from hub.catalog.resource_uris import UriTemplate
 from hub.guard.decide import ToolGuard, compile_tool
 from hub.jsonrpc.exact_json import encode
 from hub.specs import ServerSpec
 from hub.system.threads import FairWorker
-from hub.values import CallMethod, ChildRoute, Json, Route, ServerName
+from hub.values import CallMethod, ChildRoute, Json, JsonObject, Route, ServerName, object_or_empty
 
 MAX_GUARDS: Final = 10_000
 """How many guards are kept; the oldest make room."""
@@ -24,6 +25,8 @@ MOST_AHEAD: Final = 500
 """The most tools of one list that are compiled ahead; the others wait for their first call."""
 REST: Final = 9
 """How long the compiling ahead rests after each tool, as a multiple of the time it took."""
+_SAYING: Final = ("description", "title")
+"""What says of a prompt's argument that it is a path, beside its name."""
 _PARTY: Final = "compile ahead"
 
 log = structlog.stdlib.get_logger(__name__)
@@ -47,7 +50,7 @@ class _Kept(Struct, frozen=True, eq=False):
 class ToolGuards:
     """The guards of calls, each compiled once for its definition and its server's policy.
 
-    All prompts of a server have one guard, and so have all its resources.
+    All resources of a server have one guard.
     """
 
     def __init__(self, *, kept: int = MAX_GUARDS, rest: float = REST) -> None:
@@ -119,15 +122,37 @@ class ToolGuards:
 
 def _compiled(spec: ServerSpec, method: CallMethod, route: ChildRoute) -> ToolGuard:
     name, definition = _judged_by(method, route)
-    policy = spec.policy_of(name)
-    if definition is None:
-        return compile_tool(None, read_only=True, policy=policy)
-    hints = definition.get("annotations")
+    policy = spec.policy_of(route.name if method == "tools/call" else "")
+    if method != "tools/call":
+        return compile_tool(_schema_of(method, definition), read_only=True, policy=policy)
+    hints = route.definition.get("annotations")
     read_only = isinstance(hints, dict) and hints.get("readOnlyHint") is True
-    schema = definition.get("inputSchema")
+    schema = route.definition.get("inputSchema")
     return compile_tool(schema, read_only=read_only, policy=policy, name=name)
 
 
 def _judged_by(method: CallMethod, route: ChildRoute) -> tuple[str, Mapping[str, Json] | None]:
-    """Return the name and the definition that a guard is compiled for, if it is one of a tool."""
-    return (route.name, route.definition) if method == "tools/call" else ("", None)
+    """Return the name and the definition that a guard is compiled for; resources share one."""
+    return ("", None) if method.startswith("resources/") else (route.name, route.definition)
+
+
+def _schema_of(method: CallMethod, definition: Mapping[str, Json] | None) -> JsonObject | None:
+    """Return a schema of what is judged of a prompt or a completion; None of a resource.
+
+    A completion of what neither the prompt nor the template declares is judged as a path.
+    """
+    if definition is None:
+        return None
+    listed, template = definition.get("arguments"), definition.get("uriTemplate")
+    entries = [object_or_empty(one) for one in listed] if isinstance(listed, list) else []
+    declared: JsonObject = {
+        str(one.get("name")): {word: one[word] for word in _SAYING if word in one}
+        for one in entries
+    }
+    if isinstance(template, str):
+        declared |= dict.fromkeys(UriTemplate.parse(template).variables(), True)
+    if method == "prompts/get":
+        return {"properties": declared}
+    inner: JsonObject = {"properties": declared, "additionalProperties": {"format": "path"}}
+    context: JsonObject = {"properties": {"arguments": inner}}
+    return {"properties": {"argument": inner, "context": context}}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.calls.addressing import Addressed, address, call_to, called, label_of
+from hub.calls.addressing import Addressed, OwnParam, address, call_to, called, label_of
 from hub.calls.builtin_tools import BUILTINS, GET_ROOTS
 from hub.catalog.merge import Catalog, Listing, merge
 from hub.catalog.names import Names
@@ -303,7 +303,7 @@ def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_th
     call = call_to(
         "tools/call",
         "read",
-        ("name", "read"),
+        OwnParam("name", "read"),
         {"name": "f__read", "arguments": arguments, "_meta": meta, "x": 1},
     )
     assert call is not None
@@ -313,14 +313,12 @@ def test_a_call_of_a_childs_tool_keeps_all_but_what_is_between_the_client_and_th
 
 @pytest.mark.parametrize("arguments", [[], "x", 5, True])
 def test_a_call_whose_arguments_are_no_object_is_none(arguments: Json) -> None:
-    assert (
-        call_to("tools/call", "read", ("name", "read"), {"name": "read", "arguments": arguments})
-        is None
-    )
+    params: JsonObject = {"name": "read", "arguments": arguments}
+    assert call_to("tools/call", "read", OwnParam("name", "read"), params) is None
 
 
 @pytest.mark.parametrize("params", [{"name": "r"}, {"name": "r", "arguments": None}])
 def test_a_call_of_a_childs_tool_may_have_no_arguments(params: JsonObject) -> None:
-    call = call_to("tools/call", "read", ("name", "read"), params)
+    call = call_to("tools/call", "read", OwnParam("name", "read"), params)
     assert call is not None
     assert call.arguments == {}

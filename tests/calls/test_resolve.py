@@ -9,6 +9,7 @@ import anyio
 import pytest
 from msgspec import Raw
 
+from hub.calls.addressing import OwnParam
 from hub.calls.builtin_tools import GET_ROOTS
 from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.resolve import MAX_JUDGEMENTS
@@ -345,12 +346,28 @@ async def test_an_error_that_the_child_answers_is_passed_on() -> None:
 
 
 RESOURCES: dict[str, Answer] = {
-    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "file:///{+path}"}]},
+    "resources/templates/list": {
+        "resourceTemplates": [
+            {"uriTemplate": "file:///{+path}"},
+            {"uriTemplate": "docs://note-{name}"},
+            {"uriTemplate": "docs://{name}.md"},
+        ]
+    },
     "resources/list": {"resources": [{"uri": "note://1"}]},
     "resources/read": {"contents": []},
     "resources/subscribe": {},
     "resources/unsubscribe": {},
-    "prompts/list": {"prompts": [{"name": "ask"}]},
+    "prompts/list": {
+        "prompts": [
+            {
+                "name": "ask",
+                "arguments": [
+                    {"name": "text"},
+                    {"name": "code", "description": "Path to the source file"},
+                ],
+            }
+        ]
+    },
     "prompts/get": {"messages": []},
     "completion/complete": {"completion": {"values": []}},
 }
@@ -395,6 +412,12 @@ async def test_g09_a_file_resource_outside_the_roots_is_not_read(top: Path) -> N
         ("docs://guide/leak/f", False),
         ("docs://guide?path=../b/f", False),
         ("docs://~/x", False),
+        ("docs://note-one", True),
+        ("docs://note-leak", False),
+        ("docs://note-%2Fetc%2Fpasswd", False),
+        ("docs://note-..%2Fb%2Ff", False),
+        ("docs://one.md", True),
+        ("docs://leak.md", False),
     ],
 )
 async def test_what_a_resources_template_may_take_for_a_path_is_judged(
@@ -441,6 +464,22 @@ async def test_what_a_resources_template_may_take_for_a_path_is_judged(
                 "context": {"arguments": {"path": "/etc/passwd"}},
             },
         ),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/resource", "uri": "docs://note-{name}"},
+                "argument": {"name": "content", "value": "/etc/passwd"},
+            },
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "ask"},
+                "argument": {"name": "code", "value": "/etc/passwd"},
+            },
+        ),
+        ("prompts/get", {"name": "ask", "arguments": {"code": "/etc/passwd"}}),
+        ("resources/subscribe", {"uri": "docs://note-%2Fetc%2Fpasswd"}),
         ("resources/subscribe", {"uri": "file:///etc/passwd"}),
     ],
 )
@@ -786,7 +825,7 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             spec=spec,
             snapshot=Snapshot.of(client.session, spec, effective, slot),
             pointer=str,
-            own=("name", "read"),
+            own=OwnParam("name", "read"),
             catalog=await at.relay.listings.catalog(client.session, effective),
         )
         assert isinstance(await case.decide(), Admitted)

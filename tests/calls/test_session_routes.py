@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from hub.calls.routes import SessionRoute
 from hub.children.slot import ChildSlot
+from hub.errors import RouteError
 from hub.guard.decide import Admitted, Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request
 from hub.roots.effective import OperatorRoots
 from hub.system.threads import FairWorker, Result
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingWorker
+from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingWorker
 from tests.kit.rigs import Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -79,6 +80,19 @@ async def test_a_cached_route_judges_as_a_resolved_one_does(top: Path) -> None:
         assert admitted.call.params == inside
         assert isinstance(kept.judge(outside), Refused)
         assert kept.judge({"name": "read", "arguments": 5}) is None
+
+
+async def test_no_tool_is_called_by_the_label_of_a_prompt(top: Path) -> None:
+    answers: dict[str, Answer] = {
+        "prompts/list": {"prompts": [{"name": "ask"}]},
+        "prompts/get": {"messages": []},
+    }
+    fake = FakeChild(READ, capabilities={"tools": {}, "prompts": {}}, answers=answers)
+    async with rig({"files": FILES}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        await client.request(client.asked_for("prompts/get", {"name": "ask"}))
+        with pytest.raises(RouteError, match="Unknown tool"):
+            await client.call("prompts/get\0ask", {})
 
 
 async def test_a_tool_that_is_found_by_search_has_a_route_of_its_own(top: Path) -> None:

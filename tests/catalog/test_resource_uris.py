@@ -50,6 +50,36 @@ def test_a_template_finds_its_values(
     assert values is None or parsed.filled(values) == uri
 
 
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("memo://all", "memo://all", []),
+        ("memo://{id}", "other://1", []),
+        ("memo://{a}/{b}", "file:///x/y", []),
+        ("memo://note-{id}", "MEMO://NOTE-%2Fetc", ["%2Fetc"]),
+        ("memo://{a}-{b}", "memo://x-y-z", ["x", "x-y", "y-z", "z"]),
+        ("memo://{id}.md", "memo://x.md", ["x"]),
+        ("memo://{a}{?b}", "memo://x?b=1", ["x?b=1"]),
+        ("memo://a{.b}", "memo://a.x", [".x", "x"]),
+        ("{+x}", "any://at", ["any://at"]),
+        ("{a}{b}", "", []),
+    ],
+)
+def test_a_server_may_match_in_another_way(template: str, uri: str, values: list[str]) -> None:
+    assert list(UriTemplate.parse(template).possible_values(uri)) == values
+
+
+def test_the_last_of_very_many_places_counts() -> None:
+    values = list(UriTemplate.parse("memo://{a}-{b}").possible_values("memo://" + "-" * 500 + "x"))
+    assert values[-1] == "x"
+    assert len(values) < 40
+
+
+def test_a_templates_variables_are_named_without_what_is_said_of_them() -> None:
+    parsed = UriTemplate.parse("a://{+x*}/{y:3,z}{?q}")
+    assert list(parsed.variables()) == ["x", "y", "z", "q"]
+
+
 def test_a_wrapped_template_is_unwrapped_byte_for_byte() -> None:
     own = UriTemplate.parse("file:///docs/{name}.md{?raw}")
     public = own.wrapped("b")

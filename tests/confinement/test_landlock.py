@@ -457,6 +457,60 @@ def test_modes_and_times_can_be_changed(tmp_path: Path, inside: Path) -> None:
 
 
 @needs_landlock
+@pytest.mark.parametrize("name", ["link", "deep/link/../secret.txt", "deep/up/link", "chain"])
+def test_a_link_that_a_child_may_have_made_grants_nothing(
+    tmp_path: Path, inside: Path, name: str
+) -> None:
+    (inside / "deep").mkdir()
+    outer = tmp_path / "outer"
+    outer.symlink_to(tmp_path)
+    (inside / "link").symlink_to(tmp_path)
+    (inside / "deep/link").symlink_to(inside)
+    (inside / "deep/up").symlink_to("..")
+    (inside / "chain").symlink_to(outer)
+    secret = tmp_path / "secret.txt"
+    for write in ((inside,), (inside, inside / name)):
+        found = run(tmp_path / "grants", READ, secret, read=(inside / name,), write=write)
+        assert found.returncode == 1, name
+    assert run(tmp_path / "grants", READ, secret, read=(outer,), write=(inside,)).returncode == 0
+
+
+@needs_landlock
+def test_a_link_in_the_place_of_an_exception_in_a_root_grants_nothing(
+    tmp_path: Path, inside: Path
+) -> None:
+    (inside / "build").symlink_to(tmp_path)
+    found = inside.stat()
+    rules: list[tuple[str, str, tuple[int, int] | None]] = [
+        *(("r", str(place), None) for place in SYSTEM_READ),
+        ("r", str(inside), (found.st_dev, found.st_ino)),
+        ("w", str(inside / "build"), None),
+    ]
+    held = tmp_path / "grants"
+    held.write_bytes(launcher.encode(landlock.encode(rules)))
+    command = [*PYTHON, launcher.__file__, str(held), sys.executable, *PYTHON, "-c", READ]
+    for name, code in (("a.txt", 0), ("build/secret.txt", 1)):
+        ran = subprocess.run([*command, str(inside / name)], capture_output=True, check=False)  # noqa: S603 - as in `run`
+        assert ran.returncode == code, ran.stderr
+
+
+@needs_landlock
+def test_extended_attributes_can_be_changed(tmp_path: Path, inside: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    try:
+        os.setxattr(secret, "user.kept", b"1")
+    except OSError:
+        pytest.skip("this file system has no extended attributes of users")
+    program = (
+        "import os, sys; os.setxattr(sys.argv[1], 'user.kept', b'2');"
+        " print(os.getxattr(sys.argv[1], 'user.kept'))"
+    )
+    found = run(tmp_path / "grants", program, secret, write=(inside,))
+    assert found.stdout == "b'2'\n"
+    assert secret.read_text() == "secret"
+
+
+@needs_landlock
 def test_shared_memory_of_the_users_other_processes_is_open(tmp_path: Path) -> None:
     program = """
 import ctypes, sys

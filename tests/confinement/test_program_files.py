@@ -308,3 +308,25 @@ def test_files_that_a_child_may_have_written_only_name_programs(
     if way in {"script", "pth"}:  # the others name no program, wherever they are
         believed = found(home, *argv, directory=project)
         assert [place for place in believed.read if ".aws" in place]
+
+
+@pytest.mark.parametrize("how", ["the base of an environment", "a link", "an interpreter"])
+@pytest.mark.parametrize("name", ["bin/serve", "serve.sh"])
+def test_no_other_project_is_granted_because_its_program_is_named(
+    how: str, name: str, home: Path, top: Path
+) -> None:
+    project, other = home / "project", home / "other"
+    run = executable(other / name, f"#!{executable(top / 'tools/sh')}\n")
+    write(other / "lib/code.txt")
+    write(other / "package.json")
+    server = executable(project / "server", f"#!{run if how == 'an interpreter' else '/none'}\n")
+    if how == "a link":
+        server.unlink()
+        server.symlink_to(run)
+    elif how == "the base of an environment":
+        server = executable(project / "venv/bin/server")
+        write(project / "venv/pyvenv.cfg", f"home = {project}\n")
+        (project / "python3").symlink_to(run)
+    made = found(home, server, writable=project)
+    assert str(run) in made.read
+    assert {str(other), str(other / "lib"), str(other / "bin")}.isdisjoint(made.read)

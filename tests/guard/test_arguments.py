@@ -122,7 +122,7 @@ def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
         found(nested(MAX_DEPTH + 1, "a", lists=True))
 
 
-def test_a_word_is_a_candidate_once_in_each_object() -> None:
+def test_a_word_is_a_candidate_once_in_each_scope() -> None:
     rows: list[Json] = [{"item": "a", "other": ["a", ["a"]]}, {"item": "a"}]
     claimed = find_candidates(compile_schema(None, {}), {"items": rows, "last": "a"})
     assert [(one.pointer, one.is_repeated) for one in claimed] == [

@@ -553,12 +553,16 @@ def test_a_pattern_below_a_folder_that_cannot_exist_is_explained(
 
 @pytest.mark.parametrize(
     ("pattern", "admitted"),
-    [("-f/etc/passwd", False), (" --file=../x", False), ("/etc/passwd", True), ("-i", True)],
+    [
+        *(("-f/etc/passwd", False), (" --file=../x", False), ("/etc/passwd", True), ("-i", True)),
+        *((["-f", "/etc/passwd"], False), (["a", "--file=../x"], False)),
+        *((["/etc/passwd", "../x"], True), (["-i", "a"], True)),
+    ],
 )
 def test_an_option_in_the_place_of_a_searched_text_is_judged(
-    tmp_path: Path, pattern: str, *, admitted: bool
+    tmp_path: Path, pattern: Json, *, admitted: bool
 ) -> None:
-    schema: Json = {"properties": {"pattern": {"type": "string"}, "path": {"type": "string"}}}
+    schema: Json = {"properties": {"pattern": {}, "path": {"type": "string"}}}
     guard = compile_tool(schema, read_only=True, policy=DEFAULT, name="grep")
     call = tool_call({"pattern": pattern, "path": "."})
     verdict = decide(call, guard, context(share(tmp_path), tmp_path))
@@ -755,3 +759,31 @@ def test_texts_of_very_many_signs_are_too_much(tmp_path: Path) -> None:
         assert isinstance(verdict, Refused)
         assert "too many paths to judge" in verdict.reason
         assert isinstance(judge({key: values[:10]}, here), Admitted)
+
+
+@pytest.mark.parametrize(
+    ("tool", "source", "refused"),
+    [
+        ("move_file", "a", True),
+        ("move_file", ".", True),
+        ("delete_directory", "a/b", True),
+        ("move_file", "a/b/kept/f", True),
+        ("move_file", "a/b/other", False),
+        ("move_file", "b", False),
+        ("list_and_tag", "a", False),
+        ("write_file", "a/b/f", False),
+    ],
+)
+@pytest.mark.parametrize("inline", [True, False])
+def test_what_is_read_only_is_not_moved_with_a_folder_around_it(
+    tmp_path: Path, tool: str, source: str, *, refused: bool, inline: bool
+) -> None:
+    plant(tmp_path, "a/b/kept/f", "a/b/other/f", "b/f")
+    policy = Policy(access=(AccessRule((*tmp_path.parts[1:], "a", "b", "kept"), "read"),))
+    world = context(share(tmp_path))
+    for name, writes in ((tool, True), (tool, False)):
+        guard = compile_tool(None, read_only=not writes, policy=ToolPolicy(policy), name=name)
+        call = Call("tools/call", name, {"path": str(tmp_path / source)}, {})
+        lazy = Looking(world, PlainPathCheck.of(world, (), policy, needs_write=writes, tool=name))
+        verdict = judge_inline(call, guard, lazy) if inline else decide(call, guard, world)
+        assert isinstance(verdict, Refused) is (refused and writes)

@@ -74,6 +74,12 @@ def test_a_value_that_leads_out_of_a_named_folder_is_refused(world: CallContext)
         {"options": {"cwd": "src"}, "command": "cat link/secret.txt"},
         {"options": '{"cwd": "src"}', "path": "link/secret.txt"},
         {"a": "src", "b": {"c": "deep"}, "name": "leak"},
+        {"options": {"run": {"cwd": "src"}}, "files": ["link/secret.txt"]},
+        {"a": {"b": {"c": {"cwd": src}}}, "d": {"e": {"path": "link/secret.txt"}}},
+        {"steps": [{"run": {"cwd": "src"}, "files": ["link"]}]},
+        {"dir": "src", "steps": [{"x": [{"name": "link"}]}]},
+        {"name": "link", "steps": [{"name": "link"}, {"run": {"cwd": "src"}, "name": "link"}]},
+        {"deep": "src", "src": "deep", "leak": "leak"},
     )
     assert not [one for one, is_admitted in judged if is_admitted]
 
@@ -94,6 +100,7 @@ def test_other_values_beside_a_folder_are_admitted(world: CallContext) -> None:
         {"cwd": "src", "command": "npm test"},
         {"options": {"cwd": "src"}, "files": ["a.py", "new.py"]},
         {"files": [{"path": "src"}], "path": "link"},
+        {"steps": [{"run": {"cwd": "src"}}, {"run": {"files": ["link"]}}], "name": "link"},
     )
     assert not [one for one, is_admitted in judged if not is_admitted]
 
@@ -117,6 +124,14 @@ def test_a_call_that_names_very_many_folders_is_refused(world: CallContext, tmp_
     verdict = decide(tool_call({name: name for name in names}), GUARD, world)
     assert isinstance(verdict, Refused)
     assert "too" in verdict.reason
+
+
+def test_many_texts_beside_some_folders_are_admitted(world: CallContext, tmp_path: Path) -> None:
+    names = [f"d{n}" for n in range(20)]
+    plant(tmp_path, *(f"project/{name}/x" for name in names))
+    rows: JsonObject = {f"r{n}": {"a": f"text {n}", "b": f"t{n}", "c": "x"} for n in range(300)}
+    folders: JsonObject = {name: name for name in names}
+    assert isinstance(decide(tool_call({"in": folders, "all": rows}), GUARD, world), Admitted)
 
 
 @pytest.mark.parametrize(

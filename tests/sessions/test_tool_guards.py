@@ -72,9 +72,29 @@ def test_a_server_with_another_policy_gets_other_guards() -> None:
 
 def test_what_has_no_schema_shares_a_guard_for_each_server() -> None:
     guards, spec = ToolGuards(), launched("files")
-    prompts = [guards.of(spec, "prompts/get", tool(name)) for name in ("one", "two")]
-    assert prompts[0] is prompts[1]
-    assert not prompts[0].needs_write
+    resources = [guards.of(spec, "resources/read", tool(name)) for name in ("one", "two")]
+    assert resources[0] is resources[1]
+    assert not resources[0].needs_write
+
+
+def test_what_a_prompt_says_of_its_arguments_counts() -> None:
+    guards, spec = ToolGuards(), launched("files")
+    said: JsonObject = {"name": "code", "description": "Path to the source file"}
+    prompt = ChildRoute(FILES, "ask", {"arguments": [said, {"name": "text"}, {"name": "path"}]})
+    for method in ("prompts/get", "completion/complete"):
+        shape = guards.of(spec, method, prompt).shape
+        shape = shape if method == "prompts/get" else shape.member("argument")
+        kinds = [shape.member(name).kind for name in ("code", "text", "path")]
+        assert kinds == [Kind.PATH, Kind.PAYLOAD, Kind.PATH]
+
+
+def test_what_is_completed_and_not_declared_is_a_path() -> None:
+    guards, spec = ToolGuards(), launched("files")
+    template = ChildRoute(FILES, "a://{text}", {"uriTemplate": "a://{text}"})
+    shape = guards.of(spec, "completion/complete", template).shape
+    for inner in (shape.member("argument"), shape.member("context").member("arguments")):
+        kinds = [inner.member(name).kind for name in ("text", "content")]
+        assert kinds == [Kind.PAYLOAD, Kind.PATH]
 
 
 def test_the_oldest_guards_make_room() -> None:

@@ -206,7 +206,7 @@ class ModernRoutes:
         if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
             key = _kept(key)
         found = self._routes.get(key) if key is not None else None
-        if key is None or found is None:
+        if key is None or found is None or found.resolved.method != request.method:
             return None
         if not found.is_open or (key[2] == _KEPT and found.kept is not kept):
             del self._routes[key]

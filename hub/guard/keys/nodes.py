@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from hub.guard.keys.key_words import LONGEST_KEY, is_label, kind_of_key
 from hub.guard.keys.vocabulary import Kind
+from hub.values import Json
 
 BY_OPERATOR = "set by the operator"
 
@@ -21,7 +22,7 @@ class ArgumentNode(Struct, frozen=True):
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
-    A text that `seeks` is what a program looks for: one that looks like an option is a glob.
+    A text that `seeks` is what a program looks for, unless it looks like an option.
     A number that `counts` is one of the keys, in a list of these, that lead into a document.
     `items` and `extra` are the nodes of array elements and of undeclared members.
     """
@@ -50,9 +51,17 @@ class ArgumentNode(Struct, frozen=True):
             return named
         return extra
 
+    def looking_for(self, searched: Json) -> ArgumentNode:
+        """Return the node of a text that `seeks`, or a list of texts: a pattern with options."""
+        texts = searched if isinstance(searched, list) else [searched]
+        return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
+
     def element(self) -> ArgumentNode:
         """Return the node of an array's elements."""
         return self.items or self
+
+
+_OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 
 
 @lru_cache(maxsize=4096)

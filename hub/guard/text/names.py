@@ -29,8 +29,26 @@ _PATCHED = re.compile(
     re.MULTILINE,
 )
 """The lines of a patch that name a file: of `diff`, git, agents' `*** Add File:`, search blocks."""
+_LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
+"""A key on a keyboard, a separator or an operator: no path where a label is expected."""
+_VERSIONS = re.compile(
+    r"~[>=] ?\d+(?:\.\d+)*(?:, ?(?:~>|[<>=!~]=|[<>=]) ?\d+(?:\.\d+)*)*", re.ASCII
+)
+"""Which versions of a package are wanted, such as `~> 5.0, < 6`: never a path."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _MOST_PATCHED = 2000
+
+
+def is_sign(text: str, *, is_label: bool) -> bool:
+    """Return whether a text is an operator, a separator or the like, though it has path signs.
+
+    `is_label`: it stands where a label is expected.
+    """
+    if text[0] not in "/\\~=!":
+        return False
+    if is_label and _LABEL.fullmatch(text) is not None:
+        return True
+    return text[0] == "~" and _VERSIONS.fullmatch(text) is not None
 
 
 def count_signs(text: str) -> int:

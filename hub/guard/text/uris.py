@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import islice
 from urllib.parse import unquote
 
 from hub.guard.budget import TooManyWaysError
@@ -47,7 +46,7 @@ _END = re.compile(r"[?#]")
 _TEMPLATE_PARAMETERS = re.compile(r"[?#&;]")
 _SLASH = re.compile("/")
 _MOST = 32
-"""No template has so many names before its last value."""
+"""No template has so many names before or behind a value with a slash in it."""
 
 
 def is_special(text: str) -> bool:
@@ -156,7 +155,8 @@ def server_values(text: str) -> Iterable[str]:
 def uri_parts(uri: str) -> list[str]:
     """Return the texts that may be values of a URI's template, still encoded, each once.
 
-    A value may start behind the scheme and behind each slash; so does each parameter's value.
+    A value may start behind the scheme and behind each slash; so does each parameter's value. Far
+    from both ends it has no slash that is not encoded.
     """
     scheme = _OWN_SCHEME.match(uri)
     if scheme is None:
@@ -164,7 +164,9 @@ def uri_parts(uri: str) -> list[str]:
     text = uri[scheme.end() :]
     end = _END.search(text)
     path = text if end is None else text[: end.start()]
-    parts = [path, *(path[slash.end() :] for slash in islice(_SLASH.finditer(path), _MOST))]
+    starts = [0, *(slash.end() for slash in _SLASH.finditer(path))]
+    parts = [path[start:] for start in (*starts[: _MOST + 1], *starts[-_MOST:])]
+    parts += path.split("/")[_MOST + 1 : -_MOST]
     if end is not None:
         parameters = _TEMPLATE_PARAMETERS.split(text[end.start() :])
         parts += (one.partition("=")[2] or one for one in parameters)

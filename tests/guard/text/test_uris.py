@@ -44,4 +44,11 @@ def test_values_start_behind_the_scheme_and_each_slash(uri: str, parts: list[str
 
 
 def test_a_long_uri_has_not_many_parts() -> None:
-    assert len(uri_parts("docs://" + "a/" * 1000)) <= 33
+    assert len(uri_parts("docs://" + "a/" * 1000)) <= 66
+
+
+@pytest.mark.parametrize("value", ["%2Fetc%2Fx", "leak", "..%2Fx"])
+@pytest.mark.parametrize("behind", [0, 1, 40, 100])
+def test_a_value_counts_however_many_names_are_around_it(value: str, behind: int) -> None:
+    parts = uri_parts("docs://" + "a/" * 50 + value + "/a" * behind)
+    assert any(part.split("/")[0] == value for part in parts)
