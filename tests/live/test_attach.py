@@ -95,8 +95,10 @@ def test_clients_that_come_at_once_find_one_hub(config: str, tmp_path: Path) -> 
             list(pool.map(AttachedClient.open, clients))
             assert len(shared_hubs(config)) == 1
             (hub,) = hubs(config, tmp_path)
-            assert len(hub["clients"]) == AT_ONCE
             assert [client.end() for client in clients] == [0] * AT_ONCE
+            told = [client.errors() for client in clients]
+            assert [one for one in told if "no shared hub" in one] == []
+            assert len(hub["clients"]) == AT_ONCE
         assert run("stop", "--config", config, cwd=tmp_path).returncode == 0
         until(lambda: not shared_hubs(config))
 
