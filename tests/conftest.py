@@ -12,7 +12,7 @@ import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,29 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[No
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         runtime = tmp_path_factory.mktemp("runtime")
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        if sys.platform != "win32":
+            _find_hubs_only_below(tmp_path_factory.getbasetemp(), patch)
         yield
         if (runtime / "roots-hub").is_dir():
             main(["stop", "--all"])
+
+
+def _find_hubs_only_below(top: Path, patch: pytest.MonkeyPatch) -> None:
+    """Hide the user's own hubs, which `status` and `stop --all` find in every directory."""
+    from hub.attach.runtime_directory import RuntimeDirectory  # noqa: PLC0415 - not on Windows
+
+    found = RuntimeDirectory.existing
+
+    def existing(environment: Mapping[str, str]) -> list[RuntimeDirectory]:
+        shown: list[RuntimeDirectory] = []
+        for one in found(environment):
+            if Path(one.path).is_relative_to(top):
+                shown.append(one)
+            else:
+                one.close()
+        return shown
+
+    patch.setattr(RuntimeDirectory, "existing", existing)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -93,10 +93,14 @@ def _hub_of(pair: ClientAndTransport, config: str, tree: Path) -> Generator[Targ
         case "stdio":
             yield [ROOTS_HUB, "run", "--config", config]
         case "attach":
+            # SDKs start servers without XDG_RUNTIME_DIR: that hub would be among the user's own.
+            runtime = tree / "runtime"
+            runtime.mkdir(mode=0o700)
+            roots_hub = ["env", f"XDG_RUNTIME_DIR={runtime}", ROOTS_HUB]
             try:
-                yield [ROOTS_HUB, "attach", "--config", config]
+                yield [*roots_hub, "attach", "--config", config]
             finally:
-                stop = [ROOTS_HUB, "stop", "--config", config]
+                stop = [*roots_hub, "stop", "--config", config]
                 subprocess.run(stop, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own
         case _:
             with http_hub("--config", config, cwd=tree) as url:

@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Generator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import cast
 
@@ -192,6 +193,28 @@ def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
     assert said.out.startswith("stopped: /home/u/hub.yaml")
     assert "the hub abc-abc" in said.err
     assert sum("stop" in one for one in two) == 2
+
+
+def test_a_hub_of_the_user_who_runs_the_tests_is_not_stopped(
+    two: list[str],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "roots-hub/abc-abc.sock").unlink()
+    with TemporaryDirectory() as directory:
+        assert not Path(directory).is_relative_to(tmp_path_factory.getbasetemp())
+        users = Path(directory, "roots-hub")
+        (tmp_path / "roots-hub").rename(users)
+
+        def runtime_paths(_: object) -> list[str]:
+            return [str(users)]
+
+        monkeypatch.setattr("hub.attach.runtime_directory.runtime_paths", runtime_paths)
+        assert main(["stop", "--all"]) == 0
+    assert not two
+    assert "stopped" not in capsys.readouterr().out
 
 
 def test_a_reload_names_the_file_in_full_as_its_hub_may_have_been_started_elsewhere(
