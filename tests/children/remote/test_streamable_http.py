@@ -48,6 +48,7 @@ from tests.kit.scripted_http import (
     events,
     json_body,
     never,
+    steady_pace,
 )
 
 MODERN: JsonObject = {"_meta": {PROTOCOL_VERSION_META: MODERN_VERSIONS[-1]}}
@@ -86,9 +87,8 @@ class StreamableRemote(ScriptedRemote[HttpLink]):
 async def scripted_remote(script: Script | Answer) -> AsyncGenerator[StreamableRemote]:
     http = ScriptedHttp(script if callable(script) else lambda _: script)
     async with anyio.create_task_group() as tasks:
-        yield StreamableRemote(
-            HttpLink("far", Endpoint(RemoteTarget(URL), http), tasks, pauses=AT_ONCE), http
-        )
+        endpoint = Endpoint(RemoteTarget(URL), http, pace=steady_pace())
+        yield StreamableRemote(HttpLink("far", endpoint, tasks, pauses=AT_ONCE), http)
         tasks.cancel_scope.cancel()
 
 
