@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from symtable import symtable
+from typing import NamedTuple
 
 import pytest
 
@@ -31,35 +32,49 @@ def short(path: Path) -> str:
     return path.relative_to(PROJECT).as_posix()
 
 
-def nodes(module: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+class ModuleShape(NamedTuple):
+    """What the tests below ask of a module: each is read once for all of them."""
+
+    lengths: list[tuple[str, int]]
+    """Of its functions, in lines."""
+    classes: list[str]
+    imports: list[tuple[str, str]]
+    """From which of our modules it imports what."""
+    texts: list[str | bytes]
+    words: list[str]
+    """The classes and type aliases that other modules may import."""
 
 
-Shown = tuple[list[tuple[str, int]], list[str], list[tuple[str, str]]]
-"""The lines of functions, the names of classes, and what is imported from which of our modules."""
+def words_of(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
 
 
 @cache
-def shown(module: Path) -> Shown:
-    """Return what the tests below ask of a module: each is read once for all of them."""
-    lengths: list[tuple[str, int]] = []
-    classes: list[str] = []
-    imports: list[tuple[str, str]] = []
-    for node in nodes(module):
+def shown(module: Path) -> ModuleShape:
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    public = [word for word in words_of(tree) if not word.startswith("_")]
+    found = ModuleShape([], [], [], [], public)
+    for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                lengths.append((node.name, (node.end_lineno or node.lineno) - node.lineno + 1))
+            case ast.Constant(value=str(text) | bytes(text)):
+                found.texts.append(text)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.lengths.append((name, (node.end_lineno or node.lineno) - node.lineno + 1))
             case ast.ClassDef():
-                classes.append(node.name)
+                found.classes.append(node.name)
             case ast.ImportFrom(module=str(source)) if source.partition(".")[0] in OURS:
-                imports += [(source, alias.name) for alias in node.names]
+                found.imports.extend((source, alias.name) for alias in node.names)
             case _:
                 continue
-    return lengths, classes, imports
+    return found
 
 
 def test_a_function_stays_in_its_budget() -> None:
-    lengths = [(short(module), *function) for module in MODULES for function in shown(module)[0]]
+    lengths = [(short(module), *one) for module in MODULES for one in shown(module).lengths]
     assert [one for one in lengths if one[-1] > FUNCTION_LINES] == []
 
 
@@ -69,7 +84,7 @@ def test_a_module_can_be_read_at_one_sitting() -> None:
 
 
 def test_no_class_has_a_name_that_says_nothing() -> None:
-    classes = [f"{short(module)}: {name}" for module in MODULES for name in shown(module)[1]]
+    classes = [f"{short(module)}: {name}" for module in MODULES for name in shown(module).classes]
     assert [name for name in classes if name.endswith(VAGUE_ENDINGS)] == []
 
 
@@ -91,7 +106,7 @@ def test_a_name_is_imported_from_the_module_that_defines_it() -> None:
     elsewhere = [
         f"{short(module)}: {source}.{name}"
         for module in MODULES + TESTS
-        for source, name in shown(module)[2]
+        for source, name in shown(module).imports
         if not is_defined(source, name)
     ]
     assert elsewhere == []
@@ -101,12 +116,10 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
     """Python before 3.11.5, which Debian 12 has, lets such patterns match what they do not say."""
     repeated = re.compile(r"\)(?:[*+?]|\{[\d,]+\})\+|\(\?>")
     found = [
-        f"{short(module)}: {node.value}"
+        f"{short(module)}: {text}"
         for module in MODULES
-        for node in nodes(module)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str | bytes)
-        and repeated.search(node.value if isinstance(node.value, str) else node.value.decode())
+        for text in shown(module).texts
+        if repeated.search(text if isinstance(text, str) else text.decode())
     ]
     assert found == ["hub/paths/file_uris.py: /-._~!$&'()*+,;=:@"]
 
@@ -120,27 +133,20 @@ def test_every_folder_of_modules_is_a_package() -> None:
     assert [short(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
-def words_of(module: Path) -> Iterator[str]:
-    """Yield the classes and type aliases that other modules may import."""
-    for node in ast.parse(module.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
-            yield ast.unparse(node.target)
-
-
-WORDS = Counter(name for module in MODULES for name in words_of(module) if not name.startswith("_"))
+@cache
+def words() -> Counter[str]:
+    return Counter(word for module in MODULES for word in shown(module).words)
 
 
 def test_one_word_means_one_thing() -> None:
-    assert [name for name, times in WORDS.items() if times > 1] == []
+    assert [word for word, times in words().items() if times > 1] == []
 
 
 def test_no_two_classes_of_the_tests_share_a_name() -> None:
     """One that is the same is in tests/kit/; one that is not says what it is."""
     places: dict[str, list[str]] = {}
     for module in TESTS:
-        for name in shown(module)[1]:
+        for name in shown(module).classes:
             places.setdefault(name, []).append(short(module))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
@@ -165,7 +171,7 @@ def test_a_package_names_each_of_its_files_and_types_that_there_are(package: Pat
     files = {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
     inside = files | {path.parent.name for path in package.glob("*/__init__.py")}
     assert [name for name in inside if not re.search(rf"\b{name}\b", said)] == []
-    assert [name for name in re.findall(r"`([A-Z][a-z]\w+)`", said) if name not in WORDS] == []
+    assert [name for name in re.findall(r"`([A-Z][a-z]\w+)`", said) if name not in words()] == []
 
 
 def test_tests_are_in_folders_like_those_of_the_packages() -> None:
@@ -188,7 +194,7 @@ def test_a_page_names_what_is_there(page: str) -> None:
     names = set(re.findall(r"`([A-Z][a-z]\w+)(?:\.\w+)?`", text))
     assert paths | names
     assert [path for path in paths if not (PROJECT / path).exists()] == []
-    assert [name for name in names if name not in WORDS] == []
+    assert [name for name in names if name not in words()] == []
 
 
 def test_the_architecture_shows_every_package() -> None:

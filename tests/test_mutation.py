@@ -110,13 +110,7 @@ def test_what_a_weak_test_misses_survives(tmp_path: Path) -> None:
 
 
 @pytest.mark.live
-def test_what_a_good_test_notices_does_not(tmp_path: Path) -> None:
-    done = score(plant_shop(tmp_path, WEAK + STRONG))
-    assert survivors(done.stdout) == UNUSED
-
-
-@pytest.mark.live
-def test_tests_elsewhere_notice_what_they_are_named_for(tmp_path: Path) -> None:
+def test_what_a_good_test_notices_does_not_though_it_is_elsewhere(tmp_path: Path) -> None:
     project = plant_shop(tmp_path, WEAK)
     imports = "import pytest\nfrom shop.sold.till import Till, steps\n"
     (project / "tests/more").mkdir()

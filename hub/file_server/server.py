@@ -5,6 +5,7 @@ Tools and arguments have the same names as in npm's server-filesystem if both ha
 
 import argparse
 import base64
+import gc
 import inspect
 import mimetypes
 import reprlib
@@ -14,6 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any, Final
+
+if __name__ == "__main__":
+    gc.disable()  # what is imported is no garbage: to look for some, now and at the end, takes long
 
 from anyio import from_thread
 from mcp.server.mcpserver import Context, MCPServer
@@ -291,4 +295,6 @@ def _printable(text: str) -> str:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
     main()

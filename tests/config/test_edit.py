@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.config.edit import added, entries, removed, renamed
@@ -231,6 +231,7 @@ WORDS = st.text(
 )
 
 
+@settings(max_examples=settings().max_examples // 2)  # each is tried in three files
 @given(st.lists(st.tuples(WORDS, st.none() | WORDS), min_size=1, max_size=4), WORDS)
 def test_any_path_and_name_are_read_back_as_they_were(
     items: list[tuple[str, str | None]], name: str

@@ -210,6 +210,19 @@ def test_a_directory_that_is_not_there_is_skipped_with_a_warning(tmp_path: Path)
 
 
 @pytest.mark.live
+def test_what_it_imports_is_not_searched_for_garbage() -> None:
+    code = """
+import atexit, gc, runpy, sys
+sys.argv[1:] = ["--help"]
+atexit.register(lambda: print(gc.isenabled(), gc.get_stats()[2]["collections"]))
+runpy.run_module("hub.file_server.server", run_name="__main__")
+"""
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - this Python
+    assert said.splitlines()[-1] == "True 0"
+
+
+@pytest.mark.live
 async def test_it_serves_over_stdio(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("hello")
     command = ["-m", "hub.file_server.server", str(tmp_path)]

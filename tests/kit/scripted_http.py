@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Generic, TypeAlias, TypeVar
 
 import anyio
@@ -12,6 +13,7 @@ import httpx2
 from hub.children.remote.resumption import Pauses
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
+from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.jsonrpc.messages import Message, Request
 from tests.kit.fakes import Signals
 
@@ -20,6 +22,15 @@ AnyLink = TypeVar("AnyLink", HttpLink, SseLink)
 URL = "http://child.example/mcp"
 AT_ONCE = Pauses(usual=0.0, shortest=0.0)
 """For a broken stream that is requested again without a pause."""
+
+
+def steady_pace() -> LoopShare:
+    """Return a pace whose clock moves by a look at it: other programs make no child slower.
+
+    With the time of the machine, a flood would be given long rests for what others took.
+    """
+    clock = count(0.0, 2e-6).__next__
+    return LoopShare(clock, TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, clock))
 
 
 class Feed(httpx2.AsyncByteStream):

@@ -7,12 +7,16 @@ them has pages if that is wanted. Names make the resources' URIs differ.
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
+
+if __name__ == "__main__":
+    gc.disable()  # it would look at all that is imported, which takes as long as a test
 
 import anyio
 import uvicorn

@@ -6,11 +6,15 @@ Made with the SDK, so it speaks both protocol eras; over stdio, or over HTTP on 
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeAlias
+
+if __name__ == "__main__":
+    gc.disable()  # it would look at all that is imported, which takes as long as a test
 
 import anyio
 import uvicorn

@@ -1,7 +1,11 @@
 """An MCP server made with the SDK, as other people make them: `sdk_server.py sse|http`."""
 
+import gc
 import socket
 import sys
+
+if __name__ == "__main__":
+    gc.disable()  # it would look at all that is imported, which takes as long as a test
 
 import anyio
 import uvicorn

@@ -108,7 +108,13 @@ class ProcessTree:
         process.kill()
 
     def below(self, parent: int) -> list[int]:
-        return [pid for pid in self.left() if _parent(Path("/proc", str(pid))) == f"{parent}"]
+        """Return the processes of a parent; another may end while this looks."""
+        found = list[int]()
+        for pid in self.left():
+            with suppress(OSError):
+                if _parent(Path("/proc", str(pid))) == f"{parent}":
+                    found.append(pid)
+        return found
 
     def until(self, reached: Callable[[dict[int, str]], bool], patience: float) -> dict[int, str]:
         deadline = time.monotonic() + patience

@@ -48,6 +48,7 @@ from tests.kit.scripted_http import (
     events,
     json_body,
     never,
+    steady_pace,
 )
 
 MODERN: JsonObject = {"_meta": {PROTOCOL_VERSION_META: MODERN_VERSIONS[-1]}}
@@ -86,10 +87,9 @@ class StreamableRemote(ScriptedRemote[HttpLink]):
 async def scripted_remote(script: Script | Answer) -> AsyncGenerator[StreamableRemote]:
     http = ScriptedHttp(script if callable(script) else lambda _: script)
     async with anyio.create_task_group() as tasks:
-        yield StreamableRemote(
-            HttpLink(Endpoint(RemoteTarget(URL), http, PeerConduct("far")), tasks, pauses=AT_ONCE),
-            http,
-        )
+        conduct = PeerConduct("far", pace=steady_pace())
+        endpoint = Endpoint(RemoteTarget(URL), http, conduct)
+        yield StreamableRemote(HttpLink(endpoint, tasks, pauses=AT_ONCE), http)
         tasks.cancel_scope.cancel()
 
 
