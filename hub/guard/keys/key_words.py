@@ -58,6 +58,14 @@ def greps(tool: str) -> bool:
     return finds or not vocabulary.GREPPING_WORDS.isdisjoint(words)
 
 
+def arguments_for_cluster(tool: str) -> list[str]:
+    """Return the arguments of a tool that go to a cluster or a container, by the tool's name."""
+    words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
+    found = (keys for of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
+    is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
+    return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
+
+
 def is_mount(key: str) -> bool:
     """Return whether `key` takes a mount into a container: `host:container`."""
     return _last_word(key) in vocabulary.MOUNT_WORDS

@@ -11,7 +11,14 @@ from urllib.parse import unquote
 from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.key_words import LONGEST_KEY, greps, is_label, is_plural, kind_of_key
+from hub.guard.keys.key_words import (
+    LONGEST_KEY,
+    arguments_for_cluster,
+    greps,
+    is_label,
+    is_plural,
+    kind_of_key,
+)
 from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
@@ -40,6 +47,9 @@ _HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
+_DATA = ArgumentNode(Kind.PAYLOAD, "it goes to a cluster or a container", declared=True)
+force_setattr(_DATA, "extra", _DATA)
+
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
@@ -51,7 +61,7 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    shape = _Compiler(schema, most).shape()
+    shape = _Compiler(schema, most).shape(arguments_for_cluster(tool))
     if greps(tool):
         shape = _looking_for_its_pattern(shape)
     for pointer, kind in overrides.items():
@@ -88,15 +98,24 @@ class _Compiler:
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
         self._described: dict[tuple[Verdict, str], Verdict] = {}
 
-    def shape(self) -> ArgumentNode:
-        """Return the node of the arguments as a whole."""
+    def shape(self, for_cluster: list[str]) -> ArgumentNode:
+        """Return the node of the arguments as a whole.
+
+        What is in those `for_cluster`, which cannot be texts, is opened by nothing on this machine.
+        """
         top = self._node("", [self._schema])
         for key, node, variants in self._unread:  # grows in the loop
             self._read_inside(key, node, variants)
         for _, node, variants in self._unread:
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or _has_paths(node)):
                 force_setattr(node, "structured", True)
-        return top
+        members = _parts(self._variants([self._schema]))[0] if for_cluster else {}
+        data = {
+            key: replace(top.member(key), properties={}, items=_DATA, extra=_DATA)
+            for key in for_cluster
+            if _is_no_text(self._variants(members.get(key, [])))
+        }
+        return replace(top, properties={**top.properties, **data}) if data else top
 
     def _node(self, key: str, schemas: list[Json]) -> ArgumentNode:
         """Return the node of `key` under all of `schemas` at once."""

@@ -110,6 +110,20 @@ TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
+IN_CLUSTER = (
+    ((_words("helm"),), _words("values set")),
+    ((_words("kubectl kubernetes k8s"),), _words("patch patchData manifest spec fromLiteral")),
+    (
+        (_words("container pod"), _words("exec execute run create recreate start launch deploy")),
+        _words("command cmd entrypoint env environment envVars env_vars"),
+    ),
+)
+"""Words that a tool's name has one of each of, and its arguments that go to a cluster or container.
+
+They are objects or lists; a text may be a command for a shell of this machine.
+"""
+HOSTING_WORDS = _words("compose host build")
+"""With these words in its name, a tool may use those on this machine."""
 GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
 FINDING_WORDS = _words("search find")
@@ -170,7 +184,7 @@ SAYS_ELSEWHERE = re.compile(
     r"(?:container|pod)(?! (?:file|folder|directory|format)s?\b)"
     r"(?!.*\b(?:host|local|machine|or)\b).*"
     r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
-    r"|(?:mqtt|ros ?[12]?|kafka) topics?)\b"
+    r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
     r".*",
     re.IGNORECASE | re.DOTALL,
