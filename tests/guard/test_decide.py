@@ -570,6 +570,7 @@ def test_an_option_in_the_place_of_a_searched_text_is_judged(
 
 
 _OBJECT: Json = {"anyOf": [{"type": "object"}, {"type": "null"}]}
+_DOCUMENT: Json = {"type": "object", "description": "As the query of db.collection.find()"}
 _LIST: Json = {"type": "array", "items": {"type": "string"}}
 _TEXT: Json = {"type": "string"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
@@ -595,9 +596,12 @@ _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
         ("helm_install", "values_file", _TEXT, "/etc/hosts", False),
         ("kubectl_patch", "patch", _OBJECT, {"spec": {"httpGet": {"path": "/etc"}}}, True),
         ("kubectl_generic", "args", _LIST, ["-f", "/etc/hosts"], False),
+        ("find", "filter", _DOCUMENT, {"path": "/etc", "url": {"$ne": "../x"}}, True),
+        ("find", "filter", _DOCUMENT, "/etc/hosts", False),
+        ("find", "filter", _OBJECT, {"path": "/etc"}, False),
     ],
 )
-def test_what_goes_to_a_cluster_or_a_container_is_data(  # noqa: PLR0913 - one case
+def test_what_goes_to_a_cluster_a_container_or_a_database_is_data(  # noqa: PLR0913 - one case
     tmp_path: Path, tool: str, key: str, schema: Json, value: Json, *, admitted: bool
 ) -> None:
     guard = compile_tool({"properties": {key: schema}}, read_only=False, policy=DEFAULT, name=tool)

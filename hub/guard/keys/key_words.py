@@ -101,8 +101,9 @@ def takes_arguments(key: str) -> bool:
 
 
 def is_typed(key: str) -> bool:
-    """Return whether `key` may take what is typed into a running program: `input`, `stdin`."""
-    return _last_word(key) in vocabulary.TYPED_WORDS
+    """Return whether `key`, if it is neutral, may take what is typed into a running program."""
+    is_text = _last_word(key) == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
+    return is_text or _last_word(key) in vocabulary.TYPED_WORDS
 
 
 def is_measure(key: str) -> bool:
@@ -192,7 +193,8 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if not named[1] and head not in vocabulary.LABEL_WORDS | vocabulary.MEASURES:
         first = next((word for word in words if word in vocabulary.FIRST_PATH_WORDS), "")
         named = (Kind.PATH, first) if first else named
-    if named[0] is Kind.PAYLOAD and not vocabulary.PATCH_WORDS.isdisjoint(words):
+    is_typed = before == "send" and head == "text"
+    if named[0] is Kind.PAYLOAD and (is_typed or not vocabulary.PATCH_WORDS.isdisjoint(words)):
         return Kind.NEUTRAL, ""
     is_command = before in vocabulary.SHELL_WORDS and head in vocabulary.SCRIPT_WORDS
     return (Kind.COMMAND, f"{before} {head}") if is_command else named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -47,7 +47,7 @@ _HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
-_DATA = ArgumentNode(Kind.PAYLOAD, "it goes to a cluster or a container", declared=True)
+_DATA = ArgumentNode(Kind.PAYLOAD, "it goes to a cluster, a container or a database", declared=True)
 force_setattr(_DATA, "extra", _DATA)
 
 Verdict: TypeAlias = "tuple[Kind, str]"
@@ -61,7 +61,7 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    shape = _Compiler(schema, most).shape(arguments_for_cluster(tool))
+    shape = _Compiler(schema, most, arguments_for_cluster(tool)).shape()
     if greps(tool):
         shape = _looking_for_its_pattern(shape)
     for pointer, kind in overrides.items():
@@ -88,34 +88,27 @@ class _Compiler:
     """Compiles one schema and follows its references.
 
     A schema that refers to itself becomes a node that contains itself. A schema that expands
-    endlessly in new ways is read up to a limit that depends on its size.
+    endlessly in new ways is read up to a limit that depends on its size. What is in the objects and
+    lists `for_cluster` is opened by nothing on this machine.
     """
 
-    def __init__(self, schema: Json, most: int) -> None:
+    def __init__(self, schema: Json, most: int, for_cluster: Collection[str]) -> None:
         self._schema = schema
+        self._for_cluster = for_cluster
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
         self._described: dict[tuple[Verdict, str], Verdict] = {}
 
-    def shape(self, for_cluster: list[str]) -> ArgumentNode:
-        """Return the node of the arguments as a whole.
-
-        What is in those `for_cluster`, which cannot be texts, is opened by nothing on this machine.
-        """
+    def shape(self) -> ArgumentNode:
+        """Return the node of the arguments as a whole."""
         top = self._node("", [self._schema])
         for key, node, variants in self._unread:  # grows in the loop
             self._read_inside(key, node, variants)
         for _, node, variants in self._unread:
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or _has_paths(node)):
                 force_setattr(node, "structured", True)
-        members = _parts(self._variants([self._schema]))[0] if for_cluster else {}
-        data = {
-            key: replace(top.member(key), properties={}, items=_DATA, extra=_DATA)
-            for key in for_cluster
-            if _is_no_text(self._variants(members.get(key, [])))
-        }
-        return replace(top, properties={**top.properties, **data}) if data else top
+        return top
 
     def _node(self, key: str, schemas: list[Json]) -> ArgumentNode:
         """Return the node of `key` under all of `schemas` at once."""
@@ -141,11 +134,23 @@ class _Compiler:
         return node
 
     def _read_inside(self, key: str, node: ArgumentNode, variants: list[JsonObject]) -> None:
+        if self._is_data(key, variants):
+            force_setattr(node, "items", _DATA)
+            force_setattr(node, "extra", _DATA)
+            return
         members, items, extra = _parts(variants)
+        if items and not any(_texts(self._variants(items), "description", "title")):
+            items.extend({"description": text} for text in _texts(variants, "description"))
         inside = {name: self._node(name, schemas) for name, schemas in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
         force_setattr(node, "extra", self._node("", extra) if extra else None)
+
+    def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
+        """Return whether what is in an object or a list goes to a cluster or to a database."""
+        described = " ".join(_texts(variants, "description"))
+        is_data = key in self._for_cluster or vocabulary.SAYS_DATA.search(described)
+        return bool(is_data) and _is_no_text(variants)
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]
@@ -338,6 +343,8 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
 def _described_payload(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.PAYLOAD and (says := vocabulary.SAYS_TYPED.search(text)):
+        return Kind.NEUTRAL, f"described as '{says[0]}'"
     if named[0] is Kind.PAYLOAD and (
         says := vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)
     ):

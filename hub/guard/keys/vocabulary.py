@@ -108,6 +108,12 @@ SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
+SAYS_TYPED = re.compile(
+    r"\b(?:send|type|write|feed|pass|input)\b[^.;]{0,30}\b(?:to|into) (?:the |an? )?(?:\w+ ){0,2}?"
+    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b",
+    re.IGNORECASE,
+)
+"""The same, said of a text."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 IN_CLUSTER = (
@@ -291,10 +297,17 @@ SAYS_NAMED_BY_PATH = re.compile(
 )
 """The argument is an object whose members are named by paths."""
 SAYS_CODE = re.compile(
-    r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
+    r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
+    r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
     re.IGNORECASE,
 )
+SAYS_DATA = re.compile(
+    r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
+    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b",
+    re.IGNORECASE,
+)
+"""An object or a list for a database, with whatever its documents have."""
 SAYS_CONTENT = re.compile(
     r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b", re.IGNORECASE
 )
