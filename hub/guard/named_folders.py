@@ -101,10 +101,8 @@ class NamedFolders:
                 places = tuple(found) if turn else None
                 if places == ():
                     break
-                inner = [self._tracer.folders_at(word, places) for word in words]
-                folders = dict.fromkeys(folder for each in inner for folder in each)
-                # One that lies outside is refused itself, or is in a container.
-                found |= dict.fromkeys(filter(self._tracer.is_open, folders))
+                inner = [self._open_at(word, places) for word in words]
+                found |= dict.fromkeys(folder for each in inner for folder in each)
             self._of_commands = found
         return self._of_commands
 
@@ -125,7 +123,11 @@ class NamedFolders:
         """Return the folders that a value names from `start`, or from where any value may start."""
         texts = self._texts_of(value) if isinstance(value, str) else ()
         starts = None if start is None else (start,)
-        return [folder for text in texts for folder in self._tracer.folders_at(text, starts)]
+        return [folder for text in texts for folder in self._open_at(text, starts)]
+
+    def _open_at(self, text: str, starts: Sequence[str] | None) -> list[str]:
+        # A folder outside is refused itself, or is not of this machine, or of a container.
+        return [*filter(self._tracer.is_open, self._tracer.folders_at(text, starts))]
 
     def _texts(self, value: str) -> list[str]:
         """Return the texts that a value may be read as."""

@@ -87,7 +87,7 @@ def test_of_a_mount_the_part_on_this_machine_is_judged(tmp_path: Path) -> None:
 )
 def test_the_words_of_a_typed_line_are_judged(tmp_path: Path, line: str, words: set[str]) -> None:
     plain = texts_of(tmp_path, PathCandidate("/k", "text_k", NEUTRAL, line, ""))
-    for key in ("input", "stdin", "keys", "chars", "send", "run"):
+    for key in ("input", "stdin", "keys", "chars", "send", "run", "send_text"):
         typed = texts_of(tmp_path, PathCandidate("/k", key, NEUTRAL, line, ""))
         assert typed[: len(plain)] == plain
         assert {text for text, _, _ in typed[len(plain) :]} >= words

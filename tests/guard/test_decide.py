@@ -569,6 +569,46 @@ def test_an_option_in_the_place_of_a_searched_text_is_judged(
     assert isinstance(verdict, Admitted) is admitted
 
 
+_OBJECT: Json = {"anyOf": [{"type": "object"}, {"type": "null"}]}
+_DOCUMENT: Json = {"type": "object", "description": "As the query of db.collection.find()"}
+_LIST: Json = {"type": "array", "items": {"type": "string"}}
+_TEXT: Json = {"type": "string"}
+_WORDS: Json = {"anyOf": [_LIST, _TEXT]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "schema", "value", "admitted"),
+    [
+        ("pods_exec", "command", _LIST, ["cat", "/etc/hosts"], True),
+        ("pods_exec", "command", _LIST, "cat /etc/hosts", False),
+        ("exec_in_pod", "command", _TEXT, "cat /etc/hosts", False),
+        ("exec_in_pod", "command", _WORDS, ["cat", "/etc/hosts"], False),
+        ("exec_in_pod", "files", _LIST, ["/etc/hosts"], False),
+        ("create_container", "environment", _OBJECT, {"HOME": "/root", "X": "../x"}, True),
+        ("create_container", "environment", _OBJECT, {"HOME": "file:///etc/passwd"}, False),
+        ("create_container", "volumes", _OBJECT, {"/etc": {"bind": "/x"}}, False),
+        ("list_containers", "command", _LIST, ["cat", "/etc/hosts"], False),
+        ("compose_run_container", "env", _OBJECT, {"COMPOSE_FILE": "/etc/hosts"}, False),
+        ("start_process", "env", _OBJECT, {"HOME": "/root"}, False),
+        ("helm_install", "values", _OBJECT, {"hosts": [{"paths": [{"path": "/"}]}]}, True),
+        ("helm_install", "values", _OBJECT, {"persistence": {"mountPath": "/data"}}, True),
+        ("helm_install", "values", _OBJECT, "/etc/hosts", False),
+        ("helm_install", "values_file", _TEXT, "/etc/hosts", False),
+        ("kubectl_patch", "patch", _OBJECT, {"spec": {"httpGet": {"path": "/etc"}}}, True),
+        ("kubectl_generic", "args", _LIST, ["-f", "/etc/hosts"], False),
+        ("find", "filter", _DOCUMENT, {"path": "/etc", "url": {"$ne": "../x"}}, True),
+        ("find", "filter", _DOCUMENT, "/etc/hosts", False),
+        ("find", "filter", _OBJECT, {"path": "/etc"}, False),
+    ],
+)
+def test_what_goes_to_a_cluster_a_container_or_a_database_is_data(  # noqa: PLR0913 - one case
+    tmp_path: Path, tool: str, key: str, schema: Json, value: Json, *, admitted: bool
+) -> None:
+    guard = compile_tool({"properties": {key: schema}}, read_only=False, policy=DEFAULT, name=tool)
+    verdict = decide(tool_call({key: value}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
 def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     here = CATALOGUE.parent
     guard = compile_tool(None, read_only=True, policy=DEFAULT)

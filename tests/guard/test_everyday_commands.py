@@ -622,6 +622,11 @@ HANDED_ON_OUT = [
     "tmux new -d 'sh -c \"ls /\"'",
 ]
 TEXTS = [
+    'sed -i \'s/"version": ".*"/"version": "1.2.3"/\' package.json',
+    "sed -E -e 's#^(.*)/../x#/etc#g' -n a.txt",
+    "cd src && sed -i 's|import .*/x from \"../../x\"|import y|' a.py && ls",
+    'grep -n "require(\'\\.\\./" -r src',
+    'git commit -m "say \\"../x\\" and \\$(/etc)"',
     'printf "%d\\n" $((4 / 2))',
     "echo a/b | tr / '\\n'",
     "echo $PATH | tr ':' '\\n'",
@@ -657,6 +662,15 @@ TEXTS = [
     "awk -v d=/opt '{print d, $1}' a.txt",
 ]
 TEXTS_OUT = [
+    "sed 's/a/b/;r ../private/x' a.txt",
+    "sed 's/a/b/w ../private/x' a.txt",
+    "sed -n 's/a/b/' ../private/x",
+    "sed -i 's|.*|cat ../private/x|' a.sh; sh a.sh",
+    "(sed 's|.*|cat .?/private/x|' a.txt) | sh",
+    "cd src && { sed 's|.*|cat .?/private/x|' a.txt; } | sh",
+    "sed -i 's|.*|cat .?/private/x|' a.sh; sed '1e sh a.sh' a.txt",
+    'git commit -m "a \\\\$(cat ../private/x)"',
+    'grep -n "a\\"" ../private/x',
     "gcc -I /usr -DX=/opt a.c",
     "gcc -include /etc/passwd -DX=/opt a.c",
     "cat a.txt && gcc -DX=/etc/passwd",
@@ -819,6 +833,31 @@ ENTERED_OUT = [
     'cd src && echo "$(cat a../../private/x)" `cat ../private/x`',
     "cd build/out && cat ../x",
 ]
+WRITTEN = [
+    "cd src && cat > ../x <<'EOF'\nhello\nEOF",
+    "cd src && cat <<EOF >> ../a.txt\nhello\nEOF",
+    "cd src && cat > x.ts <<'EOF'\nimport a from '../../lib'\nfunction f() { return it's }\nEOF",
+    "cd {top}/project && cat > x.sh <<'EOF'\nsource /etc/profile\nEOF\nchmod +x x.sh && ls -l x.sh",
+    "cd src && mkdir -p new && cat > new/x <<EOF\nroot /var;\nEOF\ncat > y <<-E\n\t../../z\n\tE",
+    "cd src && python3 - ../a.txt <<'EOF'\nprint(1)\nEOF",
+]
+WRITTEN_OUT = [
+    "cd src && cat > ../../private/y/n <<'EOF'\nhello\nEOF",
+    "cd src && cat ../../private/x > y <<'EOF'\nhello\nEOF",
+    "cd src && cat > x <<EOF\n$(cat ../../private/x)\nEOF",
+    "cd src && cat > x <<EOF\n`cat ../../private/x`\nEOF",
+    "cd src && cat <<'EOF' | sh\ncat ../../private/x\nEOF",
+    "cd src && cat > x <<'EOF' | sh\ncat ../../private/x\nEOF",
+    "cd src && cat <<'EOF'\n../../private/x\nEOF",
+    "cd src && sh <<'EOF'\ncat ../../private/x\nEOF",
+    "cd src && cat > x <<'EOF'\ncat ../../private/x\nEOF\nsh x",
+    "cd src && { cat > x <<'EOF'\ncat ../../private/x\nEOF\n} && . ./x",
+    "cat > x <<'EOF'\n../private/x\nEOF",
+    "cat() { sh; }; cd src && cat > x <<'EOF'\ncat ../../private/x\nEOF",
+    "cd src && cat > x <<'EOF'\nhello\nEOF\ncat ../../private/x",
+    "cd src && cat > x <<'E F'\nhello\nE F\ncat ../../private/x",
+    "cd src && cat > x <<'EOF'\nhello\n EOF\nEOF\ncat ../leak",
+]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",
     "PYTHONPATH=src:leak pytest",
@@ -879,6 +918,7 @@ def objection(top: Path, command: str) -> str | None:
         *HANDED_ON,
         *TEXTS,
         *ENTERED,
+        *WRITTEN,
     ],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
@@ -901,6 +941,7 @@ def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
         *HANDED_ON_OUT,
         *TEXTS_OUT,
         *ENTERED_OUT,
+        *WRITTEN_OUT,
     ],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:

@@ -58,6 +58,14 @@ def greps(tool: str) -> bool:
     return finds or not vocabulary.GREPPING_WORDS.isdisjoint(words)
 
 
+def arguments_for_cluster(tool: str) -> list[str]:
+    """Return the arguments of a tool that go to a cluster or a container, by the tool's name."""
+    words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
+    found = (keys for of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
+    is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
+    return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
+
+
 def is_mount(key: str) -> bool:
     """Return whether `key` takes a mount into a container: `host:container`."""
     return _last_word(key) in vocabulary.MOUNT_WORDS
@@ -93,8 +101,9 @@ def takes_arguments(key: str) -> bool:
 
 
 def is_typed(key: str) -> bool:
-    """Return whether `key` may take what is typed into a running program: `input`, `stdin`."""
-    return _last_word(key) in vocabulary.TYPED_WORDS
+    """Return whether `key`, if it is neutral, may take what is typed into a running program."""
+    is_text = _last_word(key) == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
+    return is_text or _last_word(key) in vocabulary.TYPED_WORDS
 
 
 def is_measure(key: str) -> bool:
@@ -184,7 +193,8 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if not named[1] and head not in vocabulary.LABEL_WORDS | vocabulary.MEASURES:
         first = next((word for word in words if word in vocabulary.FIRST_PATH_WORDS), "")
         named = (Kind.PATH, first) if first else named
-    if named[0] is Kind.PAYLOAD and not vocabulary.PATCH_WORDS.isdisjoint(words):
+    is_typed = before == "send" and head == "text"
+    if named[0] is Kind.PAYLOAD and (is_typed or not vocabulary.PATCH_WORDS.isdisjoint(words)):
         return Kind.NEUTRAL, ""
     is_command = before in vocabulary.SHELL_WORDS and head in vocabulary.SCRIPT_WORDS
     return (Kind.COMMAND, f"{before} {head}") if is_command else named

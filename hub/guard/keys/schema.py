@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -11,7 +11,14 @@ from urllib.parse import unquote
 from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.key_words import LONGEST_KEY, greps, is_label, is_plural, kind_of_key
+from hub.guard.keys.key_words import (
+    LONGEST_KEY,
+    arguments_for_cluster,
+    greps,
+    is_label,
+    is_plural,
+    kind_of_key,
+)
 from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
@@ -40,6 +47,9 @@ _HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
+_DATA = ArgumentNode(Kind.PAYLOAD, "it goes to a cluster, a container or a database", declared=True)
+force_setattr(_DATA, "extra", _DATA)
+
 Verdict: TypeAlias = "tuple[Kind, str]"
 
 
@@ -51,7 +61,7 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    shape = _Compiler(schema, most).shape()
+    shape = _Compiler(schema, most, arguments_for_cluster(tool)).shape()
     if greps(tool):
         shape = _looking_for_its_pattern(shape)
     for pointer, kind in overrides.items():
@@ -78,11 +88,13 @@ class _Compiler:
     """Compiles one schema and follows its references.
 
     A schema that refers to itself becomes a node that contains itself. A schema that expands
-    endlessly in new ways is read up to a limit that depends on its size.
+    endlessly in new ways is read up to a limit that depends on its size. What is in the objects and
+    lists `for_cluster` is opened by nothing on this machine.
     """
 
-    def __init__(self, schema: Json, most: int) -> None:
+    def __init__(self, schema: Json, most: int, for_cluster: Collection[str]) -> None:
         self._schema = schema
+        self._for_cluster = for_cluster
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
@@ -122,11 +134,23 @@ class _Compiler:
         return node
 
     def _read_inside(self, key: str, node: ArgumentNode, variants: list[JsonObject]) -> None:
+        if self._is_data(key, variants):
+            force_setattr(node, "items", _DATA)
+            force_setattr(node, "extra", _DATA)
+            return
         members, items, extra = _parts(variants)
+        if items and not any(_texts(self._variants(items), "description", "title")):
+            items.extend({"description": text} for text in _texts(variants, "description"))
         inside = {name: self._node(name, schemas) for name, schemas in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
         force_setattr(node, "extra", self._node("", extra) if extra else None)
+
+    def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
+        """Return whether what is in an object or a list goes to a cluster or to a database."""
+        described = " ".join(_texts(variants, "description"))
+        is_data = key in self._for_cluster or vocabulary.SAYS_DATA.search(described)
+        return bool(is_data) and _is_no_text(variants)
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]
@@ -319,6 +343,8 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
 def _described_payload(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.PAYLOAD and (says := vocabulary.SAYS_TYPED.search(text)):
+        return Kind.NEUTRAL, f"described as '{says[0]}'"
     if named[0] is Kind.PAYLOAD and (
         says := vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)
     ):

@@ -108,8 +108,28 @@ SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
+SAYS_TYPED = re.compile(
+    r"\b(?:send|type|write|feed|pass|input)\b[^.;]{0,30}\b(?:to|into) (?:the |an? )?(?:\w+ ){0,2}?"
+    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b",
+    re.IGNORECASE,
+)
+"""The same, said of a text."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
+IN_CLUSTER = (
+    ((_words("helm"),), _words("values set")),
+    ((_words("kubectl kubernetes k8s"),), _words("patch patchData manifest spec fromLiteral")),
+    (
+        (_words("container pod"), _words("exec execute run create recreate start launch deploy")),
+        _words("command cmd entrypoint env environment envVars env_vars"),
+    ),
+)
+"""Words that a tool's name has one of each of, and its arguments that go to a cluster or container.
+
+They are objects or lists; a text may be a command for a shell of this machine.
+"""
+HOSTING_WORDS = _words("compose host build")
+"""With these words in its name, a tool may use those on this machine."""
 GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
 FINDING_WORDS = _words("search find")
@@ -170,7 +190,7 @@ SAYS_ELSEWHERE = re.compile(
     r"(?:container|pod)(?! (?:file|folder|directory|format)s?\b)"
     r"(?!.*\b(?:host|local|machine|or)\b).*"
     r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
-    r"|(?:mqtt|ros ?[12]?|kafka) topics?)\b"
+    r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
     r".*",
     re.IGNORECASE | re.DOTALL,
@@ -277,10 +297,17 @@ SAYS_NAMED_BY_PATH = re.compile(
 )
 """The argument is an object whose members are named by paths."""
 SAYS_CODE = re.compile(
-    r"^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
+    r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
+    r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
     re.IGNORECASE,
 )
+SAYS_DATA = re.compile(
+    r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
+    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b",
+    re.IGNORECASE,
+)
+"""An object or a list for a database, with whatever its documents have."""
 SAYS_CONTENT = re.compile(
     r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b", re.IGNORECASE
 )

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from hub.guard.budget import Meter, TooManyWaysError
 from hub.guard.text.commands import spellings_of
 from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
-from hub.guard.text.programs import OPENS_NOTHING, renames_programs
+from hub.guard.text.programs import OPENS_NOTHING
 from hub.guard.text.readings import Reader, readings
 from hub.guard.text.shell import words_at_each_sign
-from hub.guard.text.sure_commands import surely_parsed
+from hub.guard.text.sure_commands import renames_programs, surely_parsed
 
 _MOUNT = re.compile(
     r"( (?:-[ditPqT]*v|--volume))[ =]?((?:\"[^\":]*\"|'[^':]*'|[^\s:\"'])+|[\"'][^\":']+)"

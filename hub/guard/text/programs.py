@@ -9,16 +9,15 @@ from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
 from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
-from hub.guard.text.sure_commands import is_literal, is_plain_redirection, surely_parsed
-
-_RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
-"""Signs that a command gives the name of a program to something else."""
-
-
-def renames_programs(command: str) -> bool:
-    """Return whether a program's name may stand for something else behind `command`."""
-    return _RENAMES.search(command) is not None
-
+from hub.guard.text.sure_commands import (
+    has_only_texts,
+    is_literal,
+    is_plain_redirection,
+    renames_programs,
+    runs_nothing,
+    surely_parsed,
+    without_lines,
+)
 
 PREFIXES = frozenset(
     {"sudo", "env", "exec", "time", "nohup", "nice", "command", "xargs", "then", "do"}
@@ -157,8 +156,8 @@ _TEXTS = tuple(
 )
 """Programs, their options that take a text, and which word behind these is the text."""
 _HAS_TEXTS = re.compile(
-    r"git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson|cmake|grep|rg|ag|cc|\+\+"
-    r"|clang|vite|awk"
+    r"sed |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson|cmake|grep|rg|ag|cc"
+    r"|\+\+|clang|vite|awk"
 )
 """Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
@@ -189,6 +188,8 @@ def without_texts(command: str) -> str:
         return command
     opens = commands[0].given[0].raw not in OPENS_NOTHING
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
+    texts += _substitutions_in(commands)
+    texts.sort(key=lambda text: text[0].start)
     for text, n in reversed(texts):
         parts = text.raw.split() if opens else []
         if len(parts) == 1 and n:
@@ -212,6 +213,23 @@ def _texts_of(words: list[CommandWord]) -> list[CommandWord]:
         found += _pattern_in(words[len(finds[0].split()) :])
     texts = (word for word in found if is_literal(word) and not _OF_FILE.match(word.raw))
     return sorted(dict.fromkeys(texts), key=lambda word: word.start)
+
+
+_SUBSTITUTION = re.compile(
+    r"'s([/|#,!@:])(?:(?!\1)[^'\\\n]|\\[^'])*\1(?:(?!\1)[^'\\\n]|\\[^'])*\1[gIip\d]*'"
+)
+"""A script for `sed` that reads, writes and runs nothing."""
+
+
+def _substitutions_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
+    """Return the scripts of `sed`, with the numbers of its commands, if nothing runs its output."""
+    found = list[tuple[CommandWord, int]]()
+    for n, one in enumerate(commands):
+        scripts = _pattern_in(one.given[1:]) if one.given[0].raw == "sed" else []
+        found += ((script, n) for script in scripts if _SUBSTITUTION.fullmatch(script.raw))
+        if one.after == "|" or not ((found[-1:] and found[-1][1] == n) or runs_nothing(one)):
+            return []
+    return found
 
 
 def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
@@ -327,7 +345,6 @@ _PLAIN = re.compile(r"[\w./-]+")
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 _READS_LINES = re.compile(r"cat|tee|python3?|node")
 """Programs for which `/` in the lines that they read gives only an error."""
-_RUNS = re.compile(r"\$\(|`")
 
 
 def tamed(command: str) -> str:
@@ -335,6 +352,8 @@ def tamed(command: str) -> str:
 
     Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
+    if "<<" in command and command.lstrip()[:3] == "cd ":
+        return without_lines(command)
     if not _CAN_BE_TAMED.match(command):
         return command
     inner = _OF_SHELL.fullmatch(command)
@@ -346,7 +365,7 @@ def tamed(command: str) -> str:
     if inner is None and len(run) == len(script.documents) == 1 and _only_reads_lines(run[0]):
         start, end = script.documents[0].start, script.documents[0].end
         lines = command[start:end]
-        if script.documents[0].is_literal or not _RUNS.search(lines):
+        if has_only_texts(command, script):
             return f"{command[:start]}{_LONE_SLASH.sub('0', lines)}{command[end:]}"
     return command
 

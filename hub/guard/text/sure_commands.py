@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 
-from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, SimpleCommand, parsed
+from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
-_LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"[^\"\\`$]*\")+")
+_LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n])*\")+")
 _EXPANDED = r"\$(?:\w|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
 """A variable, or what a command of plain words prints: `${x%.*}`, `$(id -u)`."""
 _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
-    rf"(?:[^\s;&|<>()`'\"\\$]|{_EXPANDED}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|{_EXPANDED})*\")+"
+    rf"(?:[^\s;&|<>()`'\"\\$]|{_EXPANDED}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n]|{_EXPANDED})*\")+"
 )
 _SURE_SIGNS = frozenset({"", "&&", "||", "|", ";", "\n", "(", ")"})
 _PLAIN_NAME = re.compile(r"[\w./-]+")
+_RUNS = re.compile(r"\$\(|`")
+_OF_DOCUMENT = frozenset({"<<", "<<-"})
+_END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
 _STREAM = re.compile(r"\d")
+_RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
+"""Signs that a command gives the name of a program to something else."""
+_RUN_NOTHING = frozenset({"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true"})
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 
@@ -25,7 +31,9 @@ def surely_parsed(text: str) -> list[SimpleCommand]:
     """Return the commands with words that a shell runs; none if shells may read them otherwise."""
     script = parsed(text, remarks=True)
     remarks = (text[start:end] for start, end in script.remarks)
-    if not script.is_closed or _ODD_SPACE.search(QUOTED.sub("", text)):
+    # A quote in the lines of a here-document is none.
+    rest = text if script.documents else QUOTED.sub("", text)
+    if not (script.is_closed and has_only_texts(text, script)) or _ODD_SPACE.search(rest):
         return []
     if any(map(QUOTE_SIGNS.search, remarks)):
         return []
@@ -33,9 +41,16 @@ def surely_parsed(text: str) -> list[SimpleCommand]:
     return [one for one in found if one.given] if all(map(_is_sure, found)) else []
 
 
+def has_only_texts(text: str, script: Script) -> bool:
+    """Return whether a shell runs nothing in the lines of the here-documents in `text`."""
+    documents = ((one, text[one.start : one.end]) for one in script.documents)
+    return all(one.is_literal or not _RUNS.search(lines) for one, lines in documents)
+
+
 def _is_sure(command: SimpleCommand) -> bool:
     return {command.before, command.after} <= _SURE_SIGNS and all(
         is_plain_redirection(word)
+        or (word.operator in _OF_DOCUMENT and _END.fullmatch(word.raw) is not None)
         if word.operator
         else is_literal(word) or _SURE.fullmatch(word.raw) is not None
         for word in command.words
@@ -62,3 +77,29 @@ def is_literal(word: CommandWord) -> bool:
     run = [one for one in script.commands if one.lines_of is None]
     is_text = [one.is_literal for one in script.documents] == [True] and script.is_closed
     return is_text and [word.operator for one in run for word in one.words] in _READS_ONE
+
+
+def renames_programs(command: str) -> bool:
+    """Return whether a program's name may stand for something else behind `command`."""
+    return _RENAMES.search(command) is not None
+
+
+def without_lines(command: str) -> str:
+    """Return a command without the lines that `cat` writes to files: `cd src && cat > a <<'E'`.
+
+    Nothing opens the words in them without a shell, and the command does not run the files.
+    """
+    script, kept = parsed(command, remarks=True), command
+    for one in reversed(script.documents):
+        kept = kept[: one.start] + kept[one.end :]
+    commands = surely_parsed(kept) if has_only_texts(command, script) else []
+    is_written = all(map(runs_nothing, commands)) and not renames_programs(kept)
+    return kept if commands and is_written else command
+
+
+def runs_nothing(command: SimpleCommand) -> bool:
+    """Return whether a command starts no other, not even by what it prints; lines go to a file."""
+    signs = {word.operator for word in command.words}
+    writes = len(command.given) == 1 and not signs.isdisjoint({">", ">>"})
+    runs_nothing = command.given[0].raw in _RUN_NOTHING and command.after != "|"
+    return runs_nothing and (writes or signs.isdisjoint({"<<", "<<-"}))

@@ -24,6 +24,10 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("thing", {"type": "string", "title": "File path"}, Kind.PATH),
         ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
         ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
+        ("value", {"type": "string", "description": "Value to fill"}, Kind.PAYLOAD),
+        ("text", {"description": "Text to send to the running process"}, Kind.NEUTRAL),
+        ("text", {"description": "Text to send to the user"}, Kind.PAYLOAD),
+        ("value", {"type": "string", "description": "Value to fill in, or a path"}, Kind.WEAK),
         ("thing", {"type": "string", "format": "file-path"}, Kind.PATH),
         ("path", {"type": "string", "format": "regex"}, Kind.PAYLOAD),
         ("path", {"type": "string", "contentEncoding": "base64"}, Kind.PAYLOAD),
@@ -316,6 +320,21 @@ def test_a_place_is_described_in_any_part_of_a_schema(schema: JsonObject) -> Non
 @pytest.mark.parametrize("word", ["additionalItems", "unevaluatedItems", "contains"])
 def test_elements_are_described_in_any_part_of_a_schema(word: str) -> None:
     assert of("q", {"type": "array", word: FILE}).element().kind is Kind.PATH
+
+
+@pytest.mark.parametrize(
+    ("key", "items", "kind"),
+    [
+        ("excluded_file_patterns", {"type": "string"}, Kind.PAYLOAD),
+        ("excluded_file_patterns", {"description": "A glob"}, Kind.GLOB),
+        ("things", {"description": "One of them"}, Kind.NEUTRAL),
+    ],
+)
+def test_elements_without_a_description_have_that_of_their_list(
+    key: str, items: Json, kind: Kind
+) -> None:
+    schema: JsonObject = {"type": "array", "items": items, "description": "Regex patterns"}
+    assert of(key, schema).element().kind is kind
 
 
 def test_json_in_a_text_is_described_by_the_schema_of_its_content() -> None:

@@ -216,11 +216,16 @@ def test_a_remark_ends_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a 'b", "a $(b 'c')", "a & b", "a <<E\nE", "a #'", "a\rb", "a >&b", "a > $x", "a $'b'"]
+    "text",
+    [
+        *("a 'b", "a $(b 'c')", "a & b", "a #'", "a\rb", "a >&b", "a > $x", "a $'b'"),
+        *("a <<E\n$(b)\nE", "a <<'E F'\nE F", "a <<E\n'\nE\nb\r'"),
+    ],
 )
 def test_what_shells_may_read_in_several_ways_is_not_sure(text: str) -> None:
     assert surely_parsed(text) == []
     assert len(surely_parsed("a 'b c' && $d \"$e\" 2>&1 > f # g")) == 2
+    assert len(surely_parsed("a <<'E' > x && \"b\\\"c\"\n$(x 'y')\nE\nd")) == 3
 
 
 def test_reading_takes_time_in_proportion_to_the_length() -> None:
