@@ -266,11 +266,16 @@ def _without_envelope(params: JsonObject) -> JsonObject:
 
 
 def _completed_arguments(params: JsonObject) -> JsonObject:
-    """Return the argument that is being completed, by its name, and the context given with it."""
-    argument = object_or_empty(params.get("argument"))
-    name = argument.get("name")
-    completed: JsonObject = {name if isinstance(name, str) else "value": argument.get("value")}
-    return {"argument": completed, "context": params.get("context")}
+    """Return the argument that is being completed, by its name, and the context given with it.
+
+    Their values are there without names, too: the client chooses a name, which may say that the
+    value is a text, and the server may read it as a path all the same.
+    """
+    argument, context = object_or_empty(params.get("argument")), params.get("context")
+    name, value = argument.get("name"), argument.get("value")
+    completed: JsonObject = {name if isinstance(name, str) else "value": value}
+    given = object_or_empty(object_or_empty(context).get("arguments"))
+    return {"argument": completed, "context": context, "values": [value, *given.values()]}
 
 
 def check_headers(session: Session, named: Addressed, route: ChildRoute) -> None:

@@ -126,8 +126,7 @@ class PathTracer:
         reach: OwnFileRules | None = None,
         moves_folders: bool = False,
     ) -> None:
-        self._context = context
-        self._policy = policy
+        self._context, self._policy = context, policy
         self._needs_write, self._moves_folders = needs_write, moves_folders
         self._reach = reach
         self._flavour = context.flavour
@@ -243,10 +242,8 @@ class PathTracer:
         return [one for one in found if one is not None and one not in self._bases]
 
     def is_open(self, folder: str) -> bool:
-        """Return whether a directory lies in a root, or in a place that the user allowed."""
-        parts = parts_of(folder, self._flavour)
-        shared = self._root_depths(parts) or not self._context.enforcing
-        return bool(shared) or self._is_granted(parts)
+        """Return whether a directory is where paths are allowed."""
+        return self._is_allowed(parts_of(folder, self._flavour))
 
     def _folder_at(self, text: str, base: str | None) -> str | None:
         try:
@@ -363,7 +360,7 @@ class PathTracer:
             return None
         parts = parts_of(path, self._flavour)
         policy, enforcing = self._policy, self._context.enforcing
-        if enforcing and not self._root_depths(parts) and not self._is_granted(parts):
+        if not self._is_allowed(parts):
             return OUTSIDE
         if self._reach is not None and self._reach.has(path, parts, self._links):
             return OWN
@@ -378,8 +375,10 @@ class PathTracer:
         starts = [depth for depth in self._depths if parts[:depth] in self._directories]
         return [*starts, len(parts)] if parts in self._files else starts
 
-    def _is_granted(self, parts: tuple[str, ...]) -> bool:
-        return any(place.covers(parts) for place in self._context.granted)
+    def _is_allowed(self, parts: tuple[str, ...]) -> bool:
+        """Return whether a place lies in a root, or the user or a lack of roots allows it."""
+        within = not self._context.enforcing or bool(self._root_depths(parts))
+        return within or any(place.covers(parts) for place in self._context.granted)
 
     def _denial(self, path: str) -> str | None:
         """Return the objection of the deny patterns, matched below each root that covers `path`.

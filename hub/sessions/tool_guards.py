@@ -137,10 +137,7 @@ def _judged_by(method: CallMethod, route: ChildRoute) -> tuple[str, Mapping[str,
 
 
 def _schema_of(method: CallMethod, definition: Mapping[str, Json] | None) -> JsonObject | None:
-    """Return a schema of what is judged of a prompt or a completion; None of a resource.
-
-    A completion of what neither the prompt nor the template declares is judged as a path.
-    """
+    """Return a schema of what is judged of a prompt or a completion; None of a resource."""
     if definition is None:
         return None
     listed, template = definition.get("arguments"), definition.get("uriTemplate")
@@ -153,6 +150,6 @@ def _schema_of(method: CallMethod, definition: Mapping[str, Json] | None) -> Jso
         declared |= dict.fromkeys(UriTemplate.parse(template).variables(), True)
     if method == "prompts/get":
         return {"properties": declared}
-    inner: JsonObject = {"properties": declared, "additionalProperties": {"format": "path"}}
+    inner: JsonObject = {"properties": declared}
     context: JsonObject = {"properties": {"arguments": inner}}
     return {"properties": {"argument": inner, "context": context}}

@@ -15,7 +15,7 @@ Read in this order:
   `sealing`, `remembered_ids`: secrets, what they seal, and which ids are used up;
 - `shutdown`, `threads`, `tasks`: signals, work beside the event loop, and tasks for many clients;
 - `log`: the hub's own log on stderr;
-- `this_process`: its limits, its memory in the kernel and in glibc's heap, and the socket that
-  systemd listens on for it;
+- `this_process`: its limits and its memory, in the kernel and in glibc's heap;
+- `passed_socket`: the socket that systemd listens on for the hub;
 - `connecting`: how HTTP clients look names up and connect, and whose certificates are trusted.
 """

@@ -166,6 +166,7 @@ def test_a_completion_is_judged_by_all_that_it_gives() -> None:
     assert call.arguments == {
         "argument": {"path": "/x"},
         "context": {"arguments": {"dir": "/y"}},
+        "values": ["/x", "/y"],
     }
     assert call.params["ref"] == {"type": "ref/prompt", "name": "ask"}
     assert call.params["argument"] == {"name": "path", "value": "/x"}
@@ -176,17 +177,21 @@ def test_no_argument_of_a_completion_hides_another_of_the_same_name() -> None:
     given: JsonObject = {"arguments": {"path": "/given"}, "more": {"path": "/more"}}
     addressed = completing({"argument": {"name": "path", "value": "/x"}, "context": given})
     call = call_of(addressed, CATALOG, route_of(addressed))
-    assert call.arguments == {"argument": {"path": "/x"}, "context": given}
+    assert call.arguments == {
+        "argument": {"path": "/x"},
+        "context": given,
+        "values": ["/x", "/given"],
+    }
 
 
 @pytest.mark.parametrize(
     ("params", "judged"),
     [
-        ({}, {"argument": {"value": None}, "context": None}),
-        ({"argument": "x"}, {"argument": {"value": None}, "context": None}),
+        ({}, {"argument": {"value": None}, "context": None, "values": [None]}),
+        ({"argument": "x"}, {"argument": {"value": None}, "context": None, "values": [None]}),
         (
             {"argument": {"name": 5, "value": "/x"}, "context": 1},
-            {"argument": {"value": "/x"}, "context": 1},
+            {"argument": {"value": "/x"}, "context": 1, "values": ["/x"]},
         ),
     ],
 )

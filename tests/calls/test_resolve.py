@@ -475,6 +475,14 @@ async def test_what_a_resources_template_may_take_for_a_path_is_judged(
             "completion/complete",
             {
                 "ref": {"type": "ref/prompt", "name": "ask"},
+                "argument": {"name": "path", "value": "note.txt"},
+                "context": {"arguments": {"content": "/etc/passwd"}},
+            },
+        ),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "ask"},
                 "argument": {"name": "code", "value": "/etc/passwd"},
             },
         ),

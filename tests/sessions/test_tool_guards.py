@@ -88,15 +88,6 @@ def test_what_a_prompt_says_of_its_arguments_counts() -> None:
         assert kinds == [Kind.PATH, Kind.PAYLOAD, Kind.PATH]
 
 
-def test_what_is_completed_and_not_declared_is_a_path() -> None:
-    guards, spec = ToolGuards(), launched("files")
-    template = ChildRoute(FILES, "a://{text}", {"uriTemplate": "a://{text}"})
-    shape = guards.of(spec, "completion/complete", template).shape
-    for inner in (shape.member("argument"), shape.member("context").member("arguments")):
-        kinds = [inner.member(name).kind for name in ("text", "content")]
-        assert kinds == [Kind.PAYLOAD, Kind.PATH]
-
-
 def test_the_oldest_guards_make_room() -> None:
     guards, spec = ToolGuards(kept=2), launched("files")
     first, second = (guard_of(guards, spec, tool(name)) for name in ("a", "b"))
