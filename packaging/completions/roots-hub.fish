@@ -145,7 +145,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using doctor' -l log-file -xka "(__fi
 complete -c roots-hub -n '_shtab_roots_hub_using doctor' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
 complete -c roots-hub -n '_shtab_roots_hub_using doctor' -l connect -d 'start each server, too, for at most 30 s'
 complete -c roots-hub -n '_shtab_roots_hub_using doctor' -l json -d 'print JSON'
-complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a check -d 'load a config; with --connect, also start its servers'
+complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a check -d 'Load a config, and say what is wrong with it. Exit code 3: it does not load, or a server is left out, as where a variable is not set. 1: there is another problem, or a server does not answer.'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -s h -l help -d 'show this help message and exit'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l log-format -xka "text json" -d 'format of the log'
 complete -c roots-hub -n '_shtab_roots_hub_using check' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'

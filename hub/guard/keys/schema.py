@@ -47,7 +47,7 @@ _HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
-_DATA = ArgumentNode(Kind.PAYLOAD, "it goes to a cluster, a container or a database", declared=True)
+_DATA = ArgumentNode(Kind.PAYLOAD, "data for a cluster, a container or a database", declared=True)
 force_setattr(_DATA, "extra", _DATA)
 
 Verdict: TypeAlias = "tuple[Kind, str]"
