@@ -357,7 +357,7 @@ def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
         needs_write=writes,
         budget=budget,
         reach=reach,
-        moves_folders=moves_folders(call.name),
+        moves_folders=bool(policy.access) and moves_folders(call.name),
         candidates=findings.found,
     )
 

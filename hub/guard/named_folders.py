@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -52,8 +51,8 @@ class NamedFolders:
         self._of_scope: dict[str, list[PathCandidate]] | None = None
         self._candidates = candidates
         self._found: dict[tuple[str, bool], _Found] = {}
-        self._texts_of = cache(self._texts)
-        self._named_by = cache(self._folders_named)
+        self._read: dict[str, list[str]] = {}
+        self._named: dict[tuple[Json, str | None], list[str]] = {}
         self._of_commands: dict[str, None] | None = None
 
     def beside(self, candidate: PathCandidate) -> list[str]:
@@ -62,7 +61,10 @@ class NamedFolders:
         Raises:
             TooMuchError: there are too many, or the budget is spent.
         """
-        of = (candidate.scope, candidate.kind is Kind.COMMAND)
+        is_command = candidate.kind is Kind.COMMAND
+        if len(self._candidates) == 1 and not is_command:
+            return []
+        of = (candidate.scope, is_command)
         found = self._found.get(of)
         if found is None:
             found = self._found[of] = self._find(of)
@@ -79,7 +81,7 @@ class NamedFolders:
         for turn in range(1 + _TURNS):
             starts = tuple(found) if turn else (None,)
             for one, start in product(members, starts):
-                if folders := self._named_by(one.value, start):
+                if folders := self._folders_named(one.value, start):
                     named_by.add(_identity(one))
                     found |= dict.fromkeys(folders)
                     if len(found) > _MOST:
@@ -110,7 +112,7 @@ class NamedFolders:
         """Return the candidates that may name folders for a scope: of it and of those around it."""
         if self._of_scope is None:
             self._of_scope = {}
-            for one in self._candidates if len(self._candidates) > 1 else ():
+            for one in self._candidates:
                 if one.kind not in _NO_FOLDERS and not one.is_element:
                     self._of_scope.setdefault(one.scope, []).append(one)
         found = [*self._of_scope.get("", ())]
@@ -121,9 +123,13 @@ class NamedFolders:
 
     def _folders_named(self, value: Json, start: str | None) -> list[str]:
         """Return the folders that a value names from `start`, or from where any value may start."""
-        texts = self._texts_of(value) if isinstance(value, str) else ()
-        starts = None if start is None else (start,)
-        return [folder for text in texts for folder in self._open_at(text, starts)]
+        named = self._named.get((value, start))
+        if named is None:
+            texts = self._texts(value) if isinstance(value, str) else ()
+            starts = None if start is None else (start,)
+            named = [folder for text in texts for folder in self._open_at(text, starts)]
+            self._named[value, start] = named
+        return named
 
     def _open_at(self, text: str, starts: Sequence[str] | None) -> list[str]:
         # A folder outside is refused itself, or is not of this machine, or of a container.
@@ -131,12 +137,15 @@ class NamedFolders:
 
     def _texts(self, value: str) -> list[str]:
         """Return the texts that a value may be read as."""
-        if len(value) > _LONGEST or is_remote(value):
-            return []
-        try:
-            return list(readings(value, self._reader))
-        except PathError:
-            return []  # such a value is refused itself
+        read = self._read.get(value)
+        if read is None:
+            is_short = len(value) <= _LONGEST and not is_remote(value)
+            try:
+                read = list(readings(value, self._reader)) if is_short else []
+            except PathError:
+                read = []  # such a value is refused itself
+            self._read[value] = read
+        return read
 
 
 def _identity(one: PathCandidate) -> tuple[str, Json]:
