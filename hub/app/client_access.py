@@ -12,7 +12,7 @@ from hub.app.machine import this_machine
 from hub.audit.record import AuditRecord, moment
 from hub.config.listening.listen import Listen
 from hub.config.listening.profile import ClientMatch
-from hub.config.models import HubConfig
+from hub.config.models import HubConfig, StdioServer
 from hub.errors import ConfigError
 from hub.protocol.bearer import NOT_SENDABLE, is_sendable
 from hub.server.http.access import AccessCheck, TrustedIssuers
@@ -45,9 +45,11 @@ class ClientAccess:
         self._by = _issuers_in(config)
         trusted = self._trusted(config)
         listen, rules = config.listen, profile_rules(config)
-        self.credentials = Credentials(self._tokens(config), trusted.verifier)
+        tokens = self._tokens(config)
+        self.credentials = Credentials(tokens, trusted.verifier)
         self.check = AccessCheck(host, self.credentials, listen.origins, listen.names, rules)
         self.check.logins = trusted.logins
+        _warn_of_confined(config, tokens)
 
     @property
     def issuer_logins(self) -> tuple[IssuerLogin, ...]:
@@ -71,6 +73,7 @@ class ClientAccess:
             self._issuers, self._by = self._made(config), _issuers_in(config)
             self.check.trust(self._trusted(config))
         self.check.follow(tokens, listen.origins, listen.names, profile_rules(config))
+        _warn_of_confined(config, tokens)
 
     def _warn_of_address(self, config: HubConfig) -> None:
         was, auth = self._issuers, config.listen.auth
@@ -112,6 +115,20 @@ def _given(environment: Mapping[str, str]) -> str | None:
     if token and not is_sendable(token):
         raise ConfigError("HUB_TOKEN", NOT_SENDABLE, "Take it out: no request can have it.")
     return token
+
+
+def _warn_of_confined(config: HubConfig, tokens: BearerTokens) -> None:
+    """Warn of what no kernel stops: a confined server may be a client, and name any roots."""
+    servers = config.servers.items()
+    confined = [
+        name for name, one in servers if isinstance(one, StdioServer) and one.confine.mode != "off"
+    ]
+    if confined and not tokens and config.listen.auth is None:
+        log.warning(
+            "confined servers can use the hub as clients: no token is needed",
+            servers=confined,
+            fix="Set the variable HUB_TOKEN, listen.token or listen.tokens.",
+        )
 
 
 def _issuers_in(config: HubConfig) -> tuple[object, ...]:

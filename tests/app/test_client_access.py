@@ -254,3 +254,17 @@ def test_a_token_of_the_environment_that_no_request_can_have_is_refused() -> Non
     what = "HUB_TOKEN: begins or ends with a blank, or has a character that is not shown"
     assert caught.value.faults[0].said == what
     assert ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret"}).credentials.tokens
+
+
+def test_a_confined_server_that_could_be_a_client_is_told() -> None:
+    confined = {"command": "x", "confine": "auto"}
+    servers = {"held": confined, "free": {"command": "y"}, "far": {"url": "http://far.example"}}
+    config = HubConfig.model_validate({"version": 1, "servers": servers})
+    with capture_logs() as logs:
+        access = ClientAccess("127.0.0.1", config, {})
+        access.follow(config)
+    assert [(one["log_level"], one["servers"]) for one in logs] == [("warning", ["held"])] * 2
+    with capture_logs() as logs:
+        ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret"})
+        ClientAccess("127.0.0.1", HubConfig.model_validate({"version": 1}), {})
+    assert logs == []
