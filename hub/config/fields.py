@@ -59,6 +59,8 @@ class LoadContext(Struct, frozen=True):
         return f"LoadContext({self.directory!r})"
 
 
+URL_PATH: Final = "^/[^?#]*$"
+"""The pattern of a path in the hub's own URL."""
 _UNREAD: Final = "\0"
 """What a secret begins with that was not read: no client can send this character."""
 

@@ -5,6 +5,7 @@ Here its errors become sentences of our own, with a remedy that can be written i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from hub.config.fields import URL_PATH
 from hub.config.models import RemoteServer
 from hub.config.source.excerpts import may_be_shown
 from hub.config.source.places import Path
@@ -302,8 +304,9 @@ def _long(details: ErrorDetails, key: str, path: Path) -> Words:
 
 
 def _pattern(details: ErrorDetails, key: str, path: Path) -> Words:
-    if details.get("ctx", {}).get("pattern") == "^/":
-        return "must begin with /", f"Write `{key}: /{details['input']}`."
+    if details.get("ctx", {}).get("pattern") == URL_PATH:
+        meant = re.split("[?#]", str(details["input"]).lstrip("/"))[0]
+        return "must begin with /, and have no ? or #", f"Write `{key}: /{meant}`."
     return "is no name of a variable: it is empty or has `=`", "Write `NAME: value`."
 
 

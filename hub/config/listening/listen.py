@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from hub.config.fields import (
+    URL_PATH,
     Count,
     FieldError,
     Part,
@@ -263,7 +264,7 @@ class Listen(Part):
 
     host: Host = "127.0.0.1"
     port: Port = 8765
-    path: Annotated[str, StringConstraints(pattern="^/")] = "/mcp"
+    path: Annotated[str, StringConstraints(pattern=URL_PATH)] = "/mcp"
     token: Token | None = None
     tokens: Annotated[tuple[NamedToken, ...], AfterValidator(_distinct)] = ()
     keys: tuple[SealingKey, ...] = ()

@@ -167,6 +167,7 @@ _KNOWN: Final = (
         "the indentation does not fit the lines above",
         "Indent all keys of a mapping alike, and write `key: value`.",
     ),
+    (r"but got '\?'", False, "a text with a `?` between brackets needs quotes", _QUOTE),
     (r"expected ',' or '\]'", True, "a `[` is not closed", "Close it with `]`."),
     (r"expected ',' or '\}'", True, "a `{` is not closed", "Close it with `}`."),
     (r"found unexpected end of stream", True, "a quote is not closed", "Close it."),
