@@ -146,7 +146,8 @@ def need_before_deciding(
     if session.unasked and case.call.method in ASKABLE:
         spec, listing = case.spec, session.services.children.known.last(case.slot)
         known = KnownServer(case.slot, listing, case.call.name)
-        if _depends(session, spec) or acts_on_places(case.guard) or stateful.has(spec, listing):
+        acts = case.call.method == "tools/call" and acts_on_places(case.guard)
+        if acts or _depends(session, spec) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
         if _may_be_refused(case.decide_within_inline_budget()):
             return RootsRequirement(session.services, known, case.guard, case.context())

@@ -126,7 +126,8 @@ async def test_resources_that_are_no_files_are_read_without_roots(top: Path) -> 
 
 
 async def test_prompts_are_asked_for_by_their_arguments() -> None:
-    prompts: JsonObject = {"prompts": [{"name": "p"}]}
+    declared: JsonObject = {"name": "p", "arguments": [{"name": "file"}, {"name": "arg1"}]}
+    prompts: JsonObject = {"prompts": [declared]}
     got: JsonObject = {"messages": []}
     child = FakeChild(
         answers={"prompts/list": prompts, "prompts/get": got}, capabilities={"prompts": {}}
@@ -134,6 +135,8 @@ async def test_prompts_are_asked_for_by_their_arguments() -> None:
     async with scripted(child) as hub:
         client = hub.client()
         params: JsonObject = {"name": "p", "_meta": envelope()}
+        assert not is_asked(await client.request("prompts/get", params))
+        params["arguments"] = {"arg1": "some value"}
         assert not is_asked(await client.request("prompts/get", params))
         params["arguments"] = {"file": "/etc/passwd"}
         assert is_asked(await client.request("prompts/get", params))
