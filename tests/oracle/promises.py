@@ -88,7 +88,7 @@ def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     if family not in {"weak", "path"} or _OF_PROSE.isdisjoint(opened.chain):
         return False
     words = opened.value.split()
-    plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}\\").isalpha())
+    plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}<>\\").isalpha())
     if family == "path":
         return len(words) >= _PROSE or "words" in opened.chain
     return len(words) >= _PROSE and 3 * plain >= len(words)
