@@ -162,7 +162,8 @@ def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
         if identity not in {b"-", b"%d:%d" % (found.st_dev, found.st_ino)}:
             return
         real = os.readlink(b"/proc/self/fd/%d" % place)
-        if identity == b"-" and path[:1] == b"/" and real not in {path, _led_to(path, changeable)}:
+        is_linked = identity == b"-" and path[:1] == b"/" and real != path
+        if is_linked and real != _led_to(path, changeable):
             return
         directory = found.st_mode & 0o170000 == 0o040000  # noqa: PLR2004 - S_IFMT, S_IFDIR: `stat` is one more module
         allowed = rights(version, write=kind == b"w", directory=directory)
