@@ -45,7 +45,7 @@ from hub.guard.text.names import (
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
 from hub.guard.text.programs import created_paths, from_entered_folders, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
-from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
+from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
 from hub.guard.text.shell import ways_to_parse
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
@@ -142,7 +142,8 @@ class CandidateTexts(Struct, frozen=True):
         """Yield the value as one path, and the parts that some child may take for paths."""
         one = readings(value, replace(self.reader, whole=True, as_shell=True))
         for text, how in one.items():
-            yield text, how, Kind.PATH
+            # A host is seldom meant as a directory: it counts where `/` has one of its name.
+            yield text, how, Kind.NEUTRAL if how == WITH_HOST else Kind.PATH
         if not reads_once(value) or not is_plain(value):
             reader = replace(self.reader, as_shell=True, is_path=True)
             for text, how in readings(value, reader).items():

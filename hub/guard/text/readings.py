@@ -16,7 +16,14 @@ from hub.guard.text.expansion import alternatives_in, with_climbs, with_variable
 from hub.guard.text.names import SHORT_OPTION
 from hub.guard.text.prose import is_list_of_words
 from hub.guard.text.shell import without_quotes
-from hub.guard.text.uris import is_local_uri, is_remote, is_server, local_uri_paths, server_values
+from hub.guard.text.uris import (
+    host_as_folder,
+    is_local_uri,
+    is_remote,
+    is_server,
+    local_uri_paths,
+    server_values,
+)
 from hub.paths.resolve import Flavour, PathError
 
 _MAX_LENGTH = 4 * 4096
@@ -143,6 +150,11 @@ def _transforms(text: str, how: str, reader: Reader) -> Transforms:
 
 def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
     return local_uri_paths(text, reader.flavour)
+
+
+def _with_host(text: str, reader: Reader) -> Iterable[str]:
+    path = host_as_folder(text)
+    return () if path is None else (path,)
 
 
 def _trimmed(text: str, reader: Reader) -> Iterable[str]:
@@ -325,12 +337,14 @@ WHOLE_WORDS = frozenset({"as given", BRACES, EXPANDED})
 """What a shell looks for as a whole, if it has wildcards."""
 SLASHED = "with '\\' as '/'"
 ITEM, INNER = "one item of a list", "what is quoted in it"
+WITH_HOST = "with a URI's host as a directory"
 SIDE, WORDS = "the right-hand side", "one of several words"
 _PARTS = frozenset({ITEM, INNER, SIDE, WORDS})
 _ANY = frozenset[str]()
 _SPACES = frozenset(" \x7f\x85\u2028\u2029") | {chr(code) for code in range(32)}
 _URI: Transforms = (
     ("as a local URI", _ANY, _uri_paths),
+    (WITH_HOST, _ANY, _with_host),
     ("trimmed and unquoted", _ANY, _trimmed),
     (ITEM, frozenset(",;|\n"), _listed_uris),
 )

@@ -130,6 +130,18 @@ def local_uri_paths(text: str, flavour: Flavour) -> Iterable[str]:
     return (next(filter(None, match.groups()), ""),) if match else ()
 
 
+def host_as_folder(text: str) -> str | None:
+    """Return a local URI without its scheme if it has a host: `sqlite://tmp/x` is `//tmp/x`.
+
+    Some children cut off `sqlite:` and open the rest, as PHP's PDO does. None if it has no host, or
+    for `file:`, which no host may follow.
+    """
+    _, sign, rest = text.partition("://")
+    if not sign or rest[:1] == "/" or _LOCAL_URI.match(text):
+        return None
+    return f"//{rest}"
+
+
 def _file_uri_paths(uri: str, flavour: Flavour) -> Iterable[str]:
     before = re.split(r"[?#]", uri, maxsplit=1)[0]
     if _RELATIVE_URI.match(uri) and flavour is not Flavour.WINDOWS:
