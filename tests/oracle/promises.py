@@ -85,7 +85,7 @@ def _lines_of_text(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool
 
 
 def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
-    if family not in {"weak", "path"} or _OF_PROSE.isdisjoint(opened.chain):
+    if family not in {"weak", "path", *_SAYING_NOTHING} or _OF_PROSE.isdisjoint(opened.chain):
         return False
     words = opened.value.split()
     plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}<>\\").isalpha())
