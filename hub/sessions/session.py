@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import structlog
@@ -36,7 +36,7 @@ from hub.sessions.notifications import RELAYED, ClientNotifier
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
-from hub.system.tasks import Args, TaskStarter
+from hub.system.tasks import TaskStarter, TasksUntilClosed
 from hub.values import Json, JsonObject, ServerName, SessionKey
 
 SHOWN_OF_NAME: Final = 200
@@ -73,9 +73,8 @@ class Session:
         self.headers: Sequence[tuple[str, str]] | None = None
         self._root_hints: dict[ServerName, str | None] = {}
         self._served = services.servers
-        self._is_closed = False
-        self._tasks = tasks
-        self._scopes: set[anyio.CancelScope] = set()
+        # Later they would lease children for nobody.
+        self._own_tasks = TasksUntilClosed(tasks)
         self._session_children = SessionChildren(services, self.key, self._client_of_key)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
@@ -129,37 +128,17 @@ class Session:
             declares = self.client is not None and self.client.declares("roots")
             self.roots.opened(declares_roots=declares)
             if not declares:
-                self._start_task(self._start_eager)
+                self._own_tasks.start_soon(self._start_eager)
 
     def close(self) -> None:
         """End the session: stop its tasks and asking for roots, and release its children."""
-        self._is_closed = True
-        for scope in self._scopes:
-            scope.cancel()
+        self._own_tasks.close()
         self.log.look()
         self._unfollow()
         self.roots.ended()
         self._session_children.release()
         if self.key == self.party:
             self.services.children.let_go(self.key)
-
-    def _start_task(
-        self, func: Callable[[*Args], Coroutine[Any, Any, object]], *args: *Args
-    ) -> None:
-        """Start a task that ends with the session: later it would lease children for nobody."""
-        scope = anyio.CancelScope()
-
-        async def until_closed() -> None:
-            try:
-                with scope:
-                    if not scope.cancel_called:
-                        await func(*args)
-            finally:
-                self._scopes.discard(scope)
-
-        if not self._is_closed:
-            self._scopes.add(scope)
-            self._tasks.start_soon(until_closed)
 
     # Roots
 
@@ -184,12 +163,12 @@ class Session:
         known = self.known_effective()
         self.services.config_file.grant(known.roots)
         log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
-        self._start_task(self._move_children)
+        self._own_tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
         if self._served is not self.services.servers:
             before, self._served = self._served, self.services.servers
-            self._start_task(self._take_servers, before)
+            self._own_tasks.start_soon(self._take_servers, before)
         self.roots.follow(self.services.settings.debounce)
         state = self.roots.state
         # A client whose first answer is still due gets the new roots together with that answer.
@@ -307,14 +286,14 @@ class Session:
         the new one starts at once. Calls under way finish on the old child.
         """
         effective, servers = self.known_effective(), self.services.servers
-        self._start_task(self._notify_if_hints_changed, effective)
+        self._own_tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in [slot for slot in self.slots if slot.spec.name in servers]:
             following = self._planned(servers[slot.spec.name], effective)
             if following is None:
                 continue
             if following is not slot:
                 if slot.listing is not None:
-                    self._start_task(self._start, following)
+                    self._own_tasks.start_soon(self._start, following)
                 continue
             if slot.child is not None:
                 # Its subscriptions must be judged again, by the new roots.
@@ -378,14 +357,14 @@ class Session:
                 await self.told(spec, Notification(method, {}))
         self._renew_at(spec)
         if self.notifier.log_level is not None:
-            self._start_task(self._set_level_at, spec.name, self.notifier.log_level)
+            self._own_tasks.start_soon(self._set_level_at, spec.name, self.notifier.log_level)
 
     def _renew_at(self, spec: ServerSpec) -> None:
         """Subscribe again at the child of a server, if the client has subscriptions there."""
         if self.renew is not None and any(
             server == spec.name for server, _ in self.notifier.subscriptions
         ):
-            self._start_task(self.renew, spec.name)
+            self._own_tasks.start_soon(self.renew, spec.name)
 
     async def set_level(self, level: str) -> None:
         """Set the least log level of all children, of those that start later, too."""
