@@ -89,7 +89,7 @@ class FrameReader:
     """Cuts received bytes into frames."""
 
     def __init__(self) -> None:
-        self._begun = b""
+        self._begun = bytearray()
 
     def feed(self, received: bytes) -> list[tuple[bytes, bytes]]:
         """Return the frames that are complete now: kind and content.
@@ -104,8 +104,8 @@ class FrameReader:
                 raise FrameError(f"a frame of {length} bytes")
             if len(self._begun) < HEAD + length:
                 break
-            found.append((self._begun[:1], self._begun[HEAD : HEAD + length]))
-            self._begun = self._begun[HEAD + length :]
+            found.append((bytes(self._begun[:1]), bytes(self._begun[HEAD : HEAD + length])))
+            del self._begun[: HEAD + length]
         return found
 
 

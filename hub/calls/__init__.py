@@ -13,6 +13,5 @@ a call, as its child sees it), `CallAudit` (its audit record).
 Read in this order: addressing, judging, routes, dispatch, in_flight, lookup, resolve; then
 questions (what the user is asked), refusals, audit_trail; then caller and listings. For modern
 clients (protocol 2026-07-28), whose calls may take several requests: rounds, modern_calls. On their
-own: builtin_tools, subscriptions, era_bridge (requests of a child for a client of the other era),
-results.
+own: builtin_tools, subscriptions, results.
 """

@@ -23,58 +23,16 @@ from hub.values import ServerName, SessionKey
 _LONGEST_NAME: Final = 256
 
 
-class CallEnd(Struct, frozen=True, eq=False, gc=False):
-    """How a call has ended, without its arguments: what its audit record is made of.
-
-    `refused` is the guard's refusal, which mode `report` did not enforce if the call `is_admitted`.
-    `outside` is the refusal that the user's consent has lifted. `at` is in seconds since 1970,
-    `took` in seconds.
-    """
-
-    session: SessionKey
-    principal: str
-    profile: str | None
-    server: ServerName
-    tool: str
-    outcome: CallOutcome
-    reason: str | None
-    refused: Refused | None
-    is_admitted: bool
-    outside: Refused | None
-    consent: Consent | None
-    at: float
-    took: float
-
-    def record(self) -> AuditRecord:
-        """Return the audit record."""
-        refused = self.refused
-        named = refused or self.outside
-        return AuditRecord(
-            moment(self.at),
-            self.session,
-            self.principal,
-            self.server,
-            self.tool,
-            self.outcome,
-            self.reason or (None if refused is None else refused.reason),
-            None if named is None else named.pointer,
-            None if named is None else named.path,
-            refused is not None and self.is_admitted,
-            milliseconds(self.took),
-            self.consent,
-            self.profile,
-        )
-
-
 class CallAudit(Struct, eq=False, gc=False):
-    """The audit record of one call in progress, written once.
+    """The audit record of one call, without its arguments; written once.
 
     As a context manager it writes the record when the context ends, unless the call is in flight
     by then: the call writes the record itself. `began` is in seconds of the machine's clock.
     """
 
     services: Services
-    session: Session
+    session: SessionKey
+    principal: str
     server: ServerName
     tool: str
     began: float
@@ -82,12 +40,18 @@ class CallAudit(Struct, eq=False, gc=False):
     consent: Consent | None = None
     is_in_flight: bool = False
     _outside: Refused | None = None
+    _outcome: CallOutcome = "admitted"
+    _reason: str | None = None
+    _objection: Refused | None = None
+    _at: float = 0.0
+    _took: float = 0.0
 
     @classmethod
     def of(cls, session: Session, server: ServerName, tool: str) -> CallAudit:
         """Return the record of a call that begins now."""
         services = session.services
-        return CallAudit(services, session, server, tool, services.machine.clock())
+        now = services.machine.clock()
+        return cls(services, session.key, session.principal, server, tool, now)
 
     def consented(self, consent: Consent, outside: Refused) -> None:
         """Record the user's consent, and the refusal `outside` that the guard gave without it."""
@@ -121,25 +85,33 @@ class CallAudit(Struct, eq=False, gc=False):
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
-        services, session, machine = self.services, self.session, self.services.machine
-        verdict = self.verdict
-        is_admitted = type(verdict) is Admitted
-        end = CallEnd(
-            session.key,
-            session.principal,
-            services.profile,
+        machine, verdict = self.services.machine, self.verdict
+        self._outcome, self._reason = outcome, reason
+        self._at, self._took = machine.wall_clock(), machine.clock() - self.began
+        self._objection = refusal_of(verdict)
+        if type(verdict) is Admitted:
+            self.verdict = None  # it has the arguments, and records may wait for long
+        self.services.audit.write(self)
+
+    def record(self) -> AuditRecord:
+        """Return what was written, as the audit log has it."""
+        refused = self._objection
+        named = refused or self._outside
+        return AuditRecord(
+            moment(self._at),
+            self.session,
+            self.principal,
             self.server,
             self.tool,
-            outcome,
-            reason,
-            verdict.would_refuse if is_admitted else refusal_of(verdict),
-            is_admitted,
-            self._outside,
+            self._outcome,
+            self._reason or (None if refused is None else refused.reason),
+            None if named is None else named.pointer,
+            None if named is None else named.path,
+            refused is not None and self.verdict is None,
+            milliseconds(self._took),
             self.consent,
-            machine.wall_clock(),
-            machine.clock() - self.began,
+            self.services.profile,
         )
-        services.audit.write(end)
 
 
 @contextmanager

@@ -1,26 +1,48 @@
-"""The client of one call, as the child sees it: who is asked, and told of progress and logs."""
+"""The client of one call, as the child sees it: who is asked, and told of progress and logs.
+
+A legacy client is asked by a request within the call. A modern client is asked by the call's
+result: a modern child's requests are passed on, and the child is called again with the answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import anyio
 from msgspec import Struct
 
-from hub.calls.era_bridge import ask_by_result, ask_within
+from hub.children.clients import InputNeededError
 from hub.jsonrpc import messages
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.requests import UNSAID, Progress, RequestOwner
 from hub.jsonrpc.send_queue import SendQueue
-from hub.protocol.input_requests import ELICITED
-from hub.protocol.request_state import NO_RETRY, CallState, ChildInputRound, RetryInput
+from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
+from hub.protocol.input_requests import (
+    ELICITATION,
+    ELICITED,
+    URL_NEEDED,
+    accepts,
+    in_legacy_words,
+    in_modern_words,
+    is_url,
+    mode_of,
+    needed,
+    outward,
+    takes_urls,
+    urls_needed,
+)
+from hub.protocol.request_state import NO_RETRY, NO_STATE, CallState, ChildInputRound, RetryInput
+from hub.sessions.client import Client
+from hub.sessions.notifications import ClientNotifier
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
-from hub.values import JsonObject, SessionKey
+from hub.values import JsonObject, SessionKey, object_or_empty
 
 PAUSES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 """Seconds before a child that asked for no input is called again, by round; the last repeats."""
@@ -155,3 +177,69 @@ class ClientCaller(Struct, eq=False):
         """Return once all messages to the client so far are sent."""
         if self.send_queue is not None:
             await self.send_queue.flush()
+
+
+async def ask_within(
+    ask: Callable[[str, JsonObject], Awaitable[Payload]], request: JsonObject
+) -> tuple[JsonObject, str | None]:
+    """Send one request of a modern child to a legacy client; return the answer.
+
+    Also return the elicitation id if the user accepted to open a URL, or else None.
+
+    Raises: RpcError, as `ask` does.
+    """
+    method, params = str(request.get("method")), object_or_empty(request.get("params"))
+    elicitation = secrets.token_hex(16)
+    answer = messages.as_object(await ask(method, in_legacy_words(method, params, elicitation)))
+    is_sent = method == ELICITATION and is_url(params) and answer.get("action") == "accept"
+    return answer, elicitation if is_sent else None
+
+
+def ask_by_result(
+    client: Client,
+    spec: ServerSpec,
+    requests: Mapping[str, JsonObject],
+    state: CallState,
+) -> InputNeededError:
+    """Return the error that asks a modern client, by the call's result, for a modern child's input.
+
+    Raises: RpcError if the client does not support one of the requests.
+    """
+    for request in requests.values():
+        method, params = str(request.get("method")), object_or_empty(request.get("params"))
+        if not accepts(client.capabilities, method, params):
+            raise RpcError(
+                MISSING_CLIENT_CAPABILITY,
+                f"server {spec.name!r} asks for {mode_of(method, params)}, which the client does "
+                "not declare",
+                {"requiredCapabilities": needed(method, params)},
+            )
+    asked: JsonObject = {outward(key): request for key, request in requests.items()}
+    return InputNeededError(asked, state, lasts=spec.timeout)
+
+
+def send_to_urls(
+    client: Client | None,
+    notifier: ClientNotifier,
+    spec: ServerSpec,
+    error: RpcError,
+    state: CallState = NO_STATE,
+) -> None:
+    """Prepare the client to open the URLs in a child's `URL_NEEDED` error; ignore other errors.
+
+    A legacy client gets the error itself, and a notification when the elicitation is complete.
+
+    Raises: InputNeededError for a modern client that supports URLs; its retry is the next attempt.
+    """
+    if client is None or error.code != URL_NEEDED:
+        return
+    wanted = urls_needed(error.data)
+    if not client.is_modern:
+        for one in wanted:
+            notifier.sent_to(one.get("elicitationId"))
+    elif wanted and takes_urls(client.capabilities):
+        requests: JsonObject = {}
+        for number, one in enumerate(wanted, 1):
+            params = in_modern_words(ELICITATION, {**one, "mode": "url"})
+            requests[f"url/{number}"] = {"method": ELICITATION, "params": params}
+        raise InputNeededError(requests, state, lasts=spec.timeout)

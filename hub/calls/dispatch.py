@@ -75,7 +75,9 @@ class CallDispatcher:
         owner, resolved = route.owner, route.resolved
         services, server = owner.services, resolved.spec.name
         began = services.machine.clock()
-        audit = CallAudit(services, owner, server, resolved.name, began, verdict)
+        audit = CallAudit(
+            services, owner.key, owner.principal, server, resolved.name, began, verdict
+        )
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED

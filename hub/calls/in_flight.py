@@ -11,8 +11,7 @@ import anyio
 import structlog
 
 from hub.calls.audit_trail import CallAudit
-from hub.calls.caller import ClientCaller
-from hub.calls.era_bridge import send_to_urls
+from hub.calls.caller import ClientCaller, send_to_urls
 from hub.calls.results import too_large
 from hub.calls.routes import CallRoute
 from hub.children.child_call import CallResult, ChildCall

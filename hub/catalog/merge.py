@@ -5,7 +5,7 @@ A catalog has public names, each with exactly one route.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.catalog.names import Names
-from hub.catalog.resource_uris import UriTemplate, is_wrapped, unwrapped, wrapped
+from hub.catalog.resource_uris import UriTemplate, is_wrapped, possible_values, unwrapped, wrapped
 from hub.legible import legible, legible_entry, on_one_line
 from hub.roots.roots import RootSet
 from hub.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, ServerName
@@ -179,11 +179,14 @@ class Catalog(Struct, frozen=True):
             route = self.resource_routes.get(public) if template is None else template.route
         return None if route is None else (route, {**ref, key: route.name})
 
-    def template_values(self, route: ChildRoute) -> Iterator[str]:
-        """Yield what the child may take out of a resource's URI, by any template that it lists."""
-        for template in self.template_routes.values():
-            if template.route.server == route.server:
-                yield from template.own.possible_values(route.name)
+    def template_values(self, route: ChildRoute) -> Collection[str]:
+        """Return what the child may take out of a resource's URI, by any template that it lists.
+
+        Raises: RouteError if that is very much.
+        """
+        every = self.template_routes.values()
+        own = (one.own for one in every if one.route.server == route.server)
+        return possible_values(own, route.name)
 
     def _by_template(self, uri: str) -> ChildRoute | None:
         for public, template in self.template_routes.items():

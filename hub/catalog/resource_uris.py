@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
+
+from hub.errors import RouteError
 
 _EXPRESSION: Final = re.compile(r"(\{[^{}]*\})")
 _OPERATORS: Final = "+#/?&;."
 _FEW: Final = 8
 _REACHING: Final = ("{+", "{#", "{/", "{?", "{&", "{;", "{.")
 """Beginnings of expressions whose values may have more than one path segment."""
+MAX_WAYS: Final = 2000
+"""How many values a URI may have by the templates of its server, which looks for them itself."""
+Found = TypeVar("Found")
 
 
 def wrapped(server: str, uri: str) -> str:
@@ -90,24 +96,11 @@ class UriTemplate(Struct, frozen=True):
             for variable in expression[1:-1].lstrip(_OPERATORS).split(","):
                 yield variable.rstrip("*").partition(":")[0]
 
-    def possible_values(self, uri: str) -> Iterator[str]:
-        """Yield what a server may take for a value in `uri`, still encoded, if it begins alike.
-
-        A value may begin behind each place of the literal before it, and end before each of the
-        one behind it. Of places that are very many the first and the last count.
-        """
+    def gaps(self, uri: str) -> Iterator[tuple[str, str]]:
+        """Yield the literals before and behind each expression, if `uri` may begin alike."""
         first, *middle = self.literals
-        if not middle or uri[: len(first)].lower() != first.lower():
-            return
-        literals = [first, *filter(None, middle[:-1]), middle[-1]]
-        for before, after in pairwise(literals):
-            starts = [place + len(before) for place in _places(before, uri)] if before else [0]
-            ends = _places(after, uri) if after else [len(uri)]
-            for start in starts:
-                for end in (one for one in ends if one > start):
-                    yield uri[start:end]
-                    if uri[start] in _OPERATORS:
-                        yield uri[start + 1 : end]
+        if middle and uri[: len(first)].lower() == first.lower():
+            yield from pairwise([first, *filter(None, middle[:-1]), middle[-1]])
 
     def _may_hold(self, values: Sequence[str]) -> bool:
         return all(
@@ -116,10 +109,52 @@ class UriTemplate(Struct, frozen=True):
         )
 
 
-def _places(literal: str, uri: str) -> list[int]:
+def possible_values(templates: Iterable[UriTemplate], uri: str) -> Collection[str]:
+    """Return what a server may take for a value in `uri`, still encoded, by any of its templates.
+
+    A value may begin behind each place of the literal before it, and end before each of the one
+    behind it. Of places that are very many the first and the last count.
+
+    Raises: RouteError if they are more than `MAX_WAYS`, or are to be looked for in more ways.
+    """
+    places = cache(partial(_places, _folded(uri)))
+
+    def between(before: str, after: str) -> Iterator[str]:
+        starts = [place + len(before) for place in places(before)] if before else [0]
+        ends = places(after) if after and starts else [len(uri)]
+        for start in starts:
+            for end in (one for one in ends if one > start):
+                yield uri[start:end]
+                if uri[start] in _OPERATORS:
+                    yield uri[start + 1 : end]
+
+    gaps = _few(gap for one in templates for gap in one.gaps(uri))
+    return _few(value for gap in gaps for value in between(*gap))
+
+
+def _few(found: Iterable[Found]) -> dict[Found, None]:
+    kept: dict[Found, None] = {}
+    for one in found:
+        kept[one] = None
+        if len(kept) > MAX_WAYS:
+            raise RouteError("The templates of the resource's server fit it in too many ways")
+    return kept
+
+
+def _places(folded: str, literal: str) -> list[int]:
     """Return where a literal is in a URI; schemes and hosts ignore case."""
-    found = [match.start() for match in re.finditer(re.escape(literal), uri, re.IGNORECASE)]
+    found, literal = list[int](), _folded(literal)
+    at = folded.find(literal)
+    while at >= 0:
+        found.append(at)
+        at = folded.find(literal, at + len(literal))
     return found if len(found) <= 2 * _FEW else [*found[:_FEW], *found[-_FEW:]]
+
+
+def _folded(text: str) -> str:
+    """Return `text` in lower case, where that keeps its length."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else text
 
 
 def _scheme(server: str) -> str:

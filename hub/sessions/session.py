@@ -36,7 +36,7 @@ from hub.sessions.notifications import RELAYED, ClientNotifier
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
-from hub.system.tasks import TaskStarter
+from hub.system.tasks import TaskStarter, TasksUntilClosed
 from hub.values import Json, JsonObject, ServerName, SessionKey
 
 SHOWN_OF_NAME: Final = 200
@@ -73,8 +73,8 @@ class Session:
         self.headers: Sequence[tuple[str, str]] | None = None
         self._root_hints: dict[ServerName, str | None] = {}
         self._served = services.servers
-        self._is_closed = False
-        self._tasks = tasks
+        # Later they would lease children for nobody.
+        self._own_tasks = TasksUntilClosed(tasks)
         self._session_children = SessionChildren(services, self.key, self._client_of_key)
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
@@ -128,11 +128,11 @@ class Session:
             declares = self.client is not None and self.client.declares("roots")
             self.roots.opened(declares_roots=declares)
             if not declares:
-                self._tasks.start_soon(self._start_eager)
+                self._own_tasks.start_soon(self._start_eager)
 
     def close(self) -> None:
-        """End the session: stop asking for roots, and release its children."""
-        self._is_closed = True
+        """End the session: stop its tasks and asking for roots, and release its children."""
+        self._own_tasks.close()
         self.log.look()
         self._unfollow()
         self.roots.ended()
@@ -163,12 +163,12 @@ class Session:
         known = self.known_effective()
         self.services.config_file.grant(known.roots)
         log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
-        self._tasks.start_soon(self._move_children)
+        self._own_tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
         if self._served is not self.services.servers:
             before, self._served = self._served, self.services.servers
-            self._tasks.start_soon(self._take_servers, before)
+            self._own_tasks.start_soon(self._take_servers, before)
         self.roots.follow(self.services.settings.debounce)
         state = self.roots.state
         # A client whose first answer is still due gets the new roots together with that answer.
@@ -285,17 +285,15 @@ class Session:
         A child that can go on with them is told. Others are replaced; if the old child was ready,
         the new one starts at once. Calls under way finish on the old child.
         """
-        if self._is_closed:
-            return
         effective, servers = self.known_effective(), self.services.servers
-        self._tasks.start_soon(self._notify_if_hints_changed, effective)
+        self._own_tasks.start_soon(self._notify_if_hints_changed, effective)
         for slot in [slot for slot in self.slots if slot.spec.name in servers]:
             following = self._planned(servers[slot.spec.name], effective)
             if following is None:
                 continue
             if following is not slot:
                 if slot.listing is not None:
-                    self._tasks.start_soon(self._start, following)
+                    self._own_tasks.start_soon(self._start, following)
                 continue
             if slot.child is not None:
                 # Its subscriptions must be judged again, by the new roots.
@@ -305,8 +303,6 @@ class Session:
 
     async def _take_servers(self, before: Mapping[ServerName, ServerSpec]) -> None:
         """Apply changed servers: the children of those that are gone end, and the client lists."""
-        if self._is_closed:
-            return
         for name in [name for name in self._session_children.held if name not in self._served]:
             self._session_children.drop(name)
         for spec in (*self._served.values(), *before.values())[:1]:  # all lists are the hub's
@@ -315,7 +311,7 @@ class Session:
 
     async def _start_eager(self) -> None:
         # A modern request is over before an eager child is ready.
-        if not (self._is_closed or self.client is None or self.client.is_modern):
+        if self.client is not None and not self.client.is_modern:
             await self.start_early()
 
     async def start_early(self) -> None:
@@ -361,14 +357,14 @@ class Session:
                 await self.told(spec, Notification(method, {}))
         self._renew_at(spec)
         if self.notifier.log_level is not None:
-            self._tasks.start_soon(self._set_level_at, spec.name, self.notifier.log_level)
+            self._own_tasks.start_soon(self._set_level_at, spec.name, self.notifier.log_level)
 
     def _renew_at(self, spec: ServerSpec) -> None:
         """Subscribe again at the child of a server, if the client has subscriptions there."""
-        if self.renew is None or self._is_closed:
-            return
-        if any(server == spec.name for server, _ in self.notifier.subscriptions):
-            self._tasks.start_soon(self.renew, spec.name)
+        if self.renew is not None and any(
+            server == spec.name for server, _ in self.notifier.subscriptions
+        ):
+            self._own_tasks.start_soon(self.renew, spec.name)
 
     async def set_level(self, level: str) -> None:
         """Set the least log level of all children, of those that start later, too."""

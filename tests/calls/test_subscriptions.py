@@ -179,6 +179,28 @@ async def test_what_is_ended_while_it_is_made_again_stays_ended() -> None:
         assert len(again.requests(UNSUBSCRIBE)) == before + 1
 
 
+async def test_a_session_that_closes_meanwhile_leases_no_children_again() -> None:
+    files, slow = noting(), FakeChild(answers={"initialize": SILENT})
+    files.answers["resources/templates/list"] = {
+        "resourceTemplates": [{"uriTemplate": "memo://{id}", "name": "memo"}]
+    }
+    fakes = {"files": files, "slow": slow}
+    async with rig({name: remote(name, share="session") for name in fakes}, fakes) as at:
+        client = at.client()
+        of(at, client)
+        await client.session.effective(client.outlet)
+        spec = at.services.servers[ServerName("files")]
+        slot = client.session.slot_for(spec, client.session.known_effective())
+        client.session.notifier.subscriptions[spec.name, "memo://1"] = "memo://1"
+        await at.services.children.obtain(slot)  # its subscriptions are made again
+        link = await slow.connected()
+        asked = await link.request("initialize")
+        client.session.close()
+        link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert at.services.children.running_slots() == []
+
+
 async def test_a_subscription_is_made_at_the_child_that_took_the_place_of_the_one_asked(
     tmp_path: Path,
 ) -> None:

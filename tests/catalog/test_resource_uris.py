@@ -1,8 +1,18 @@
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.resource_uris import UriTemplate, is_wrapped, unwrapped, wrapped
+from hub.catalog.resource_uris import (
+    MAX_WAYS,
+    UriTemplate,
+    is_wrapped,
+    possible_values,
+    unwrapped,
+    wrapped,
+)
+from hub.errors import RouteError
 
 
 def test_a_wrapped_uri_names_its_server() -> None:
@@ -66,13 +76,30 @@ def test_a_template_finds_its_values(
     ],
 )
 def test_a_server_may_match_in_another_way(template: str, uri: str, values: list[str]) -> None:
-    assert list(UriTemplate.parse(template).possible_values(uri)) == values
+    assert list(possible_values([UriTemplate.parse(template)], uri)) == values
 
 
 def test_the_last_of_very_many_places_counts() -> None:
-    values = list(UriTemplate.parse("memo://{a}-{b}").possible_values("memo://" + "-" * 500 + "x"))
+    template = UriTemplate.parse("memo://{a}-{b}")
+    values = list(possible_values([template], "memo://" + "-" * 500 + "x"))
     assert values[-1] == "x"
     assert len(values) < 40
+
+
+def test_what_many_templates_repeat_is_looked_for_once() -> None:
+    uri = "memo://" + "-" * 7000
+    alike = [UriTemplate.parse(f"memo://{{a{n}}}" + "{b}-" * 20) for n in range(5000)]
+    assert [*possible_values(alike, uri)] == [*possible_values(alike[:1], uri)]
+
+
+IN_PAIRS = "".join(map("".join, permutations("abcdefghij", 2)))
+
+
+@pytest.mark.parametrize("literals", [IN_PAIRS * 9, [f"{n}-" for n in range(MAX_WAYS + 1)]])
+def test_a_uri_that_may_have_very_many_values_is_not_asked_for(literals: list[str]) -> None:
+    template = UriTemplate.parse("memo://{x}" + "{x}".join(literals))
+    with pytest.raises(RouteError, match="too many ways"):
+        possible_values([template], "memo://" + IN_PAIRS * 20)
 
 
 def test_a_templates_variables_are_named_without_what_is_said_of_them() -> None:

@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 from structlog.testing import capture_logs
 
-from hub.system.tasks import IndependentTasks
+from hub.system.tasks import IndependentTasks, TasksUntilClosed
 
 
 async def fail(error: Exception) -> None:
@@ -47,3 +47,25 @@ async def test_its_tasks_are_cancelled_with_their_group() -> None:
             group.cancel_scope.cancel()
     assert ended == ["cancelled"]
     assert logs == []
+
+
+async def test_tasks_until_closed_end_with_whoever_started_them() -> None:
+    done = list[str]()
+
+    async def wait(name: str) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            done.append(name)
+
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as group:
+            tasks = TasksUntilClosed(IndependentTasks(group))
+            tasks.start_soon(wait, "begun")
+            tasks.start_soon(fail, KeyError("x"))
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(wait, "not begun")
+            tasks.close()
+            tasks.start_soon(wait, "late")
+    assert done == ["begun"]
+    assert [one["task"] for one in logs] == ["fail"]

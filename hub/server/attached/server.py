@@ -349,7 +349,7 @@ async def _turn_down(connection: socket.socket, why: NotServedError) -> None:
 
 
 async def _send(connection: socket.socket, content: JsonObject) -> None:
-    rest = json_frame(ANSWER, content)
+    rest = memoryview(json_frame(ANSWER, content))
     while rest:
         await anyio.wait_writable(connection)
         with suppress(BlockingIOError):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hub.calls.era_bridge import ask_by_result, ask_within, send_to_urls
+from hub.calls.caller import ask_by_result, ask_within, send_to_urls
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
