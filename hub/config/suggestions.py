@@ -110,8 +110,9 @@ def example_at(path: Path) -> object:
     schema = json_schema()
     for part in _parts_at(schema, schema["$defs"], path[:-1]):
         if (found := part.get("properties", {}).get(path[-1])) is not None:
-            bounds = (one.get("minimum") for one in (found, *found.get("anyOf", ())))
-            return cast("object", found.get("default") or next(filter(None, bounds), 1))
+            shapes = cast("list[ParsedConfig]", [found, *found.get("anyOf", ())])
+            least = next((one["minimum"] for one in shapes if one.get("minimum")), 1)
+            return cast("object", found.get("default") or least)
     return 1
 
 

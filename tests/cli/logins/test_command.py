@@ -73,7 +73,7 @@ def test_what_keeps_a_login_from_being_read_is_told_with_a_remedy_for_it(
     assert "its owner's alone" in told.value.fix
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "hub.yaml"))
     for what in (("login",), ("login", "far"), ("logout", "far")):
-        with pytest.raises(StartError, match="Not a directory|File exists") as told:
+        with pytest.raises(StartError, match=r"Not a directory|File exists") as told:
             run(*what)
         assert "XDG_STATE_HOME" in told.value.fix
 

@@ -144,7 +144,9 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
     assert refused(tmp_path, "empty") == "empty: is a directory\nName the file in it."
     for odd in ("a\0b", "hub.yml/x", "x" * 300):
         assert refused(tmp_path, odd).startswith(f"{odd}: ")
-        assert refused(tmp_path, odd).endswith("\nName a file that exists, by --config or HUB_CONFIG.")
+        assert refused(tmp_path, odd).endswith(
+            "\nName a file that exists, by --config or HUB_CONFIG."
+        )
 
 
 def test_only_utf_8_is_read(tmp_path: Path) -> None:
