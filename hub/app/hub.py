@@ -61,9 +61,10 @@ def configured(config: HubConfig, setting: Setting, machine: Machine) -> Configu
         machine, config, setting.config_path, setting.log_file, shared_by=setting.shared_by
     )
     usable = usable_servers(config, place)
-    warn_of_left_out(usable.left_out)
-    settle_confinement(usable.specs.values(), machine.kernel)
-    warn_of_missed(usable.specs.values(), machine.environment)
+    if not setting.is_told:
+        warn_of_left_out(usable.left_out)
+        settle_confinement(usable.specs.values(), machine.kernel)
+        warn_of_missed(usable.specs.values(), machine.environment)
     roots = config.roots
     made = Configured(
         servers=usable.specs,

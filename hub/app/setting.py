@@ -16,7 +16,8 @@ class Setting(Struct, frozen=True):
 
     `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
     client is served, over stdio. `shared_by`: others are served beside it, by a hub with this
-    machine. `log_file` is where the log goes beside stderr.
+    machine. `log_file` is where the log goes beside stderr. `is_told`: the command itself has told
+    what the config leaves out.
     """
 
     given: Sequence[str] = ()
@@ -25,6 +26,7 @@ class Setting(Struct, frozen=True):
     is_for_one: bool = False
     shared_by: Machine | None = None
     log_file: str | None = None
+    is_told: bool = False
 
     @property
     def config_path(self) -> Path | None:

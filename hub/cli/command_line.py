@@ -99,6 +99,8 @@ class _TopParser(ArgumentParser):
         hint = _meant(wrong[1], choices) if wrong else ""
         if is_wrap and "required" in message:
             hint = _AFTER_DASHES
+        if wrong and Path(wrong[1]).suffix in _OF_CONFIGS:
+            hint = f" (options of a command come after it: COMMAND --config {wrong[1]})"
         super().error(legible(message + hint))
 
 

@@ -99,11 +99,12 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     """
     found = configured(options)
     if found is None:
-        raise _no_config()
+        raise no_config()
     return found
 
 
-def _no_config() -> ConfigError:
+def no_config() -> ConfigError:
+    """Return the error that no config is named; it says so if there is one here."""
     here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
     return ConfigError("", "no config", here or "Name one by --config or HUB_CONFIG.")
 
@@ -120,7 +121,7 @@ def config_and_folders(options: Namespace) -> tuple[HubConfig | None, tuple[str,
     if found is not None:
         return found[0], tuple(options.root)
     if found_in(Path.cwd()):
-        raise _no_config()
+        raise no_config()
     return None, tuple(file_server_setting(options).given)
 
 

@@ -21,6 +21,7 @@ from hub.cli.options import (
     add_root_option,
     config_and_folders,
     load_context,
+    no_config,
 )
 from hub.config.edit import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
@@ -201,7 +202,7 @@ def _opened(options: Namespace) -> Generator[_Config]:
     context = load_context()
     source = config_source(options.config, os.environ)
     if source is None:
-        raise ConfigError("", "no config to edit", "Name one by --config or HUB_CONFIG.")
+        raise no_config()
     load_config(source, context)  # first: its errors name the place
     if not is_own_config(source, context):
         shown = "the config" if is_inline(source) else source

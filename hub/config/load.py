@@ -388,5 +388,5 @@ def _named_tokens(config: HubConfig) -> Iterator[tuple[Path, str]]:
 
 def _unknown(config: HubConfig, at: Path, what: str, name: str, known: Collection[str]) -> Fault:
     meant = likely_key(name, known)
-    fix = f"Write `{meant}`." if meant else f"There are {', '.join(known) or 'none'}."
+    fix = f"Write `{meant}`." if meant else f"Known are: {', '.join(known) or 'none'}."
     return config.fault(at, f"there is no {what} {name}", fix)

@@ -209,6 +209,8 @@ class RemoteAuth(Part):
 
 
 def _oauth_alone(value: object) -> object:
+    if isinstance(value, str) and value != "oauth":
+        raise FieldError("must be oauth, or a mapping", "Write `auth: oauth`.")
     return {} if value == "oauth" else value
 
 

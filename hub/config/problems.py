@@ -18,7 +18,7 @@ from hub.config.fields import URL_PATH
 from hub.config.models import RemoteServer
 from hub.config.source.excerpts import may_be_shown
 from hub.config.source.places import Path
-from hub.config.suggestions import TOP, default_at, keys_at, likely_key, likely_value, seconds_in
+from hub.config.suggestions import TOP, example_at, keys_at, likely_key, likely_value, seconds_in
 from hub.launch.templates import TemplateError
 
 Words: TypeAlias = tuple[str, str]
@@ -201,11 +201,7 @@ def _number(details: ErrorDetails, key: str, path: Path) -> Words:
         return what, f"Write `{key}: {value.strip()}`, without quotes."
     if isinstance(value, float) and value.is_integer():
         return what, f"Write `{key}: {value:.0f}`."
-    return what, f"Write a number, such as `{key}: {_example(path)}`."
-
-
-def _example(path: Path) -> object:
-    return default_at(path) or 1
+    return what, f"Write a number, such as `{key}: {example_at(path)}`."
 
 
 def _bound(details: ErrorDetails, key: str, path: Path) -> Words:
@@ -219,7 +215,7 @@ def _bound(details: ErrorDetails, key: str, path: Path) -> Words:
         if word in bounds:
             limit = f"{bounds[word]:g}"
             what = f"must be {said} {limit}"
-            return what, f"Write a number that is {said} {limit}, such as {_example(path)}."
+            return what, f"Write a number that is {said} {limit}, such as {example_at(path)}."
     return "is outside of its bounds", "Write another number."
 
 
@@ -237,6 +233,8 @@ def _text(details: ErrorDetails, key: str, path: Path) -> Words:
         fix = f"Write `{key}: ...` with one text."
         if key == "command":
             fix = "Write the first word here, and the others into `args`."
+        elif isinstance(path[-1], int):
+            fix = "Write one text."
         return "must be one text, not a list", fix
     if isinstance(value, dict):
         return "must be a text, not a mapping", "Write one text. A `: ` or a brace needs quotes."

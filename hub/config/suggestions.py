@@ -105,13 +105,15 @@ def keys_at(path: Path, *, deep: bool = False) -> Mapping[str, str]:
     return found
 
 
-def default_at(path: Path) -> object:
-    """Return the default of a key of hub.yaml; None if it has none."""
+def example_at(path: Path) -> object:
+    """Return the default of a number in hub.yaml, else one that fits."""
     schema = json_schema()
     for part in _parts_at(schema, schema["$defs"], path[:-1]):
         if (found := part.get("properties", {}).get(path[-1])) is not None:
-            return cast("object", found.get("default"))
-    return None
+            shapes = cast("list[ParsedConfig]", [found, *found.get("anyOf", ())])
+            least = next((one["minimum"] for one in shapes if one.get("minimum")), 1)
+            return cast("object", found.get("default") or least)
+    return 1
 
 
 @cache

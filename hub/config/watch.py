@@ -116,6 +116,7 @@ class ConfigWatch:
         self._needs_restart = needs_restart
         self._problem: tuple[Fault, ...] = ()
         self._last_taken: tuple[str, ...] = ()
+        self._revoked: tuple[str, ...] = ()
         self._loading = anyio.Lock()
 
     async def reload_when(self, asked: Callable[[], Awaitable[None]]) -> None:
@@ -197,7 +198,7 @@ class ConfigWatch:
             for warning in loaded.warnings:
                 log.warning(warning)
         self._tell(report, before, confirmed=confirmed)
-        self._problem = ()
+        self._problem = self._revoked = ()
         return report
 
     async def _why_waits(self, watched: Watched, digest: str | None) -> str | None:
@@ -256,8 +257,9 @@ class ConfigWatch:
             what = "tokens are out that the config takes out: the rest of it is not taken over"
             log.warning(what, config=source, keys=[*revoked])
         self._problem = faults
+        self._revoked = self._revoked or revoked  # the user may ask after the hub has noticed
         self.file.state = ConfigState(source, told(faults))
-        return ReloadReport(source, revoked, error=str(error))
+        return ReloadReport(source, self._revoked, error=str(error))
 
     def _tell(self, report: ReloadReport, before: ConfigState, *, confirmed: bool) -> None:
         source = report.file

@@ -157,6 +157,7 @@ def test_wrap_without_a_command_says_where_it_goes(
     ("arguments", "end"),
     [
         (["chek"], "(did you mean check?)"),
+        (["--config", "my.yaml", "check"], "come after it: COMMAND --config my.yaml)"),
         (["token", "nwe"], "(did you mean new?)"),
         (["--log-level", "warn", "check"], "(did you mean warning?)"),
         (["check", "--log-format", "jsn"], "(did you mean json?)"),

@@ -220,8 +220,11 @@ def test_an_empty_name_is_an_error(top: Path) -> None:
 
 def test_a_config_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["roots", "add", "docs"]) == 3
-    said = "no config to edit\nName one by --config or HUB_CONFIG.\n"
+    said = "no config\nName one by --config or HUB_CONFIG.\n"
     assert capsys.readouterr().err == f"roots-hub: {said}"
+    Path("hub.yaml").write_text(HEAD + TAIL)
+    assert main(["roots", "add", "docs"]) == 3
+    assert "There is one here: --config hub.yaml" in capsys.readouterr().err
 
 
 def test_the_environment_can_name_the_config(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:

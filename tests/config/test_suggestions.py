@@ -1,7 +1,7 @@
 import pytest
 
 from hub.config.source.places import Path
-from hub.config.suggestions import default_at, keys_at, likely_key, likely_value, seconds_in
+from hub.config.suggestions import example_at, keys_at, likely_key, likely_value, seconds_in
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_the_keys_at_a_place_are_known(path: Path, some: set[str]) -> None:
 
 def test_keys_know_their_places_and_their_defaults() -> None:
     assert keys_at((), deep=True)["describe_roots"] == "servers.NAME"
-    assert default_at(("servers", "a", "timeout")) == 300
-    assert default_at(("roots", "timeout")) == 10
-    assert default_at(("servers", "a", "command")) is None
-    assert default_at(("nonsense",)) is None
+    assert example_at(("servers", "a", "timeout")) == 300
+    assert example_at(("roots", "timeout")) == 10
+    assert example_at(("listen", "max_result")) == 1024
+    assert example_at(("listen", "limits", "calls_per_second")) == 1
+    assert example_at(("nonsense",)) == 1

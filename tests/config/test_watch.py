@@ -391,8 +391,11 @@ async def test_a_wrong_config_takes_tokens_out(top: Path, mistake: str, *, confi
     assert first == "Taken over: what takes tokens out of listen.tokens; nothing else."
     assert at.known.state.error is not None
     assert await at.reloaded() == []
+    assert at.report.lines()[0] == first  # who asks after the hub has noticed is told as well
     await at.becomes(tokens("a", "b"))
     assert counting(at.taken[-1]) == [("a", 2999), ("b", 2999)]
+    await at.becomes("listen: [")
+    assert at.report.lines()[0].startswith("Nothing was taken over")
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def _print_json(options: Namespace, shown: JsonObject) -> None:
 
 def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
     """Start the servers; print what they say unless JSON is asked for."""
-    setting = Setting(given=options.root)
+    setting = Setting(given=options.root, is_told=True)
     if options.json:
         return run_loop(answers_of, config, setting, NoSteps())
     with steps() as shown:

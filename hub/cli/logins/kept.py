@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 from hub.config.models import RemoteServer
 from hub.config.own_files import state_directory
 from hub.errors import StartError
 from hub.logins.login_files import LoginFiles
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
+
+_UNFIT: Final = frozenset({errno.EPERM, errno.EINVAL, errno.ELOOP})
+"""Errors of a file that is there, but that is not the hub's alone, or none of its kind."""
 
 
 def login_files(machine: Machine, server: RemoteServer, owner: str = "") -> LoginFiles:
@@ -27,5 +33,7 @@ def unkept(name: str, exc: OSError | SecretError) -> StartError:
     if isinstance(exc, SecretError):
         fix = f"{exc.fix} Or say `keep: file`."
         return StartError(f"servers.{name}.auth.keep: {exc.what}", fix)
-    fix = "Make that file its owner's alone, or remove it."
+    fix = "Make that place writable for you, or name another one in XDG_STATE_HOME."
+    if exc.errno in _UNFIT:
+        fix = "Make that file its owner's alone, or remove it."
     return StartError(f"{exc.filename}: {exc.strerror}", fix)

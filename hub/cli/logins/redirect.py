@@ -84,8 +84,16 @@ def _has_error(query: str) -> bool:
 
 @asynccontextmanager
 async def listening(port: int | None) -> AsyncGenerator[Redirect]:
-    """Serve the address that the browser is sent back to, on loopback alone."""
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0) as one:
+    """Serve the address that the browser is sent back to, on loopback alone.
+
+    Raises: LoginFailedError if another program has the port.
+    """
+    try:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
+    except OSError as exc:
+        what = f"127.0.0.1:{port or 0}, where the browser comes back to: {exc.strerror}"
+        raise LoginFailedError(what, "Free the port, or choose another `redirect_port`.") from exc
+    async with listener as one:
         bound = one.extra(SocketAttribute.local_port)  # noqa: S610 - not of Django
         redirect = Redirect(f"http://127.0.0.1:{bound}{PATH}")
         async with anyio.create_task_group() as tasks:

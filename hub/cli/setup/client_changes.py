@@ -63,7 +63,8 @@ def read_client(file: ClientFile) -> str | None:
     except UnicodeDecodeError:
         raise StartError(f"{file.path}: is not UTF-8", "Save the file in that encoding.") from None
     except OSError as exc:
-        raise StartError(f"{file.path}: {exc.strerror}", "Make the file readable.") from exc
+        fix = "Make the file readable." if isinstance(exc, PermissionError) else "Put a file there."
+        raise StartError(f"{file.path}: {exc.strerror}", fix) from exc
     if text.strip() and not _is_only_comments(text, file):
         Document(str(file.path), text, file.form)
     return text

@@ -120,7 +120,7 @@ def _import(options: Namespace) -> int:
             print(line)
     if not made.servers:
         raise _nothing(discovery, options.files)
-    text = hub_yaml(made.servers, made.left)
+    text = hub_yaml(output.name, made.servers, made.left)
     is_written = written(found.output, text, options)
     if options.json:
         told = _as_json(found, is_written=is_written)

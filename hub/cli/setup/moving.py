@@ -89,7 +89,7 @@ class HubConfigFile:
         if not servers:
             return
         if not self.text.strip():
-            self.text = hub_yaml(servers)
+            self.text = hub_yaml(self.path.name, servers)
             return
         for one in servers:
             self.text = with_entry(self.text, "yaml", ("servers",), one.name, dict(one.server))

@@ -108,7 +108,7 @@ def _init(options: Namespace) -> int:
         names = {one.name for one in servers}
         servers += [one for one in found.servers if one.name not in names]
         left = found.left
-    text = hub_yaml(servers, left, folders=folders, confine=chosen.confine)
+    text = hub_yaml(output.name, servers, left, folders=folders, confine=chosen.confine)
     is_written = written(output, text, options)
     if options.json:
         print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
@@ -14,11 +15,11 @@ _HEAD = """\
 # A config for roots-hub: one MCP endpoint in front of these servers. A client's folders (its
 # roots) are the only places that paths in tool calls may lead to.
 #
-#   roots-hub check --config hub.yaml --connect     does everything start?
-#   roots-hub install cursor --config hub.yaml      tell a client about it (or vscode, codex, ...)
+#   roots-hub check --config {name} --connect     does everything start?
+#   roots-hub install cursor --config {name}      tell a client about it (or vscode, codex, ...)
 #
 # Every key is explained in hub.yaml.example, and `roots-hub schema` prints a JSON Schema for
-# editors. ${NAME} is a variable of the environment that the hub is started in.
+# editors. ${{NAME}} is a variable of the environment that the hub is started in.
 
 version: 1
 """
@@ -39,15 +40,20 @@ _NO_FOLDERS = """\
 
 
 def hub_yaml(
+    name: str,
     servers: Sequence[CarriedServer],
     left: Iterable[LeftServer] = (),
     *,
     folders: Sequence[str] = (),
     confine: str | None = None,
 ) -> str:
-    """Return the text of a config with these servers; `left` are named in comments."""
+    """Return the text of a config with these servers, for a file of this name.
+
+    `left` are named in comments.
+    """
+    head = _HEAD.format(name=on_one_line(shlex.quote(name)))
     places = _FOLDERS.format(folders=flow(list(folders))) if folders else _NO_FOLDERS
-    lines = [_HEAD, places, "servers:"]
+    lines = [head, places, "servers:"]
     for one in servers:
         lines += _server(one, confine)
     if not servers:

@@ -100,9 +100,8 @@ def _page_origin(text: str) -> str:
 def _public_name(text: str) -> str:
     name = host_name(text)
     if name is None:
-        raise ValueError(
-            "must be a host name such as hub.example.com, without scheme, port, path or wildcard"
-        )
+        fix = "Write one such as hub.example.com, without scheme, port, path or wildcard."
+        raise FieldError("must be a host name", fix)
     return name
 
 

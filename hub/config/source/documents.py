@@ -32,8 +32,13 @@ ParsedConfig: TypeAlias = dict[str, Any]
 
 MAX_BYTES: Final[dict[Form, int]] = {"yaml": 1 << 20, "json": 64 << 20, "toml": 4 << 20}
 """The largest file of each form. The parser of YAML needs seconds for a megabyte."""
+_ANOTHER: Final = "Name a file that exists, by --config or HUB_CONFIG."
 _USUAL: Final = ("hub.yaml", "hub.yml", ".mcp.json", "mcp.json")
-_START: Final = "Start with `version: 1` and `servers:`."
+_START: Final[dict[Form, str]] = {
+    "yaml": "Start with `version: 1` and `servers:`.",
+    "json": 'Start with {"mcpServers": {"NAME": {"command": "..."}}}.',
+    "toml": "Start with `version = 1` and `[servers.NAME]`.",
+}
 
 
 class Document:
@@ -52,7 +57,7 @@ class Document:
         except SyntaxMistakesError as error:
             raise ConfigError.of([self._shown(mistake) for mistake in error.mistakes]) from None
         if raw is None:
-            raise ConfigError(origin, "is empty", _START)
+            raise ConfigError(origin, "is empty", _START[self.form])
         if not isinstance(raw, dict):
             raise ConfigError(origin, "must be a mapping", _not_a_mapping(text, self.form))
         self.raw = cast("ParsedConfig", raw)
@@ -245,8 +250,8 @@ _TOML: Final = (
 
 def _not_a_mapping(text: str, form: Form) -> str:
     if form == "yaml" and re.match(r"\s*\w+\s*=", text):
-        return f"Write `key: value`, with a colon. {_START}"
-    return _START
+        return f"Write `key: value`, with a colon. {_START[form]}"
+    return _START[form]
 
 
 def _content(path: FilePath, source: str, limit: int) -> bytes:
@@ -259,7 +264,10 @@ def _content(path: FilePath, source: str, limit: int) -> bytes:
         raise ConfigError(source, "is a directory", _file_in(path, source)) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no name of a file"
-        raise ConfigError(source, why, "Make the file readable for this user.") from None
+        fix = _ANOTHER
+        if isinstance(error, PermissionError):
+            fix = "Make the file readable for this user."
+        raise ConfigError(source, why, fix) from None
     if len(found) > limit:
         what = f"is larger than {limit >> 20} MiB"
         raise ConfigError(source, what, "Name the file with the servers.")
@@ -281,7 +289,7 @@ def _missing_file(path: FilePath, source: str) -> str:
     near = difflib.get_close_matches(path.name, _names(path.parent), n=1, cutoff=0.8)
     if near:
         return f"Did you mean {source.removesuffix(path.name)}{near[0]}?"
-    return "Name a file that exists, by --config or HUB_CONFIG."
+    return _ANOTHER
 
 
 def _file_in(path: FilePath, source: str) -> str:

@@ -65,7 +65,7 @@ def _misread(node: yaml.Node) -> Mistake:
     what, fix = "is not what its tag (`!!`) says", "Take the tag out, or correct the value."
     has_digits = any(map(str.isdigit, str(node.value)))
     if node.tag == _DATE and has_digits:
-        what, fix = "has a date that does not exist", "Put it in quotes, or correct it."
+        what, fix = "has a date that does not exist", "Correct it; a text needs quotes."
     elif node.tag in _NUMBERS and has_digits:
         what, fix = "has a number that cannot be read", "Put it in quotes, or correct it."
     return Mistake(what, fix, node.start_mark.index)

@@ -40,14 +40,16 @@ def configure(monkeypatch: pytest.MonkeyPatch, servers: Mapping[str, Any], **key
     monkeypatch.setenv("HUB_CONFIG", json.dumps(config))
 
 
-def run(*arguments: str) -> int:
+def run(*arguments: str, logged: list[str] | None = None) -> int:
     parser = ArgumentParser()
     commands = parser.add_subparsers(required=True)
     command.register(commands)
     plans.register(commands)
     options = parser.parse_args(arguments)
-    with capture_logs():
+    with capture_logs() as lines:
         code: int = options.perform(options)
+    if logged is not None:
+        logged += [line["event"] for line in lines]
     return code
 
 
@@ -450,6 +452,20 @@ def test_connecting_shows_what_servers_offer(
     }
     assert lines[-1] == "2 of 2 servers answer."
     assert (one.closed, two.closed) == (1, 1)
+
+
+def test_connecting_tells_nothing_twice_and_needs_no_audit_file(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, one=FakeChild(ECHO))
+    monkeypatch.setenv("A_TOKEN", "x")
+    out = {"command": "sh", "env": {"A": "${NOT_SET}"}}
+    servers = {"one": {"command": "sh", "args": ["$A_TOKEN"]}, "out": out}
+    configure(monkeypatch, servers, audit={"file": str(top / "none/audit.jsonl")})
+    logged: list[str] = []
+    assert run("check", "--connect", logged=logged) == 3
+    assert logged == ["ready", "ended"]
+    assert "1 of 1 servers answer." in capsys.readouterr().out
 
 
 def test_connecting_shows_no_tool_that_clients_do_not_see(

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.cli.logins import command
-from hub.errors import ConfigError
+from hub.errors import ConfigError, StartError
 from hub.logins.login_files import LoginFiles
 from tests.logins.test_login_files import LOGIN, URL
 
@@ -60,6 +60,22 @@ def test_a_login_is_forgotten(files: LoginFiles, capsys: pytest.CaptureFixture[s
     assert files.read(URL) is None
     assert run("logout", "far") == 0
     assert "Nobody was logged in" in capsys.readouterr().err
+
+
+def test_what_keeps_a_login_from_being_read_is_told_with_a_remedy_for_it(
+    files: LoginFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(URL, LOGIN)
+    for path in (tmp_path / "state/roots-hub/logins").iterdir():
+        path.chmod(0o644)
+    with pytest.raises(StartError, match="other users may access it") as told:
+        run("login")
+    assert "its owner's alone" in told.value.fix
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "hub.yaml"))
+    for what in (("login",), ("login", "far"), ("logout", "far")):
+        with pytest.raises(StartError, match=r"Not a directory|File exists") as told:
+            run(*what)
+        assert "XDG_STATE_HOME" in told.value.fix
 
 
 @pytest.mark.parametrize("what", ["login", "logout"])

@@ -26,6 +26,15 @@ async def test_the_browser_comes_back_with_a_code() -> None:
         assert (found.code, found.state, found.iss) == ("c d", "s", "https://x.example")
 
 
+async def test_a_port_of_another_program_is_told() -> None:
+    async with listening(None) as there:
+        port = urlsplit(there.url).port
+        with pytest.raises(LoginFailedError, match=f"127.0.0.1:{port}.*: Address already") as told:
+            async with listening(port):
+                raise AssertionError
+        assert "redirect_port" in str(told.value.fix)
+
+
 async def test_only_the_first_answer_counts() -> None:
     async with listening(None) as redirect:
         await get(f"{redirect.url}?code=first&state=s")

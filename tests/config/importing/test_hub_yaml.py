@@ -40,7 +40,8 @@ def test_what_is_written_is_read_again(
         CarriedServer(key, server, (source,), (name,), about=name)
         for key, server in servers.items()
     ]
-    text = hub_yaml(made, [LeftServer(source, name)], folders=folders, confine="off")
+    text = hub_yaml("my hub.yaml", made, [LeftServer(source, name)], folders=folders, confine="off")
+    assert "roots-hub check --config 'my hub.yaml' --connect" in text
     expected: dict[str, Any] = {
         "version": 1,
         "servers": {key: {**server, "confine": "off"} for key, server in servers.items()},

@@ -106,6 +106,9 @@ def test_the_documentation_names_what_needs_a_restart() -> None:
     text = " ".join((PROJECT / "docs/config-reload.md").read_text(encoding="utf-8").split())
     *most, last = (f"`{key}`" for key in NEEDS_RESTART)
     assert f"A restart is needed for {', '.join(most)} and {last}." in text
+    example = (PROJECT / "hub.yaml.example").read_text(encoding="utf-8").splitlines()
+    told = " ".join(line for line in example if "restart" in line)
+    assert [key for key in NEEDS_RESTART if key.rpartition(".")[2] not in told] == []
 
 
 # All of it, where no call can write the file

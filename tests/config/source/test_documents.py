@@ -124,7 +124,8 @@ def test_a_file_without_keys_is_an_error(text: str, form: Form, said: str) -> No
     with pytest.raises(ConfigError) as raised:
         document(text, form)
     assert raised.value.faults[0].said == said
-    assert "Start with `version: 1`" in raised.value.faults[0].fix
+    start = "Start with {" if form == "json" else "Start with `version: 1`"
+    assert start in raised.value.faults[0].fix
 
 
 def refused(tmp_path: Path, source: str) -> str:
@@ -141,7 +142,11 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
     assert refused(tmp_path, ".") == ".: is a directory\nName the file in it: ./hub.yml"
     (tmp_path / "empty").mkdir()
     assert refused(tmp_path, "empty") == "empty: is a directory\nName the file in it."
-    assert refused(tmp_path, "a\0b").startswith("a\0b: is no name of a file\n")
+    for odd in ("a\0b", "hub.yml/x", "x" * 300):
+        assert refused(tmp_path, odd).startswith(f"{odd}: ")
+        assert refused(tmp_path, odd).endswith(
+            "\nName a file that exists, by --config or HUB_CONFIG."
+        )
 
 
 def test_only_utf_8_is_read(tmp_path: Path) -> None:

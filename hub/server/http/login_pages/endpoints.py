@@ -30,7 +30,7 @@ from hub.server.http.oauth_proxy.browsers import (
     send_on,
     text_page,
 )
-from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, counted
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, refusals_counted
 from hub.server.http.responses import respond
 from hub.server.http.welcome_page import framed
 
@@ -158,7 +158,7 @@ class LoginPageEndpoints:
             place = await self._steps.at_issuer(ticket, form["issuer"], browser)
             await send_on(send, place.url)
         else:
-            async with counted(self._refused, address, WrongTokenError):
+            async with refusals_counted(self._refused, address, WrongTokenError):
                 person = self._steps.with_token(ticket, form.get("token", "").strip(), browser)
             await self._show(person, send)
 
@@ -174,7 +174,7 @@ class LoginPageEndpoints:
         if server:
             await _tell(send, 200, await self._steps.came_back(server, query, browser))
         else:
-            async with counted(self._refused, address, RefusedGrantError):
+            async with refusals_counted(self._refused, address, RefusedGrantError):
                 person = await self._steps.from_issuer(query, browser)
             await self._show(person, send)
 

@@ -24,7 +24,7 @@ from hub.server.http.oauth_proxy.browsers import (
     send_on,
     text_page,
 )
-from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, counted
+from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, refusals_counted
 from hub.server.http.oauth_proxy.proxy import ConsentQuestion, GoTo, OAuthProxy
 from hub.server.http.responses import respond
 from hub.server.http.welcome_page import framed
@@ -104,7 +104,7 @@ class OAuthEndpoints:
 
         Raises: OAuthError.
         """
-        async with counted(self._refused_grants, address, RefusedGrantError):
+        async with refusals_counted(self._refused_grants, address, RefusedGrantError):
             return await self._proxy.tokens(form)
 
     async def _served(

@@ -42,7 +42,7 @@ class RefusedGrantError(OAuthError):
 
 
 @asynccontextmanager
-async def counted(
+async def refusals_counted(
     refused: FailedLogins, address: str, error: type[Exception]
 ) -> AsyncGenerator[None]:
     """Count errors of this kind for the address of a request, while the context lasts.
