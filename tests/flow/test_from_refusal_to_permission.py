@@ -61,6 +61,7 @@ CASES: dict[str, tuple[Any, list[str], list[str] | None, Any, list[str]]] = {
     "none shared": ({}, [], [], "TOP/b/out.txt", ["client"]),
     "new file": ({}, [], ["TOP/a"], "TOP/b/new.txt", ["client"]),
     "relative": ({}, [], ["TOP/a"], "../b/out.txt", ["client"]),
+    "URI": ({}, [], ["TOP/a"], "file://TOP/b/out.txt", ["client"]),
     "fallback is no help": (
         {"roots": {"fallback": ["TOP/b"]}},
         [],

@@ -13,6 +13,7 @@ from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
 from hub.guard.policy import DenyPatterns
+from hub.paths.file_uris import UriError, path_from_uri
 from hub.paths.resolve import Flavour, LinkReader, PathError, is_inside, parts_of, resolve
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import RootSet
@@ -84,10 +85,12 @@ class Circumstances(Struct, frozen=True):
     def place_of(self, refused: Refused) -> str | None:
         """Return where the refused path leads; None if it is no plain path."""
         folders = [root.path for root in self.effective.roots.roots if not root.is_file]
-        cwd = folders[0] if folders else None
+        cwd, path = folders[0] if folders else None, refused.path
         try:
-            return resolve(refused.path, cwd=cwd, links=self.links, flavour=self.flavour)
-        except PathError:
+            if path[:5].lower() == "file:":
+                path = path_from_uri(path, self.flavour)
+            return resolve(path, cwd=cwd, links=self.links, flavour=self.flavour)
+        except (PathError, UriError):
             return None
 
 

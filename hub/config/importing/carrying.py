@@ -20,17 +20,18 @@ from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
 from hub.config.source.strict_json import as_text
 
+_LOGIN: Final = "logins are not taken over: say `auth: oauth`, then `roots-hub login`"
 _REASONS: Final[Mapping[str, str]] = {
     "autoApprove": "what runs without asking is your client's to decide",
     "alwaysAllow": "what runs without asking is your client's to decide",
     "trust": "what runs without asking is your client's to decide",
     "default_tools_approval_mode": "what runs without asking is your client's to decide",
     "approval_mode": "what runs without asking is your client's to decide",
-    "oauth": "the hub does not log in; give it a token by `headers`",
-    "auth": "the hub does not log in; give it a token by `headers`",
-    "scopes": "the hub does not log in; give it a token by `headers`",
-    "oauth_resource": "the hub does not log in; give it a token by `headers`",
-    "authProviderType": "the hub does not log in; give it a token by `headers`",
+    "oauth": _LOGIN,
+    "auth": _LOGIN,
+    "scopes": _LOGIN,
+    "oauth_resource": _LOGIN,
+    "authProviderType": _LOGIN,
     "headersHelper": "the hub starts no program for headers; give it a token by `headers`",
     "envFile": "the hub reads no such file: write its variables into `env`",
     "dev": "it is for developing the server in the editor",
@@ -198,12 +199,18 @@ def _notes(found: FoundServer) -> list[str]:
     for warning in found.entry.warnings:
         if warning.startswith("ignored: "):
             keys = warning.removeprefix("ignored: ").split(", ")
-            notes += [f"{key}: {_REASONS.get(key, _OTHER)}" for key in keys]
+            notes += [_unused(key) for key in keys]
         elif warning.startswith("envFile"):
             notes.append(f"envFile: {_REASONS['envFile']}")
         else:
             notes.append(warning)
     return notes
+
+
+def _unused(key: str) -> str:
+    """Return why a key, perhaps with a guess of what was meant behind it, is not carried over."""
+    word = key.partition(" ")[0]
+    return f"{word}: {_REASONS[word]}" if word in _REASONS else f"{key}: {_OTHER}"
 
 
 class _Names:

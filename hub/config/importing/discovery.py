@@ -125,6 +125,9 @@ def _turned_off(
     if client == "gemini":
         settings = _mapping(raw.get("mcp"))
         off |= {(client, name): "mcp.excluded" for name in _names(settings.get("excluded"))}
+        if allowed := _names(settings.get("allowed")):
+            others = _mapping(raw.get("mcpServers")).keys() - set(allowed)
+            off |= {(client, name): "mcp.allowed" for name in others}
     if client == "claude-code":
         for directory in (context.directory, *context.directory.parents):
             project = _mapping(_mapping(raw.get("projects")).get(str(directory)))

@@ -244,3 +244,28 @@ def test_names_that_are_no_plain_text_get_into_the_file(home: Path) -> None:
     assert main(["import"]) == 0
     assert list(loaded()) == ["a: b", "# c", "n" * 64]
     assert loaded()["# c"]["env"] == {"\x7fü: ": "\x01${X:-}"}
+
+
+def test_keys_of_logins_and_helpers_have_the_reason_of_their_own(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "https://mcp.example.com/mcp"
+    entries = servers(a={"url": url, "auth": {}}, b={"url": f"{url}/b", "headersHelper": "/h"})
+    write(home / ".cursor/mcp.json", entries)
+    assert main(["import"]) == 0
+    shown = capsys.readouterr().out
+    assert "a: auth: logins are not taken over: say `auth: oauth`, then `roots-hub login`" in shown
+    assert "b: headersHelper: the hub starts no program for headers" in shown
+
+
+def test_only_the_servers_that_gemini_allows_are_taken(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = servers(a={"command": "a"}, b={"command": "b"}, c={"command": "c"})
+    settings = {**entries, "mcp": {"allowed": ["a", "b"], "excluded": ["b"]}}
+    write(home / ".gemini/settings.json", settings)
+    assert main(["import"]) == 0
+    assert list(loaded()) == ["a"]
+    shown = capsys.readouterr().out
+    assert "left out: turned off there (mcp.excluded)" in shown
+    assert "left out: turned off there (mcp.allowed)" in shown
