@@ -6,6 +6,8 @@ With `--write` the table of docs/clients.md is replaced, too.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 
@@ -13,6 +15,7 @@ from tests.clients.known import KNOWN, Known, Packages, made
 from tests.clients.table import table
 from tests.clients.trials import ClientAndTransport, Outcome, pairs_of, tried
 from tests.conftest import PROJECT
+from tests.live.programs import EraServers, era_servers
 
 PAGE = PROJECT / "docs/clients.md"
 BEGIN, END = "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
@@ -21,8 +24,10 @@ BEGIN, END = "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
 async def main(keys: list[str], *, write: bool) -> int:
     packages = made()
     found: dict[ClientAndTransport, dict[str, Outcome]] = {}
-    for pair in pairs_of(_chosen(keys)):
-        found[pair] = await _tried(pair, packages)
+    pairs = pairs_of(_chosen(keys))
+    with TemporaryDirectory() as directory, era_servers(cwd=Path(directory)) as servers:
+        for pair in pairs:
+            found[pair] = await _tried(pair, packages, servers)
     shown = table(found, packages)
     print(shown)  # noqa: T201 - what it is run for
     if write:
@@ -42,13 +47,15 @@ def _chosen(keys: list[str]) -> list[Known]:
     return [known for known in KNOWN if not keys or known.key in keys]
 
 
-async def _tried(pair: ClientAndTransport, packages: Packages) -> dict[str, Outcome]:
+async def _tried(
+    pair: ClientAndTransport, packages: Packages, servers: EraServers
+) -> dict[str, Outcome]:
     if pair.known.version(packages) is None:
         raise SystemExit(
             f"tests.clients: {pair.known.name} is not installed in {packages.root}\n"
             "`make clients` installs it"
         )
-    outcomes = await tried(pair, packages, pair.tried())
+    outcomes = await tried(pair, packages, pair.tried(), servers)
     print(f"{pair}:", file=sys.stderr)  # noqa: T201
     for feature, outcome in outcomes.items():
         print(f"    {feature}: {outcome or 'ok'}", file=sys.stderr, flush=True)  # noqa: T201

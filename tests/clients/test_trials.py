@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.clients.features import FEATURES
 from tests.clients.known import Known, Packages
 from tests.clients.trials import ClientAndTransport, tried
+from tests.live.programs import EraServers, era_servers
 
 pytestmark = pytest.mark.live
 
@@ -24,6 +26,12 @@ sys.stdin.readline()
 """
 
 
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[EraServers]:
+    with era_servers(cwd=tmp_path_factory.mktemp("eras")) as running:
+        yield running
+
+
 def client(program: str) -> ClientAndTransport:
     def command(_: Packages) -> list[str]:
         return [sys.executable, "-c", program]
@@ -31,14 +39,17 @@ def client(program: str) -> ClientAndTransport:
     return ClientAndTransport(Known("one", "Client One", "legacy", lambda _: "1", command), "stdio")
 
 
-async def test_a_program_that_ends_has_no_feature() -> None:
-    found = await tried(client("raise SystemExit('no licence')"), PACKAGES, FEATURES)
+async def test_a_program_that_ends_has_no_feature(servers: EraServers) -> None:
+    found = await tried(client("raise SystemExit('no licence')"), PACKAGES, FEATURES, servers)
     told = "before a legacy server: it does not connect: the client's program ended: no licence"
     assert found == dict.fromkeys(FEATURES, told)
 
 
-async def test_a_feature_after_one_that_failed_is_tried_on_a_new_connection() -> None:
-    found = await tried(client(REFUSING), PACKAGES, ["in/out", "resources", "roots change"])
+async def test_a_feature_after_one_that_failed_is_tried_on_a_new_connection(
+    servers: EraServers,
+) -> None:
+    features = ["in/out", "resources", "roots change"]
+    found = await tried(client(REFUSING), PACKAGES, features, servers)
     assert found == {
         "in/out": "before a legacy server: no call today",
         "resources": "before a legacy server: no resources today",

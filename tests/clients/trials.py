@@ -1,4 +1,7 @@
-"""Tries the features with one client over one transport: a hub of its own, servers of both eras."""
+"""Tries the features with one client over one transport: a hub of its own, servers of both eras.
+
+The program that has the servers may be the same for all: each hub launches its own of them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.clients.known import Known, Packages, Target
 from tests.kit.trees import PROJECT as FILES
 from tests.kit.trees import plant
 from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import config_file, environment, era_servers, http_hub
+from tests.live.programs import EraServers, config_file, environment, http_hub
 
 SERVERS = ("legacy", "modern")
 """The eras that the servers behind the hub speak."""
@@ -55,14 +58,15 @@ def pairs_of(clients: Iterable[Known]) -> list[ClientAndTransport]:
 
 
 async def tried(
-    pair: ClientAndTransport, packages: Packages, features: Iterable[str]
+    pair: ClientAndTransport, packages: Packages, features: Iterable[str], servers: EraServers
 ) -> dict[str, Outcome]:
     """Try features before a server of each era; what fails with one of them has failed."""
     outcomes: dict[str, Outcome] = {}
     steps = [(server, feature) for server in SERVERS for feature in features]
     with TemporaryDirectory() as directory:
         tree = plant(Path(directory), *FILES)
-        with _hub(pair, tree) as hub:
+        config = config_file(tree, {era: servers.launched(era, era) for era in SERVERS})
+        with _hub_of(pair, config, tree) as hub:
             found = await _taken(_Place(pair, packages, hub, tree), steps)
     for (server, feature), outcome in found.items():
         told = outcome and f"before a {server} server: {outcome}"
@@ -76,15 +80,6 @@ class _Place:
     packages: Packages
     hub: Target
     tree: Path
-
-
-@contextmanager
-def _hub(pair: ClientAndTransport, tree: Path) -> Generator[Target]:
-    """Yield what leads to a hub before a server of each era."""
-    with era_servers(cwd=tree) as running:
-        config = config_file(tree, {era: running.launched(era, era) for era in SERVERS})
-        with _hub_of(pair, config, tree) as hub:
-            yield hub
 
 
 @contextmanager

@@ -332,14 +332,13 @@ async def test_a_result_of_one_mebibyte_arrives_whole(party: Party, server: str)
     assert await call(party.client, f"{server}__big", size=MIB) == "x" * MIB
 
 
-@pytest.mark.parametrize("across", [False, True])
-async def test_sixteen_mebibytes_arrive_both_ways(party: Party, *, across: bool) -> None:
-    """To a server of the client's own era and transport, and to one of the other era and transport.
+async def test_sixteen_mebibytes_arrive_both_ways(party: Party) -> None:
+    """From each side to the next: to a server of the client's own era, or to one of the other.
 
-    So each side has them twice: what is large makes no difference to how an era is bridged.
+    So each side has them once: what is large makes no difference to how an era is bridged.
     """
-    side = (party.era, party.transport)
-    server = "_".join(SIDES[~SIDES.index(side)] if across else side)
+    side = SIDES.index((party.era, party.transport))
+    server = "_".join(SIDES[(side + 1) % len(SIDES)])
     big = "x" * (16 * MIB)
     assert await call(party.client, f"{server}__size_of", text=big) == str(len(big))
     assert await call(party.client, f"{server}__big", size=16 * MIB) == big

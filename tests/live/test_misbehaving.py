@@ -32,10 +32,10 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes ar
 
 CHILD = str(Path(__file__).parent / "misbehaving_child.py")
 REMOTE = str(Path(__file__).parent / "misbehaving_remote.py")
-CALLS = 100
+CALLS = 60
 MOST_LOGGED = 300_000
 """Bytes: what a server may have logged at once and in some seconds, many times over."""
-DRAIN = 1
+DRAIN = 0.2
 """Seconds that the hub waits for calls at its end, which some of these servers never answer."""
 KINDS = [kind for kind in FLOODS if kind not in {"none", "evading forks"}]
 """Without those that are told by another mark than these tests have (see test_orphans.py)."""

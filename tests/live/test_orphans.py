@@ -59,7 +59,7 @@ WAYS = {
     "SIGINT and SIGTERM": (INT, TERM),
     "SIGHUP": (HUP,),
 }
-_CALLS = 40
+_CALLS = 20
 
 
 def rounds(usual: int) -> range:

@@ -13,6 +13,7 @@ import pytest
 from tests.kit.ports import free_port
 from tests.kit.warm import ROOTS_HUB, WARM_HUB
 from tests.live.programs import (
+    RECORDER,
     SharedFolders,
     call,
     config_file,
@@ -34,13 +35,15 @@ def hub_before(tree: Path, server: Mapping[str, Any], **keys: Any) -> Generator[
         yield url
 
 
-@contextmanager
-def sdk_server(kind: str, tree: Path) -> Generator[str]:
-    """Run the SDK's server, and yield its URL."""
-    project = Path(__file__).parent.parent.parent
-    env = {"PYTHONPATH": str(project)}
-    with program([*SDK_SERVER, kind], cwd=tree, env=env) as running:
-        yield running.first_line("serves ")
+@pytest.fixture(scope="module")
+def remotes(tree: Path) -> Generator[Mapping[str, str]]:
+    """Run the SDK's servers, which keep nothing of a call, and give their URLs."""
+    env = {"PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    with (
+        program([*SDK_SERVER, "sse"], cwd=tree, env=env) as sse,
+        program([*SDK_SERVER, "http"], cwd=tree, env=env) as http,
+    ):
+        yield {name: one.first_line("serves ") for name, one in (("sse", sse), ("http", http))}
 
 
 @pytest.mark.parametrize(
@@ -53,12 +56,10 @@ def sdk_server(kind: str, tree: Path) -> Generator[str]:
     ],
 )
 async def test_an_sdk_server_behind_a_url(
-    transport: str, era: str, expected: str, tree: Path
+    transport: str, era: str, expected: str, remotes: Mapping[str, str], tree: Path
 ) -> None:
-    with (
-        sdk_server(transport, tree) as remote,
-        hub_before(tree, {"url": remote, "transport": transport, "era": era}) as url,
-    ):
+    server = {"url": remotes[transport], "transport": transport, "era": era}
+    with hub_before(tree, server) as url:
         async with connected(url, [tree / "project"]) as client:
             inside, secret = str(tree / "project/a.txt"), str(tree / "private/secret.txt")
             assert await call(client, "read_file", path=inside) == f"would read {inside}"
@@ -69,20 +70,16 @@ async def test_an_sdk_server_behind_a_url(
             assert await call(client, "big", size=500_000) == "x" * 500_000
 
 
-@pytest.mark.parametrize(
-    ("transport", "era"), [("http", "auto"), ("http", "modern"), ("sse", "auto")]
-)
-async def test_sixteen_mebibytes_go_through_the_hub_both_ways(
-    transport: str, era: str, tree: Path
+async def test_sixteen_mebibytes_go_both_ways_over_sse(
+    remotes: Mapping[str, str], tree: Path
 ) -> None:
+    """Over streamable HTTP they do in test_eras.py."""
     size = 16 * 2**20
-    with sdk_server(transport, tree) as remote:
-        server = {"url": remote, "transport": transport, "era": era}
-        config = config_file(tree, {"remote": server})
-        hub = [WARM_HUB, "run", "--stdio", "--config", config]
-        async with connected(hub, [tree / "project"]) as client:
-            assert await call(client, "length", text="x" * size) == str(size)
-            assert await call(client, "big", size=size) == "x" * size
+    config = config_file(tree, {"remote": {"url": remotes["sse"], "transport": "sse"}})
+    hub = [WARM_HUB, "run", "--stdio", "--config", config]
+    async with connected(hub, [tree / "project"]) as client:
+        assert await call(client, "length", text="x" * size) == str(size)
+        assert await call(client, "big", size=size) == "x" * size
 
 
 async def test_an_answer_whose_stream_the_server_closes_is_picked_up_again(tree: Path) -> None:
@@ -138,7 +135,7 @@ async def test_a_hub_behind_the_hub_over_stdio(era: str, tree: Path) -> None:
 async def test_a_url_where_nobody_listens_is_said(tree: Path) -> None:
     servers = {
         "gone": {"url": f"http://127.0.0.1:{free_port()}/mcp"},
-        "files": {"command": ROOTS_HUB, "args": ["run", "--root", str(tree)]},
+        "files": {"command": RECORDER[0], "args": RECORDER[1:]},
     }
     with http_hub("--config", config_file(tree, servers), cwd=tree) as url:
         async with connected(url, [tree / "docs"]) as client:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -20,13 +21,13 @@ from hub.config.reload.orders import ORDERS
 from hub.config.reload.tightening import config_change
 from hub.config.to_specs import usable_servers
 from hub.guard.decide import Admitted, compile_tool, decide
-from hub.guard.policy import DenyPatterns
+from hub.guard.keys.vocabulary import Kind
+from hub.guard.policy import Access, DenyPatterns, Policy, ToolPolicy
 from hub.launch.environments import inherited
 from hub.paths.resolve import Flavour, PathError, is_inside, parts_of, resolve
-from hub.roots.effective import EffectiveRoots, effective_roots
-from hub.roots.roots import Announcement, UnsafePaths
+from hub.roots.effective import effective_roots
+from hub.roots.roots import Announcement, RootSet, UnsafePaths
 from hub.roots.state import Asking, RootsKnown, Settled, State, Undeclared
-from hub.specs import ServerSpec
 from hub.system.disk import OsDisk
 from hub.values import JsonObject
 from tests.kit.trees import plant
@@ -203,9 +204,11 @@ def load(raw: Mapping[str, Any], top: Path) -> HubConfig:
 # What a config lets pass
 
 
+UNSAFE = UnsafePaths("/home/user", Flavour.POSIX)
+
+
 def place(top: Path) -> PathContext:
-    unsafe = UnsafePaths("/home/user", Flavour.POSIX)
-    return PathContext(OsDisk(), Flavour.POSIX, unsafe, str(top / "c"), VARIABLES)
+    return PathContext(OsDisk(), Flavour.POSIX, UNSAFE, str(top / "c"), VARIABLES)
 
 
 def clients(top: Path) -> Iterator[State]:
@@ -236,26 +239,44 @@ def passing(config: HubConfig, top: Path) -> Iterator[tuple[object, ...]]:
     """Yield each call that passes, for each client, and each that passes if its user agrees."""
     at = place(top)
     operator = operator_roots(config.roots, (), at)
+    specs = usable_servers(config, at).specs.values()
     for number, state in enumerate(clients(top)):
         here = effective_roots(state, operator)
-        for spec in usable_servers(config, at).specs.values():
+        for spec in specs:
             for tool in filter(spec.offer.includes, ("read_file", "write_file")):
-                for call, how in judged(spec, tool, here, top):
-                    yield number, spec.name, tool, call, how
+                policy = spec.policy_of(tool)
+                arguments = tuple(policy.arguments.items())
+                case = VerdictCase(
+                    policy.policy, arguments, policy.access, tool, here.roots, here.enforcing
+                )
+                for call in passing_in(case, top):
+                    yield number, spec.name, tool, *call
 
 
-def judged(
-    spec: ServerSpec, tool: str, here: EffectiveRoots, top: Path
-) -> Iterator[tuple[str, str]]:
-    policy = spec.policy_of(tool)
-    guard = compile_tool(SCHEMA, read_only=tool == "read_file", policy=policy)
-    at = context(here.roots, top / "c", env=VARIABLES, enforcing=here.enforcing)
-    for arguments in calls(top):
-        passes = isinstance(decide(tool_call(arguments), guard, at), Admitted)
+class VerdictCase(NamedTuple):
+    """All that verdicts depend on: many clients and configs have the same."""
+
+    policy: Policy
+    arguments: tuple[tuple[str, Kind], ...]
+    access: Access | None
+    tool: str
+    roots: RootSet
+    enforcing: bool
+
+
+@cache
+def passing_in(case: VerdictCase, top: Path) -> tuple[tuple[str, str], ...]:
+    policy = ToolPolicy(case.policy, dict(case.arguments), case.access)
+    guard = compile_tool(SCHEMA, read_only=case.tool == "read_file", policy=policy)
+    at = context(case.roots, top / "c", env=VARIABLES, enforcing=case.enforcing)
+    found = list[tuple[str, str]]()
+    for call in calls(top):
+        passes = isinstance(decide(tool_call(call), guard, at), Admitted)
         if passes:
-            yield str(arguments), "as it is"
-        if passes or policy.policy.on_refused == "ask":
-            yield str(arguments), "if its user agrees"
+            found.append((str(call), "as it is"))
+        if passes or case.policy.on_refused == "ask":
+            found.append((str(call), "if its user agrees"))
+    return tuple(found)
 
 
 # What a config lets a server's process do, and its limits
