@@ -152,9 +152,11 @@ def _places(folded: str, literal: str) -> list[int]:
 
 
 def _folded(text: str) -> str:
-    """Return `text` in lower case, where that keeps its length."""
+    """Return `text` in lower case, but for letters whose lower case is longer."""
     lower = text.lower()
-    return lower if len(lower) == len(text) else text
+    if len(lower) == len(text):
+        return lower
+    return "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
 
 
 def _scheme(server: str) -> str:

@@ -73,6 +73,7 @@ def test_a_template_finds_its_values(
         ("memo://a{.b}", "memo://a.x", [".x", "x"]),
         ("{+x}", "any://at", ["any://at"]),
         ("{a}{b}", "", []),
+        ("Memo://N-{a}", "Memo://N-\u0130", ["\u0130"]),  # its lower case has another length
     ],
 )
 def test_a_server_may_match_in_another_way(template: str, uri: str, values: list[str]) -> None:
