@@ -21,7 +21,13 @@ from hub.cli.findings import Finding
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
-from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.launch.plan import (
+    LaunchPlan,
+    LaunchTemplate,
+    argv_directories,
+    known_filesystem_server,
+    plan,
+)
 from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
 from hub.protocol.host_names import is_loopback
@@ -163,11 +169,21 @@ def _why_no_root(path: str, place: PathContext) -> str | None:
 
 def _folders_of(spec: ServerSpec, effective: EffectiveRoots) -> Iterator[tuple[str, str]]:
     """Yield a server's working directory and those in its arguments, each behind its key."""
-    if isinstance(spec.target, LaunchTemplate) and spec.target.cwd is not None:
+    if not isinstance(spec.target, LaunchTemplate):
+        return
+    if spec.target.cwd is not None:
         made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
         if made.cwd is not None:
             yield "cwd", made.cwd
     yield from (("args", path) for path in spec.directories)
+    if known_filesystem_server(spec.target):
+        # They are none of `spec.directories`: only what is there can be told from other arguments.
+        missing = argv_directories(spec.target, os.environ, _is_missing)
+        yield from (("args", path) for path in missing)
+
+
+def _is_missing(path: str) -> bool:
+    return Path(path).is_absolute() and not os.path.exists(path)  # noqa: PTH110 - never an error
 
 
 def _folder_problem(where: str, path: Path, *, may_be_file: bool) -> FolderProblem | None:

@@ -36,14 +36,16 @@ def register(subparsers: Subparsers) -> None:
     reload = subparsers.add_parser(
         "reload",
         help="have a running hub take its changed config over",
-        description="Have a running hub take its changed config over, and print what it says.",
+        description="Have a running hub, or all of one config, take their changed config over, and "
+        "print what they say.",
     )
     add_config_option(reload)
     reload.set_defaults(perform=_reload)
     stop = subparsers.add_parser(
         "stop",
         help="end a running hub with its servers",
-        description="End a running hub with its servers. Its clients see their server end.",
+        description="End a running hub, or all of one config, with their servers. Clients see "
+        "their server end.",
     )
     add_config_option(stop)
     stop.add_argument("--all", action="store_true", help="end all hubs of this user")
@@ -124,10 +126,12 @@ def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
     return found, silent
 
 
-def _one(options: Namespace) -> RunningHub:
-    """Return the hub that is meant. It may be one that does not answer, unless its config is named.
+def _meant(options: Namespace) -> list[RunningHub]:
+    """Return the hubs of the config that is meant: several after an update, or beside `run`.
 
-    Raises: StartError if that is not certain.
+    One of them may not answer, unless the config is named.
+
+    Raises: StartError if it is not certain which config is meant, or no hub serves it.
     """
     found, silent = _running(options)
     if silent and not (found and options.config):
@@ -138,10 +142,11 @@ def _one(options: Namespace) -> RunningHub:
             f"no hub is running{which}",
             "`roots-hub status` lists those that run; `run` and `attach` start one.",
         )
-    if len(found) > 1:
-        named = "\n".join(f"  --config {one.serves}" for one in found)
+    configs = list(dict.fromkeys(one.serves for one in found))
+    if len(configs) > 1:
+        named = "\n".join(f"  --config {one}" for one in configs)
         raise StartError(f"{len(found)} hubs are running", f"Name one of them:\n{named}")
-    return found[0]
+    return found
 
 
 def _status(options: Namespace) -> int:
@@ -157,17 +162,22 @@ def _status(options: Namespace) -> int:
 
 
 def _reload(options: Namespace) -> int:
-    hub = _one(options)
+    taken = [_reloaded(hub) for hub in _meant(options)]
+    return 0 if all(taken) else 1
+
+
+def _reloaded(hub: RunningHub) -> bool:
+    """Have a hub take its config over, show what it says, and return whether it did."""
     said = hub.ask("reload")
     lines = said.get("lines")
     # The hub names its config as it was started with it, perhaps in another directory.
     shown = map(str, lines if isinstance(lines, list) else ())
     print(f"{hub.serves}:", *map(on_one_line, shown), sep="\n")
-    return 0 if said.get("ok", True) else 1
+    return bool(said.get("ok", True))
 
 
 def _stop(options: Namespace) -> int:
-    found, silent = _running(options) if options.all else ([_one(options)], [])
+    found, silent = _running(options) if options.all else (_meant(options), [])
     for one in found:
         one.ask("stop", until_end=True)
         print(f"stopped: {one.serves} (process {one.said.get('pid')})")

@@ -318,6 +318,9 @@ def _tell_moved(one: _Outcome) -> None:
         print(on_one_line(f"{one.client}: {name} is behind the hub"))
     for reason in one.moved.kept:
         print(on_one_line(f"{one.client}: stays as it is: {reason}"))
+    for server in one.moved.added:
+        for note in server.notes:
+            print(on_one_line(f"{one.client}: {server.name}: not carried over: {note}"))
     for line in variables(one.moved.added, Discovery((), (), {})):
         print(line)
 

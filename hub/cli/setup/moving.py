@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from hub.cli.options import load_context
 from hub.cli.setup.client_changes import read_client
-from hub.config.clients.locations import ClientFile
+from hub.cli.setup.importing import user_place
+from hub.config.clients.locations import ClientFile, client_files
 from hub.config.importing.carrying import Carried, CarriedServer, carried
 from hub.config.importing.discovery import FoundServer, discover
 from hub.config.importing.hub_yaml import hub_yaml, servers_in
@@ -65,10 +66,14 @@ class HubConfigFile:
 
     def _taken(self, file: ClientFile) -> MovedServers:
         context = load_context()
-        discovery = discover([file], context)
+        # Another file of the client may say which servers are turned off in this one.
+        others = [one for one in client_files(file.client, user_place()) if one.path != file.path]
+        discovery = discover([*others, file], context)
         for broken in discovery.broken:
-            raise broken.error
-        own = [one for one in discovery.servers if one.place[:-1] == file.section]
+            if broken.path == file.path:
+                raise broken.error
+        here = [one for one in discovery.servers if one.path == file.path]
+        own = [one for one in here if one.place[:-1] == file.section]
         there = servers_in(parsed(self.text, "yaml")) if self.text.strip() else {}
         made = carried(own, context, with_secrets=self._with_secrets, there=there)
         moved = [one for one in made.servers if not self._missing(one, context.environment)]

@@ -551,6 +551,18 @@ def test_folders_that_are_not_there_are_problems(
     ]
 
 
+def test_a_filesystem_servers_folder_that_is_not_there_is_a_problem(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(top, "bin/mcp-server-filesystem")
+    (top / "bin/mcp-server-filesystem").chmod(0o755)
+    monkeypatch.setenv("PATH", str(top / "bin"))
+    args = ["--allow-write", f"{top}/a", f"{top}/gone", "gone", "${roots}"]
+    configure(monkeypatch, {"s": {"command": "mcp-server-filesystem", "args": args}})
+    told = f"servers.s.args: {top}/gone: there is no such folder. Make it, or take it out."
+    assert problems(capsys) == [told]
+
+
 def test_folders_that_the_hub_leaves_out_are_problems(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

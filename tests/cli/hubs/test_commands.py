@@ -195,6 +195,19 @@ def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
     assert sum("stop" in one for one in two) == 2
 
 
+@pytest.mark.parametrize("named", [[], ["--config", "/home/u/hub.yaml"]])
+def test_all_hubs_of_a_config_are_meant_as_after_an_update(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], named: list[str]
+) -> None:
+    older = tmp_path / "roots-hub/abc-abc.sock"
+    older.unlink()
+    older.hardlink_to(tmp_path / "roots-hub/def-def.sock")
+    assert main(["reload", *named]) == 0
+    assert capsys.readouterr().out.count("/home/u/hub.yaml:\n") == 2
+    assert main(["stop", *named]) == 0
+    assert capsys.readouterr().out.count("stopped: /home/u/hub.yaml") == 2
+
+
 def test_a_hub_of_the_user_who_runs_the_tests_is_not_stopped(
     two: list[str],
     tmp_path: Path,

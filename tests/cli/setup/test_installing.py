@@ -336,6 +336,22 @@ def test_servers_go_behind_the_hub_and_come_back(
     assert cursor.read_text() == own
 
 
+def test_a_server_that_another_file_turns_off_does_not_go_behind_the_hub(
+    cursor: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = {"projects": {str(Path.cwd()): {"disabledMcpjsonServers": ["off"]}}}
+    (home / ".claude.json").write_text(json.dumps(state))
+    entries = {"a": {"command": "a", "dev": True}, "off": {"command": "o"}}
+    Path(".mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    assert main(["install", "claude-code", "--project", "--replace", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert "claude-code: a is behind the hub\n" in shown
+    assert "a: not carried over: dev: it is for developing the server in the editor\n" in shown
+    assert "off: turned off there (disabledMcpjsonServers)" in shown
+    assert sorted(json.loads(Path(".mcp.json").read_text())["mcpServers"]) == ["off", "roots-hub"]
+    assert "off:" not in Path("hub.yaml").read_text()
+
+
 def test_the_servers_of_a_file_that_is_not_changed_do_not_go_behind_the_hub(
     cursor: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
