@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from hub.cli.logins.flow import LoginFailedError, with_granted
 from hub.cli.logins.redirect import Redirect, listening, logged_in_by
-from hub.cli.looping import run_loop
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.logins.login_process import (
@@ -29,6 +28,7 @@ from hub.logins.login_process import (
     LoginRefused,
 )
 from hub.secrets.values import SecretError
+from hub.system.this_process import run_loop
 
 
 def main() -> None:

@@ -16,18 +16,17 @@ from mcp.client.auth import AuthorizationCodeResult
 from hub.app.machine import place_of
 from hub.cli.logins.device_grant import DeviceCode, DeviceLogin
 from hub.cli.logins.flow import LoginFailedError, log_in, with_granted
-from hub.cli.logins.kept import unkept
 from hub.cli.logins.redirect import Redirect, asked_for, listening, logged_in_by
-from hub.cli.looping import run_loop
 from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.legible import on_one_line
 from hub.logins.login import Login, LoginWish
-from hub.logins.login_files import LoginFiles
+from hub.logins.login_files import LoginFiles, unkept
 from hub.secrets.reading import SecretReader
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
+from hub.system.this_process import run_loop
 
 
 def perform(
