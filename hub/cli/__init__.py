@@ -8,11 +8,10 @@ for each: a function from the parsed options to the exit code. `command_line` im
 
 Read in this order:
 - `main`: the entry point; `command_line`: the parser, error messages and exit codes;
-- `options`: what the subcommands share (`--config`, `--root`); `looping`: the event loop;
+- `options`: what the subcommands share (`--config`, `--root`);
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
 - `run` (`run`, `attach`, `wrap`) with `served`; `explain`;
-- `findings`: what is wrong, as a value; `output`: colours and moving lines, on a terminal alone;
-  `questions`: what people are asked;
+- `output`: what is wrong, and how it is shown; `questions`: what people are asked;
 - `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`; `token`; `logins`;
 - `roots`: `detect`, `list`, `contains`, `add`, `remove`, `rename`;

@@ -1,4 +1,4 @@
-"""Output for people: colours and moving lines on a terminal, plain text in a pipe.
+"""Output for people: what is wrong, in colours and moving lines on a terminal, plain in a pipe.
 
 Commands that serve clients (`run`, `wrap`, `attach`) print nothing of it: they do not load rich.
 """
@@ -9,7 +9,9 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from hub.legible import on_one_line
 from hub.system.log import shows_colours
@@ -23,6 +25,29 @@ BAD: Final = "bold red"
 WARNING: Final = "yellow"
 HINT: Final = "cyan"
 NAME: Final = "bold"
+
+
+Level: TypeAlias = Literal["ok", "note", "warning", "problem"]
+LEVELS: Final[tuple[Level, ...]] = ("ok", "note", "warning", "problem")
+
+
+class Finding(Struct, frozen=True):
+    """One thing found: `where` it is, `what` it is; `fix` mends it.
+
+    `about` is its kind. `fix` is a sentence, a command, or an edit with the file that it is for; it
+    is empty if there is nothing to do.
+    """
+
+    level: Level
+    about: str
+    where: str
+    what: str
+    fix: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """It as a text for people, without its level and kind."""
+        return ". ".join(filter(None, (f"{self.where}: {self.what}", self.fix)))
 
 
 def painted(text: str, style: str) -> str:

@@ -24,7 +24,6 @@ from hub.app.machine import this_machine
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.hubs.attach import AttachOptions, attached_to
-from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -48,6 +47,7 @@ from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
 from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
+from hub.system.this_process import run_loop
 
 if TYPE_CHECKING:
     from hub.server.http.adoption.surviving_state import SurvivingState

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from hub.app.setting import Setting
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -33,6 +32,7 @@ from hub.config.models import HubConfig
 from hub.config.trust import found_in
 from hub.errors import HubError, RouteError
 from hub.legible import legible, on_one_line
+from hub.system.this_process import run_loop
 from hub.values import Json, JsonObject, ServerName
 
 

@@ -1,4 +1,4 @@
-"""What came of a login to a remote server."""
+"""A login to a remote server: what is wanted, and what came of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,24 @@ AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_po
 """How a client shows the authorization server who it is (RFC 7591, section 2)."""
 EARLY: Final = 30.0
 """Seconds before its end that a token is renewed, or a fifth of its time where that is less."""
+
+
+class LoginWish(Struct, frozen=True):
+    """What the config says of a login. `scopes` are asked for beside what the server names.
+
+    `redirect` is where the browser comes back to; None for a login without that.
+    """
+
+    url: str
+    redirect: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata: str | None = None
+    issuer: str | None = None
+    scopes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # it may have a secret
 
 
 class RegisteredClient(Struct, frozen=True):

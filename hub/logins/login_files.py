@@ -7,6 +7,7 @@ to be locked meanwhile. Whoever opens a login needs both, its file and the key.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import secrets
 import sys
@@ -21,6 +22,7 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
+from hub.errors import StartError
 from hub.logins.login import Login
 from hub.secrets.keyrings import find_in_keyring, put_into_keyring
 from hub.secrets.values import ReadingScope, SecretError
@@ -42,6 +44,8 @@ SERVICE: Final = "roots-hub"
 USER: Final = "logins"
 """Where the key is in a keyring."""
 _BYTES: Final = 32
+_UNFIT: Final = frozenset({errno.EPERM, errno.EINVAL, errno.ELOOP})
+"""Errors of a file that is there, but that is not the hub's alone, or none of its kind."""
 AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
 
@@ -209,6 +213,18 @@ class LoginFiles:
     def _path(self, url: str) -> Path:
         of_owner = f"-{_hash(self.owner)}" if self.owner else ""
         return self._directory / f"{_hash(url)}{of_owner}"
+
+
+def unkept(server: str, exc: OSError | SecretError) -> StartError:
+    """Return the error of the login at a server, which cannot be read or written."""
+    if isinstance(exc, SecretError):
+        return StartError(
+            f"servers.{server}.auth.keep: {exc.what}", f"{exc.fix} Or say `keep: file`."
+        )
+    fix = "Make that place writable for you, or name another one in XDG_STATE_HOME."
+    if exc.errno in _UNFIT:
+        fix = "Make that file its owner's alone, or remove it."
+    return StartError(f"{exc.filename}: {exc.strerror}", fix)
 
 
 def _hash(text: str) -> str:

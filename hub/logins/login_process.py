@@ -22,6 +22,7 @@ import msgspec
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
+from hub.logins.login import LoginWish
 from hub.system.tasks import TaskStarter
 
 LIMIT: Final = 330.0
@@ -40,27 +41,17 @@ class TooManyLoginsError(Exception):
     """No login can begin now; the text says why."""
 
 
-class LoginOrder(Struct, frozen=True):
-    """What is to be logged in at, as which client; `directory` is where the login is kept.
+class LoginOrder(LoginWish, frozen=True, kw_only=True):
+    """A login that is wanted, where it is kept (`directory`), and for whom.
 
     `owner` is whose login it will be; empty: this machine's user. `redirect` is where the browser
     comes back to, if that is the hub and not a port of the process's own.
     """
 
-    url: str
     directory: str
     owner: str = ""
-    redirect: str | None = None
     in_keyring: bool = False
-    client_id: str | None = None
-    client_secret: str | None = None
-    client_metadata: str | None = None
-    issuer: str | None = None
-    scopes: tuple[str, ...] = ()
     redirect_port: int | None = None
-
-    def __repr__(self) -> str:
-        return "LoginOrder()"  # it may have a secret
 
 
 class CameBack(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Limits, sockets and memory of this process, in the kernel and in the C library."""
+"""Limits, sockets, memory and the event loop of this process."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import ctypes
 import os
 import struct
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+import anyio
+
+Args = TypeVarTuple("Args")
+Result = TypeVar("Result")
 
 
 def most_files() -> int | None:
@@ -93,3 +100,16 @@ def resident(pid: int | None = None) -> int | None:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
+
+
+def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result:
+    """Return the result of `main`, run on uvloop if it is installed.
+
+    First tunes the memory of this process and hides its memory and environment from others.
+    """
+    keep_for_large_messages()
+    hide_from_others()
+    has_uvloop = False
+    with suppress(ImportError):
+        has_uvloop = bool(import_module("uvloop"))
+    return anyio.run(main, *args, backend_options={"use_uvloop": has_uvloop})

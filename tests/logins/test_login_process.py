@@ -25,7 +25,7 @@ URL = "http://127.0.0.1:9/mcp"
 async def test_an_order_that_cannot_be_sent_ends_its_login_alone(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         runs, url = LoginRuns(tasks, os.environ, tmp_path), "https://x.example/\ud800"
-        run = runs.begin(LoginOrder(url, str(tmp_path)))
+        run = runs.begin(LoginOrder(url, directory=str(tmp_path)))
         with anyio.fail_after(20):
             await run.begun.wait()
             await run.over.wait()
@@ -36,7 +36,7 @@ async def test_an_order_that_cannot_be_sent_ends_its_login_alone(tmp_path: Path)
 
 
 def test_an_order_shows_no_secret() -> None:
-    order = LoginOrder("https://x.example/mcp", "/", client_secret="of the hub")  # noqa: S106
+    order = LoginOrder("https://x.example/mcp", directory="/", client_secret="of the hub")  # noqa: S106
     assert "of the hub" not in repr(order)
 
 
@@ -44,7 +44,12 @@ async def test_logins_of_principals_are_bounded_and_those_of_the_user_are_not(
     tmp_path: Path,
 ) -> None:
     def order(at: int, owner: str) -> LoginOrder:
-        return LoginOrder(f"http://127.0.0.1:9/{at}\ud800", str(tmp_path), owner, f"https://x/{at}")
+        return LoginOrder(
+            f"http://127.0.0.1:9/{at}\ud800",
+            f"https://x/{at}",
+            directory=str(tmp_path),
+            owner=owner,
+        )
 
     async with anyio.create_task_group() as tasks:
         runs = LoginRuns(tasks, os.environ, tmp_path)
@@ -66,7 +71,7 @@ async def test_a_login_that_nobody_goes_on_to_takes_no_place(tmp_path: Path) -> 
         wanted = [runs.wanted(f"http://127.0.0.1:9/{at}", "anna") for at in range(MOST + 1)]
         assert runs.wanted("http://127.0.0.1:9/0", "anna") is wanted[0]
         order = LoginOrder(
-            "http://127.0.0.1:9/0", str(tmp_path), "anna", "https://x", client_id="\ud800"
+            "http://127.0.0.1:9/0", "https://x", "\ud800", directory=str(tmp_path), owner="anna"
         )
         assert runs.begin(order) is wanted[0]
         with anyio.fail_after(20):
@@ -108,7 +113,7 @@ async def test_a_login_that_was_given_up_can_be_wanted_again_at_once(tmp_path: P
         first = runs.wanted(URL, "anna")
         await anyio.lowlevel.checkpoint()
         first.cancel("its user does not want to log in now")
-        order = LoginOrder(URL, str(tmp_path), "anna", "https://x", client_id="\ud800")
+        order = LoginOrder(URL, "https://x", "\ud800", directory=str(tmp_path), owner="anna")
         second = runs.begin(order)
         assert second is not first
         with anyio.fail_after(20):
@@ -124,7 +129,7 @@ async def test_an_answer_belongs_to_one_login_and_comes_once(tmp_path: Path) -> 
     async with anyio.create_task_group() as tasks:
         runs = LoginRuns(tasks, os.environ, tmp_path)
         one, other = (
-            runs.begin(LoginOrder(URL, str(tmp_path), owner, f"https://x/{owner}"))
+            runs.begin(LoginOrder(URL, f"https://x/{owner}", directory=str(tmp_path), owner=owner))
             for owner in ("anna", "bob")
         )
         assert runs.expecting("", "https://x/anna") is None
@@ -158,7 +163,7 @@ async def test_a_login_is_over_when_its_process_says_so_and_not_when_that_ends(
     async with anyio.create_task_group() as tasks:
         runs = LoginRuns(tasks, {**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
         runs.kept = lambda url, owner: kept.append((url, owner))
-        run = runs.begin(LoginOrder(URL, str(tmp_path)))
+        run = runs.begin(LoginOrder(URL, directory=str(tmp_path)))
         with anyio.fail_after(20):
             await run.over.wait()
         assert run.failed == (None if "kept" in news else "none")

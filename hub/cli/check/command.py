@@ -29,8 +29,6 @@ from hub.cli.check.problems import (
     secret_problems,
     secret_warnings,
 )
-from hub.cli.findings import Finding
-from hub.cli.looping import run_loop
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -39,7 +37,7 @@ from hub.cli.options import (
     configured,
     required_config,
 )
-from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, NoSteps, painted, steps
+from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, Finding, NoSteps, painted, steps
 from hub.cli.questions import ask_for_inputs
 from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
@@ -52,6 +50,7 @@ from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
 from hub.system.cache_files import CacheFiles
+from hub.system.this_process import run_loop
 from hub.values import STDIO, JsonObject, ServerName
 
 if TYPE_CHECKING:

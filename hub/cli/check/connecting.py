@@ -13,8 +13,7 @@ from hub.app.setting import Setting
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
-from hub.cli.findings import Finding
-from hub.cli.output import BAD, GOOD, Steps, painted
+from hub.cli.output import BAD, GOOD, Finding, Steps, painted
 from hub.config.models import HubConfig
 from hub.errors import ChildError, HubError
 from hub.legible import legible, on_one_line

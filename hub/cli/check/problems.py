@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hub.audit.open_file import unfit
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError

@@ -19,14 +19,13 @@ from hub.cli.doctor import clients, config_files, places, programs, settings, su
 from hub.cli.doctor.files import is_plain_file
 from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
 from hub.cli.doctor.starting import LastWords, started
-from hub.cli.findings import LEVELS, Finding
-from hub.cli.looping import run_loop
 from hub.cli.options import Subparsers, add_config_option
-from hub.cli.output import BAD, GOOD, HINT, WARNING, NoSteps, Steps, painted, steps
+from hub.cli.output import BAD, GOOD, HINT, LEVELS, WARNING, Finding, NoSteps, Steps, painted, steps
 from hub.config.load import config_source
 from hub.config.trust import FOUND
 from hub.errors import HubError, UsageError
 from hub.legible import on_one_line
+from hub.system.this_process import run_loop
 
 _Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
 _CHECKS: Final[tuple[_Check, ...]] = (

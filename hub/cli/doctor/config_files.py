@@ -22,7 +22,7 @@ from hub.cli.doctor.files import (
     take_over,
 )
 from hub.cli.doctor.scene import NO_FILE, LookedAtConfig, Scene
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.config.clients.entries import read_entry
 from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
 from hub.errors import Fault

@@ -26,7 +26,7 @@ from hub.cli.doctor.files import (
     take_over,
 )
 from hub.cli.doctor.scene import Scene, users_home
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
 from hub.system.cache_files import UnfitEntryError

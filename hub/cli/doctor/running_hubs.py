@@ -15,7 +15,7 @@ from hub.attach.lifeline import NotAttachedError, connected
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
 from hub.cli.doctor.files import OTHERS, quoted, status
 from hub.cli.doctor.scene import Scene
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.values import JsonObject, object_or_empty
 
 _PATIENCE: Final = 1.0

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.cli.doctor.files import is_directory, is_plain_file, quoted, status
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.config.clients.locations import UserPlace
 from hub.config.fields import LoadContext
 from hub.config.installing.own_entry import hub_command

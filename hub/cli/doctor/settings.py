@@ -19,7 +19,7 @@ from hub.audit.open_file import unfit
 from hub.cli.check.problems import folder_problems, secret_problems
 from hub.cli.doctor.files import is_others, quoted, status, take_over
 from hub.cli.doctor.scene import LookedAtConfig, Scene
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.config.withholding import missed
 from hub.legible import on_one_line
 from hub.roots.effective import for_server

@@ -17,8 +17,7 @@ from structlog.typing import EventDict, WrappedLogger
 from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.cli.doctor.files import without_secrets
-from hub.cli.findings import Finding
-from hub.cli.output import Steps
+from hub.cli.output import Finding, Steps
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.launch.secret_references import FileSecret

@@ -13,7 +13,7 @@ from typing import Final
 
 from hub import __version__
 from hub.cli.doctor.scene import Scene
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.confinement.grants import missing
 from hub.system.this_process import most_files
 

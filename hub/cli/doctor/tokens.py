@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from hub.cli.doctor.config_files import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene
-from hub.cli.findings import Finding
+from hub.cli.output import Finding
 from hub.config.fields import is_unread
 
 _LEAST: Final = 16

@@ -17,7 +17,6 @@ from hub.app.running import running_hub
 from hub.app.setting import Setting
 from hub.calls.refusals.permission import Circumstances
 from hub.cli.explain.allowing import Setup
-from hub.cli.looping import run_loop
 from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool
 from hub.config.models import HubConfig
 from hub.config.narrowing import narrowed_roots, narrowed_servers
@@ -32,6 +31,7 @@ from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.disk import CachedDisk
 from hub.system.machine import Machine
+from hub.system.this_process import run_loop
 from hub.values import STDIO, Call, Json, JsonObject, ServerName
 
 

@@ -47,7 +47,6 @@ with lean():
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
     from hub.cli.hubs.hub_log import HubLog
-    from hub.cli.looping import run_loop
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
@@ -60,7 +59,7 @@ with lean():
     from hub.system.log import ThreadedLog, configure_logs
     from hub.system.machine import STATE, Machine, own_directory
     from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
-    from hub.system.this_process import resident
+    from hub.system.this_process import resident, run_loop
     from hub.values import JsonObject
 
 log = structlog.stdlib.get_logger(__name__)

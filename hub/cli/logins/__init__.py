@@ -7,5 +7,5 @@ Main types: `ServerLogin` (the flow, with what the SDK's client does not refuse 
 grants `BrowserLogin` and `DeviceLogin`; `Redirect` (where the browser comes back to).
 
 Read in this order: `flow`, `redirect`, `device_grant`, `logging_in`, `for_hub`,
-`logging_out`, `kept`, `command`.
+`logging_out`, `command`.
 """

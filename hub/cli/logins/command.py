@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hub.app.machine import this_machine
-from hub.cli.logins.kept import login_files, unkept
 from hub.cli.options import Subparsers, add_config_option, required_config
 from hub.config.models import HubConfig, RemoteServer
-from hub.errors import ConfigError
+from hub.config.own_files import state_directory
+from hub.errors import ConfigError, StartError
 from hub.legible import on_one_line
 from hub.logins.login import Login
+from hub.logins.login_files import LoginFiles, unkept
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 
@@ -68,7 +69,7 @@ def _login(options: Namespace) -> int:
     if options.server is None:
         return _list(config, machine, as_json=options.json)
     server = _with_login(config, options.server)
-    files = login_files(machine, server)
+    files = _files(machine, server)
     from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
 
     return perform(options, server, files, config, machine)
@@ -130,7 +131,7 @@ def _logout(options: Namespace) -> int:
     server = _with_login(config, options.server)
     from hub.cli.logins.logging_out import perform  # noqa: PLC0415 - loads the HTTP client
 
-    files = login_files(this_machine(os.environ), server, options.principal)
+    files = _files(this_machine(os.environ), server, options.principal)
     return perform(options.server, server.url, files)
 
 
@@ -152,8 +153,20 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     raise ConfigError(f"servers.{name}", "there is no such server", f"With `auth`: {known}.")
 
 
+def _files(machine: Machine, server: RemoteServer, owner: str = "") -> LoginFiles:
+    """Return the logins of a principal, else of this machine's user, kept as the config says.
+
+    Raises: StartError if there can be none.
+    """
+    directory = state_directory(machine)
+    if directory is None:
+        raise StartError("logins cannot be kept: there is no state directory", "Set HOME.")
+    keep = None if server.auth is None else server.auth.keep
+    return LoginFiles(directory, owner, in_keyring=keep == "keyring")
+
+
 def _read(machine: Machine, name: str, server: RemoteServer) -> tuple[Login | None, list[Login]]:
-    files = login_files(machine, server)
+    files = _files(machine, server)
     try:
         return files.read(server.url), files.of_principals(server.url)
     except (OSError, SecretError) as exc:

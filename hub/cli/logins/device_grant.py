@@ -12,10 +12,10 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from hub.cli.logins.flow import LoginFailedError, LoginWish, ServerLogin, must_be_protected
+from hub.cli.logins.flow import LoginFailedError, ServerLogin, must_be_protected
 from hub.legible import on_one_line
 from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
-from hub.logins.login import RegisteredClient
+from hub.logins.login import LoginWish, RegisteredClient
 from hub.protocol.host_names import is_private
 from hub.values import JsonObject
 

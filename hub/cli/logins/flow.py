@@ -17,11 +17,10 @@ from mcp.shared.auth import (
     OAuthMetadata,
     OAuthToken,
 )
-from msgspec import Struct
 
 from hub import __version__
 from hub.errors import HubError
-from hub.logins.login import AuthMethod, Login, RegisteredClient
+from hub.logins.login import AuthMethod, Login, LoginWish, RegisteredClient
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -49,24 +48,6 @@ class LoginFailedError(HubError):
     def __init__(self, why: str, fix: str | None = None) -> None:
         super().__init__(why)
         self.fix = fix
-
-
-class LoginWish(Struct, frozen=True):
-    """What the config says of a login. `scopes` are asked for beside what the server names.
-
-    `redirect` is where the browser comes back to; None for a login without that.
-    """
-
-    url: str
-    redirect: str | None = None
-    client_id: str | None = None
-    client_secret: str | None = None
-    client_metadata: str | None = None
-    issuer: str | None = None
-    scopes: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return "LoginWish()"  # it has secrets
 
 
 def with_granted(scopes: Sequence[str], kept: Login | None) -> tuple[str, ...]:

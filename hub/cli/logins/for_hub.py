@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -14,10 +13,10 @@ from threading import Thread
 import msgspec
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, current_token
+from msgspec.structs import replace
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in, with_granted
-from hub.cli.logins.redirect import Redirect, listening
-from hub.cli.looping import run_loop
+from hub.cli.logins.flow import LoginFailedError, with_granted
+from hub.cli.logins.redirect import Redirect, listening, logged_in_by
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
 from hub.logins.login_process import (
@@ -29,6 +28,7 @@ from hub.logins.login_process import (
     LoginRefused,
 )
 from hub.secrets.values import SecretError
+from hub.system.this_process import run_loop
 
 
 def main() -> None:
@@ -91,24 +91,8 @@ def _coming_back(order: LoginOrder, taken: _CameBackTaker) -> AbstractAsyncConte
 
 
 async def _logged_in(order: LoginOrder, kept: Login | None, taken: _CameBackTaker) -> Login:
-    outcome: Login | LoginFailedError
-    async with _coming_back(order, taken) as redirect:
-        wish = LoginWish(
-            order.url,
-            redirect=redirect.url,
-            client_id=order.client_id,
-            client_secret=order.client_secret,
-            client_metadata=order.client_metadata,
-            issuer=order.issuer,
-            scopes=with_granted(order.scopes, kept),
-        )
-        try:
-            outcome = await log_in(BrowserLogin(wish, _opened, redirect.come_back), time.time)
-        except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
-            outcome = exc
-    if isinstance(outcome, LoginFailedError):
-        raise outcome
-    return outcome
+    wish = replace(order, scopes=with_granted(order.scopes, kept))
+    return await logged_in_by(_coming_back(order, taken), wish, _opened)
 
 
 async def _opened(url: str) -> None:

@@ -12,23 +12,21 @@ from functools import partial
 import anyio
 from anyio import to_thread
 from mcp.client.auth import AuthorizationCodeResult
-from msgspec.structs import replace
 
 from hub.app.machine import place_of
 from hub.cli.logins.device_grant import DeviceCode, DeviceLogin
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in, with_granted
-from hub.cli.logins.kept import unkept
-from hub.cli.logins.redirect import Redirect, asked_for, listening
-from hub.cli.looping import run_loop
+from hub.cli.logins.flow import LoginFailedError, log_in, with_granted
+from hub.cli.logins.redirect import Redirect, asked_for, listening, logged_in_by
 from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.legible import on_one_line
-from hub.logins.login import Login
-from hub.logins.login_files import LoginFiles
+from hub.logins.login import Login, LoginWish
+from hub.logins.login_files import LoginFiles, unkept
 from hub.secrets.reading import SecretReader
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
+from hub.system.this_process import run_loop
 
 
 def perform(
@@ -63,19 +61,9 @@ async def _logged_in(
             DeviceLogin(wish, _show, clock=time.monotonic, sleep=anyio.sleep), time.time
         )
     port = None if server.auth is None else server.auth.redirect_port
-    outcome: Login | LoginFailedError
-    async with listening(port) as redirect:
-        come_back = partial(_pasted, redirect) if options.paste else redirect.come_back
-        has_browser = not (options.no_browser or options.paste)
-        there = replace(wish, redirect=redirect.url)
-        try:
-            flow = BrowserLogin(there, partial(_open, has_browser), come_back)
-            outcome = await log_in(flow, time.time)
-        except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
-            outcome = exc
-    if isinstance(outcome, LoginFailedError):
-        raise outcome
-    return outcome
+    has_browser = not (options.no_browser or options.paste)
+    come_back = _pasted if options.paste else Redirect.come_back
+    return await logged_in_by(listening(port), wish, partial(_open, has_browser), come_back)
 
 
 def _wish(server: RemoteServer, secret: str | None, kept: Login | None) -> LoginWish:

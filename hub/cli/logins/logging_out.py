@@ -8,12 +8,11 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
-from hub.cli.logins.kept import unkept
-from hub.cli.looping import run_loop
 from hub.legible import on_one_line
 from hub.logins.issuer_requests import NotRevokedError, revoke
-from hub.logins.login_files import LoginFiles
+from hub.logins.login_files import LoginFiles, unkept
 from hub.secrets.values import SecretError
+from hub.system.this_process import run_loop
 
 PATIENCE: Final = 25.0
 """Seconds for it all: a hub that renews the login holds it for up to ten, and so does a server."""

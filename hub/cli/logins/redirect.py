@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,8 +14,10 @@ import anyio
 from anyio import to_thread
 from anyio.abc import SocketAttribute, SocketStream
 from mcp.client.auth import AuthorizationCodeResult
+from msgspec.structs import replace
 
-from hub.cli.logins.flow import LoginFailedError
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, OpenPage, log_in
+from hub.logins.login import Login, LoginWish
 
 PATH: Final = "/callback"
 PATIENCE: Final = 300.0
@@ -106,6 +110,29 @@ async def listening(port: int | None) -> AsyncGenerator[Redirect]:
             tasks.start_soon(one.serve, serve)
             yield redirect
             tasks.cancel_scope.cancel()
+
+
+async def logged_in_by(
+    place: AbstractAsyncContextManager[Redirect],
+    wish: LoginWish,
+    open_page: OpenPage,
+    come_back: Callable[[Redirect], Awaitable[AuthorizationCodeResult]] = Redirect.come_back,
+) -> Login:
+    """Log in by a browser that comes back to `place`, and return what came of it.
+
+    Raises: LoginFailedError.
+    """
+    outcome: Login | LoginFailedError
+    async with place as redirect:
+        there = replace(wish, redirect=redirect.url)
+        flow = BrowserLogin(there, open_page, partial(come_back, redirect))
+        try:
+            outcome = await log_in(flow, time.time)
+        except LoginFailedError as exc:  # not to be wrapped by the tasks that listen
+            outcome = exc
+    if isinstance(outcome, LoginFailedError):
+        raise outcome
+    return outcome
 
 
 async def _serve(redirect: Redirect, stream: SocketStream) -> None:

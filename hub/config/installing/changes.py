@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeAlias, cast
 
 import yaml
@@ -13,7 +12,7 @@ from msgspec import Struct, field
 
 from hub.config.installing import json_text, toml_text
 from hub.config.source import yaml_text
-from hub.config.source.documents import Form
+from hub.config.source.documents import Form, real_form
 from hub.config.source.mistakes import SyntaxMistakesError, alike, awkward
 from hub.config.source.strict_json import read_json
 from hub.config.source.strict_yaml import MISREAD
@@ -69,7 +68,7 @@ def parsed(text: str, form: Form) -> dict[str, Any]:
 
     Raises: ValueError if it cannot be parsed, or is no mapping.
     """
-    form = _real(text, form)
+    form = real_form(text, form)
     if form == "json":
         found = read_json(text)
     elif form == "toml":
@@ -195,7 +194,7 @@ def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: 
         around[key] = around[key] if isinstance(around.get(key), dict) else {}
         around = around[key]
     around[name] = value
-    found = _WITH[_real(text, form)](text, section, name, value)
+    found = _WITH[real_form(text, form)](text, section, name, value)
     return found if _is(found, form, expected) else awkward(".".join(section))
 
 
@@ -204,7 +203,7 @@ def without_entry(text: str, form: Form, section: Sequence[str], name: str) -> s
     expected = copy.deepcopy(parsed(text, form))
     around = section_of(expected, section) if section else expected
     del around[name]
-    for found in _WITHOUT[_real(text, form)](text, section, name):
+    for found in _WITHOUT[real_form(text, form)](text, section, name):
         if _is(found, form, expected):
             return found
         if form == "toml" and not around:
@@ -213,15 +212,6 @@ def without_entry(text: str, form: Form, section: Sequence[str], name: str) -> s
             if _is(found, form, expected):
                 return found
     return awkward(".".join([*section, name]))
-
-
-def _real(text: str, form: Form) -> Form:
-    """Return the form of a text: a YAML file may have JSON in it, which tabs may indent."""
-    if form == "yaml" and text.lstrip().startswith("{"):
-        with suppress(SyntaxMistakesError):
-            read_json(text)
-            return "json"
-    return form
 
 
 def _is(text: str, form: Form, expected: Mapping[str, Any]) -> bool:

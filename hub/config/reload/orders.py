@@ -13,6 +13,7 @@ from hub.config.fields import AccessAt, Part, is_unread
 from hub.config.listening.auth import TrustedIssuer
 from hub.config.listening.listen import NamedToken, PrincipalLimits
 from hub.config.listening.profile import Profile
+from hub.config.models import Confine, RemoteAuth
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import DenyPatterns
 from hub.launch.environments import Inherits
@@ -278,22 +279,10 @@ _OVERRIDE: Final = {
     "title": _kept(_TEXT),
     "description": _kept(_TEXT),
     "access": _ranked("read", None, "write", why=_LOOSER),
-    "guard": _kept(_LOOSER),  # with the server's guard: see `parts`
+    "guard": _kept(_LOOSER),  # with the server's guard: see `tightening`
     "scopes": _more(_SCOPES),
     "arguments": Order(_arguments, _LOOSER),
 }
-_CONFINE: Final = dict.fromkeys(("mode", "read", "write", "allow", "abi"), _kept(_CONFINED))
-"""They only mean something together: see `parts`."""
-_REMOTE_AUTH: Final = (
-    "client_id",
-    "client_secret",
-    "client_metadata",
-    "issuer",
-    "scopes",
-    "redirect_port",
-    "shared",
-    "keep",
-)
 _SERVER: Final = {
     **{f"guard.{key}": order for key, order in _GUARD.items()},
     "share": Order(_share, "more clients may share a process"),
@@ -315,12 +304,13 @@ _SERVER: Final = {
     "cwd": _kept(_LAUNCH),
     "roots.answer": _kept(_UNKNOWN),
     "roots.args": _kept(_LAUNCH),
-    **{f"confine.{key}": order for key, order in _CONFINE.items()},
+    # They only mean something together: see `tightening`.
+    **dict.fromkeys((f"confine.{key}" for key in Confine.model_fields), _kept(_CONFINED)),
     "url": _kept(_REACH),
     "headers": _kept(_REACH),
     "transport": _kept(_REACH),
     "paths": _ranked("remote", "local", why=_LOOSER),
-    **dict.fromkeys(("auth", *(f"auth.{key}" for key in _REMOTE_AUTH)), _kept(_REACH)),
+    **dict.fromkeys(("auth", *(f"auth.{key}" for key in RemoteAuth.model_fields)), _kept(_REACH)),
 }
 
 ORDERS: Final[dict[str, Order]] = {
@@ -369,10 +359,10 @@ _NOT_THERE: Final = _kept(_UNKNOWN)
 
 
 def tighter_by_key(old: PartT, new: PartT, at: str) -> PartT:
-    """Return the tighter of two parts, where each key means something alone."""
+    """Return the tighter of two parts, where each key means something alone; "" is the whole."""
     values: dict[str, object] = {}
     for key in type(old).model_fields:
-        was, wanted, pattern = getattr(old, key), getattr(new, key), f"{at}.{key}"
+        was, wanted, pattern = getattr(old, key), getattr(new, key), f"{at}.{key}".removeprefix(".")
         if isinstance(was, Part) and type(was) is type(wanted):
             values[key] = tighter_by_key(was, wanted, pattern)
         else:

@@ -119,15 +119,9 @@ def _with_a_token(running: HubConfig, made: HubConfig) -> HubConfig:
 
 def _tightened(old: HubConfig, new: HubConfig, locate: Locate) -> HubConfig:
     """Return `new` as far as it tightens `old`."""
-    values: dict[str, object] = {}
-    for key in type(old).model_fields:
-        was, wanted = getattr(old, key), getattr(new, key)
-        if isinstance(was, Part) and type(was) is type(wanted):
-            values[key] = tighter_by_key(was, wanted, key)
-        else:
-            values[key] = order_of(key).tighter(was, wanted)
-    values["roots"] = tighter_roots(old.roots, new.roots, locate)
-    made = _with_a_token(old, new.model_copy(update={**values, "servers": {}}))
+    roots = tighter_roots(old.roots, new.roots, locate)
+    values: dict[str, object] = {"roots": roots, "servers": {}}
+    made = _with_a_token(old, tighter_by_key(old, new, "").model_copy(update=values))
     servers = {
         name: _server(old, new, made, name, locate) for name in new.servers if name in old.servers
     }

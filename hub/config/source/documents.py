@@ -50,7 +50,7 @@ class Document:
         Raises: ConfigError if that is not possible, with all mistakes.
         """
         self.origin = origin
-        self.form: Form = _real_form(text, form)
+        self.form: Form = real_form(text, form)
         self.text = text
         try:
             raw = _parsed(text, self.form)
@@ -188,7 +188,7 @@ def read(source: str, directory: FilePath, digest: str | None = None) -> Documen
     return Document(source, _decoded(content, source), form)
 
 
-def _real_form(text: str, form: Form) -> Form:
+def real_form(text: str, form: Form) -> Form:
     """Return the form of a text. JSON may be indented with tabs, YAML may not."""
     if form == "yaml" and re.match(r"\s*\{\s*\"", text):
         with suppress(SyntaxMistakesError):

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from hub.cli.logins.device_grant import GRANT, DeviceCode, DeviceLogin
-from hub.cli.logins.flow import LoginFailedError, LoginWish, log_in
-from hub.logins.login import Login
+from hub.cli.logins.flow import LoginFailedError, log_in
+from hub.logins.login import Login, LoginWish
 
 URL: Final = "https://mcp.example.com/mcp"
 ISSUER: Final = "https://login.example.com"

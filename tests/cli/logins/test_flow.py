@@ -4,7 +4,8 @@ import httpx2
 import pytest
 from mcp.client.auth import AuthorizationCodeResult
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, LoginWish, log_in
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, log_in
+from hub.logins.login import LoginWish
 from tests.cli.logins.test_device_flow import URL, DeviceLoginWorld
 
 

@@ -91,21 +91,15 @@ class OAuthEndpoints:
         try:
             if step == "token":
                 form = fields_in((await body_of(receive)).decode("latin-1"))
-                await answer.told(200, await self._granted(form, address))
+                async with refusals_counted(self._refused_grants, address, RefusedGrantError):
+                    tokens = await self._proxy.tokens(form)
+                await answer.told(200, tokens)
             else:
                 await self._served(step, scope, headers, receive, answer)
         except GoneError:
             return
         except OAuthError as exc:
             await answer.refusal(exc)
-
-    async def _granted(self, form: Mapping[str, str], address: str) -> dict[str, Any]:
-        """Return the tokens that a client at this address asks for.
-
-        Raises: OAuthError.
-        """
-        async with refusals_counted(self._refused_grants, address, RefusedGrantError):
-            return await self._proxy.tokens(form)
 
     async def _served(
         self, step: str, scope: Scope, headers: RequestHeaders, receive: Receive, answer: _Answer

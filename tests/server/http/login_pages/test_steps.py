@@ -162,7 +162,8 @@ async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
 ) -> None:
     runs = bench.logins.runs
     for at in range(MOST_OF_ONE):
-        runs.begin(LoginOrder(f"http://127.0.0.1:9/{at}", str(tmp_path), "anna", "https://x"))
+        url = f"http://127.0.0.1:9/{at}"
+        runs.begin(LoginOrder(url, "https://x", directory=str(tmp_path), owner="anna"))
     for name, why in (("anna", "logins of yours are under way"), ("bob", "cannot|failed|connect")):
         person = bench.steps.with_token(bench.visit(), TOKENS[name], HERE)
         with pytest.raises(RefusedStepError, match=why):
@@ -196,7 +197,10 @@ async def test_who_is_let_in_no_more_or_where_there_is_no_server_any_more_keeps_
 ) -> None:
     def on_the_way(name: str) -> LoginRun:
         order = LoginOrder(
-            f"http://127.0.0.1:9/{name}", str(tmp_path), name, bench.steps.redirect(FAR)
+            f"http://127.0.0.1:9/{name}",
+            bench.steps.redirect(FAR),
+            directory=str(tmp_path),
+            owner=name,
         )
         run = bench.logins.runs.begin(order)
         run.take(LoginPage(f"https://login.example.com/?state={name}"))

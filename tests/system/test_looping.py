@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hub.cli.looping import run_loop
+from hub.system.this_process import run_loop
 
 
 async def loop_and(*values: int) -> tuple[str, tuple[int, ...]]:
