@@ -163,7 +163,7 @@ def test_it_works_where_everything_is_broken(patient: Patient, home: str, config
         **{"TMPDIR": "/none", "XDG_RUNTIME_DIR": "no", "HOME": home},
     }
     patient.write("hub.yaml", config)
-    ran = patient.run()
+    ran = patient.hub("doctor")
     assert ran.returncode == 1, ran.stderr
     assert "Traceback" not in ran.stderr + ran.stdout
     assert "HOME" in ran.stdout
