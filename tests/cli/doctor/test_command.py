@@ -250,7 +250,7 @@ def test_a_hub_that_serves_has_its_port_and_answers(patient: Patient) -> None:
         assert "roots-hub serves" in running.stdout.readline()
         while patient.hub("status").stdout == "no hub is running\n":
             pass  # it answers some time after it serves
-        ran = patient.run("--json")
+        ran = patient.hub("doctor", "--json")
         listed = json.loads(ran.stdout)["findings"]
         assert [one["level"] for one in listed if one["about"] == "port"] == ["ok"]
         assert patient.found() == []
