@@ -13,7 +13,9 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +59,26 @@ settings.load_profile("fast")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, Any, Any]:
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
     """Keep garbage collection off what is collected and imported: it stays, and there is much."""
     gc.disable()
     try:
+        worker, source = os.environ.get("PYTEST_XDIST_WORKER"), session.config.args_source
+        if worker is not None and source is pytest.Config.ArgsSource.TESTPATHS:
+            _import_part(int(worker.removeprefix("gw")))
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_part(number: int) -> None:
+    """Begin, in each tester, with other modules: what one has compiled the others need not."""
+    testers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::testers]:
+        name = file.relative_to(PROJECT).with_suffix("").as_posix().replace("/", ".")
+        with suppress(Exception, pytest.skip.Exception):  # which its collection tells
+            import_module(name)
 
 
 @pytest.hookimpl(trylast=True)
