@@ -13,7 +13,9 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +39,15 @@ LOGS = [
 structlog.configure(processors=LOGS)
 
 LONGEST = (
-    *("live/test_misbehaving.py", "live/test_clients.py", "live/test_orphans.py"),
-    *("live/test_eras.py", "config/reload/test_never_looser.py", "guard/test_decide.py"),
-    *("guard/test_guard_against_the_kernel.py", "live/test_remote_children.py"),
-    *("live/test_oauth.py", "live/test_typescript.py", "live/test_logins_of_principals.py"),
-    *("live/test_restart.py", "live/test_oauth_proxy.py", "live/test_logins.py"),
-    *("live/test_attach.py", "live/test_transcripts.py", "live/test_login_renewal.py"),
-    *("live/test_inspector.py", "live/test_confinement.py", "cli/doctor/test_faults.py"),
+    *("live/test_clients.py", "live/test_misbehaving.py", "live/test_orphans.py"),
+    *("live/test_eras.py", "guard/test_decide.py", "guard/test_guard_against_the_kernel.py"),
+    *("live/test_attach_ends.py", "live/test_attach.py", "live/test_oauth.py"),
+    *("live/test_inspector.py", "live/test_typescript.py", "live/test_login_renewal.py"),
+    *("live/test_attach_views.py", "live/test_logins_of_principals.py", "live/test_confinement.py"),
+    *("live/test_attach_refused.py", "live/test_remote_children.py", "live/test_login_in_calls.py"),
+    *("live/test_filesystem_server.py", "live/test_logins.py", "live/test_transcripts.py"),
+    *("live/test_standard_streams.py", "live/test_shown_sessions.py", "live/test_setup.py"),
+    *("live/test_oauth_proxy.py", "live/test_restart.py"),
 )
 """The files that take longest: tests that run side by side begin with them, not to wait for one."""
 
@@ -55,14 +59,26 @@ settings.load_profile("fast")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, Any, Any]:
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
     """Keep garbage collection off what is collected and imported: it stays, and there is much."""
     gc.disable()
     try:
+        worker, source = os.environ.get("PYTEST_XDIST_WORKER"), session.config.args_source
+        if worker is not None and source is pytest.Config.ArgsSource.TESTPATHS:
+            _import_part(int(worker.removeprefix("gw")))
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_part(number: int) -> None:
+    """Begin, in each tester, with other modules: what one has compiled the others need not."""
+    testers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::testers]:
+        name = file.relative_to(PROJECT).with_suffix("").as_posix().replace("/", ".")
+        with suppress(Exception, pytest.skip.Exception):  # which its collection tells
+            import_module(name)
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ pytestmark = [
     # What a stopped child's pipe leaves to the collector is not these tests' concern.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-FILES = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
 RECORDS = {"command": RECORDER[0], "args": [*RECORDER[1:], "${roots}"]}
 GONE = {"command": "no-such-program"}
 
@@ -55,13 +53,13 @@ def test_the_tools_are_listed_as_clients_see_them(
     configure: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     override = {"title": "Look", "description": "Reads.\nMore."}
-    files = {**FILES, "tools": {"deny": ["write_file"], "overrides": {"read_file": override}}}
+    files = {**RECORDS, "tools": {"deny": ["exit"], "overrides": {"read_file": override}}}
     configure({"files": files, "gone": GONE}, expose="search")
     assert run("tools") == 1
     out, err = capsys.readouterr()
     assert "files__read_file  (Look)\n    Reads.\n" in out
-    assert "files__list_directory" in out
-    assert "write_file" not in out
+    assert "files__pid" in out
+    assert "exit" not in out
     assert "get-roots" not in out
     assert "gone: " in err
     assert "there is no command 'no-such-program'" in err
@@ -97,7 +95,7 @@ def test_a_call_goes_through_the_whole_hub(
 def test_a_text_is_printed_with_one_end_of_its_last_line(
     configure: Any, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure({"files": FILES})
+    configure({"files": RECORDS})
     (tree / "project/b.txt").write_text("a\nb\n")
     given = ("--root", f"{tree}/project", "--arguments", '{"path": "b.txt"}')
     assert run("call", "read_file", *given) == 0

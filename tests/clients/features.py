@@ -144,7 +144,7 @@ async def _ask_while_a_call_runs(trial: Trial) -> None:
     await held.report("holding")
 
     async def release() -> None:
-        await anyio.sleep(1)
+        await anyio.sleep(0.4)
         await trial.call("release", key="asking")
 
     async with anyio.create_task_group() as tasks:

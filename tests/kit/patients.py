@@ -1,15 +1,17 @@
 """A machine for `doctor` to look at: a home, programs and variables, in which all is well."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hub.cli.main import main
 from tests.kit.ports import free_port
@@ -43,6 +45,21 @@ esac"""
 
 ELSEWHERE = (f"/tmp/roots-hub-{os.geteuid()}", f"/run/user/{os.geteuid()}")  # noqa: S108 - only named
 """Places that are looked at whatever the variables say: hubs of other programs use them, too."""
+
+
+class Said(NamedTuple):
+    """What came of a run of `doctor`."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def _exit_code(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
 
 
 class Patient:
@@ -124,10 +141,13 @@ class Patient:
     def hub(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._shell(f'exec {sys.executable} -m hub "$@"', *arguments)
 
-    def run(self, *options: str, after: str = "true") -> subprocess.CompletedProcess[str]:
+    def run(self, *options: str, after: str = "true") -> Said:
         """Run `doctor` in the shell in which the command `after` was carried out."""
+        if self.before == "true":
+            return self._said(*options, after=after)
         doctor = f'exec {sys.executable} -m hub doctor "$@"'
-        return self._shell(f"{self.before}\n{{ {after}\n}} >&2\n{doctor}", *options)
+        ran = self._shell(f"{self.before}\n{{ {after}\n}} >&2\n{doctor}", *options)
+        return Said(ran.returncode, ran.stdout, ran.stderr)
 
     def _shell(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         variables = {name: self._filled(value) for name, value in self.variables.items()}
@@ -146,30 +166,26 @@ class Patient:
         ran = self._shell(f"{{ {after}\n}} >&2\nexec {_ENV} -0")
         return dict(one.split("=", 1) for one in ran.stdout.split("\0") if one)
 
-    def _said(self, *options: str, after: str) -> str:
+    def _said(self, *options: str, after: str) -> Said:
         """Run `doctor` in this process, which is much faster than a start."""
-        variables, here, said = dict(os.environ), Path.cwd(), StringIO()
+        variables, here, out, errors = dict(os.environ), Path.cwd(), StringIO(), StringIO()
         told = self._variables(after)
         os.environ.clear()
         os.environ.update(told)
         os.chdir(told["PWD"])
         try:
-            with redirect_stdout(said):
-                main(["doctor", *options])
+            with redirect_stdout(out), redirect_stderr(errors):
+                code = _exit_code(["doctor", *options])
         finally:
             os.chdir(here)
             os.environ.clear()
             os.environ.update(variables)
-        return said.getvalue()
+        return Said(code, out.getvalue(), errors.getvalue())
 
     def found(self, *options: str, after: str = "true") -> list[dict[str, str]]:
         """Return the warnings and problems, of this machine's own places alone."""
-        if self.before == "true":
-            said = self._said("--json", *options, after=after)
-        else:
-            ran = self.run("--json", *options, after=after)
-            assert "Traceback" not in ran.stderr, ran.stderr
-            said = ran.stdout
-        listed: list[dict[str, str]] = json.loads(said)["findings"]
+        ran = self.run("--json", *options, after=after)
+        assert "Traceback" not in ran.stderr, ran.stderr
+        listed: list[dict[str, str]] = json.loads(ran.stdout)["findings"]
         bad = [one for one in listed if one["level"] in {"warning", "problem"}]
         return [one for one in bad if not one["where"].startswith(ELSEWHERE)]

@@ -7,7 +7,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +16,11 @@ import httpx2
 import pytest
 
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
-from tests.conftest import PROJECT
 from tests.kit.ports import free_port
 from tests.kit.warm import WARM_HUB
 from tests.live.file_readers import LegacyReader, ModernReader
 from tests.live.programs import (
+    RECORDER,
     SOON,
     Program,
     SharedFolders,
@@ -35,6 +34,7 @@ from tests.live.test_http_endpoint import HEADERS, PING, post
 from tests.live.test_parked_calls import CHILD, PlainCaller, question
 
 OUTSIDE = "outside the allowed roots"
+FILES = {"command": RECORDER[0], "args": RECORDER[1:], "share": "roots"}
 SESSIONS = int(os.environ.get("RESTART_SESSIONS", "100"))
 
 
@@ -58,7 +58,8 @@ class Place:
 
 @pytest.fixture
 def place(tree: Path, tmp_path: Path) -> Place:
-    return Place(tree, tmp_path / "state")
+    config = config_file(tmp_path, {"files": FILES})
+    return Place(tree, tmp_path / "state", "--config", config)
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
@@ -168,10 +169,7 @@ def test_a_modern_clients_consent_counts_in_the_next_process_and_once(
     place: Place, tmp_path: Path
 ) -> None:
     project, outside = place.tree / "project", place.tree / "docs/b.md"
-    argv = ["-P", "-m", "hub.file_server.server", str(place.tree)]
-    env = {"PYTHONPATH": str(PROJECT)}
-    files = {"command": sys.executable, "args": argv, "env": env, "roots": {"args": "none"}}
-    config = config_file(tmp_path, {"files": files}, guard={"on_refused": "ask"})
+    config = config_file(tmp_path, {"files": FILES}, guard={"on_refused": "ask"})
     place = Place(place.tree, place.state, "--config", config)
     client = ModernReader(place.url, project)
     roots = client.answer(ROOTS_KEY)

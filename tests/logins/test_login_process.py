@@ -18,6 +18,7 @@ from hub.logins.login_process import (
     TooManyLoginsError,
 )
 from tests.kit.loops import virtual_time
+from tests.kit.trees import instead_of
 
 URL = "http://127.0.0.1:9/mcp"
 
@@ -154,14 +155,11 @@ async def test_an_answer_belongs_to_one_login_and_comes_once(tmp_path: Path) -> 
 async def test_a_login_is_over_when_its_process_says_so_and_not_when_that_ends(
     tmp_path: Path, news: str
 ) -> None:
-    program = tmp_path / "hub" / "cli" / "logins" / "for_hub.py"
-    program.parent.mkdir(parents=True)
-    for package in (*program.parents,)[:3]:
-        (package / "__init__.py").touch()
-    program.write_text(f"import time\nprint({news!r}, flush=True)\ntime.sleep(600)\n")
+    program = f"import time\nprint({news!r}, flush=True)\ntime.sleep(600)\n"
+    environment = instead_of("hub.cli.logins.for_hub", program, tmp_path)
     kept: list[tuple[str, str]] = []
     async with anyio.create_task_group() as tasks:
-        runs = LoginRuns(tasks, {**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
+        runs = LoginRuns(tasks, environment, tmp_path)
         runs.kept = lambda url, owner: kept.append((url, owner))
         run = runs.begin(LoginOrder(URL, directory=str(tmp_path)))
         with anyio.fail_after(20):

@@ -24,6 +24,7 @@ from hub.specs import ServerSpec
 from hub.values import ServerName
 from tests.kit.fakes import ECHO, READ, FakeChild
 from tests.kit.trees import plant
+from tests.live.programs import RECORDER
 
 
 @pytest.fixture(autouse=True)
@@ -664,7 +665,7 @@ def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
 def test_a_real_server_is_started_and_ended(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = {"command": sys.executable, "args": ["-P", "-m", "hub.file_server.server", "${roots}"]}
+    server = {"command": RECORDER[0], "args": RECORDER[1:]}
     configure(monkeypatch, {"files": server})
     assert run("check", "--connect", "--root", "a") == 0
     assert "read_file" in capsys.readouterr().out

@@ -163,7 +163,7 @@ def test_it_works_where_everything_is_broken(patient: Patient, home: str, config
         **{"TMPDIR": "/none", "XDG_RUNTIME_DIR": "no", "HOME": home},
     }
     patient.write("hub.yaml", config)
-    ran = patient.run()
+    ran = patient.hub("doctor")
     assert ran.returncode == 1, ran.stderr
     assert "Traceback" not in ran.stderr + ran.stdout
     assert "HOME" in ran.stdout
@@ -250,7 +250,7 @@ def test_a_hub_that_serves_has_its_port_and_answers(patient: Patient) -> None:
         assert "roots-hub serves" in running.stdout.readline()
         while patient.hub("status").stdout == "no hub is running\n":
             pass  # it answers some time after it serves
-        ran = patient.run("--json")
+        ran = patient.hub("doctor", "--json")
         listed = json.loads(ran.stdout)["findings"]
         assert [one["level"] for one in listed if one["about"] == "port"] == ["ok"]
         assert patient.found() == []

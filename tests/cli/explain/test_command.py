@@ -1,5 +1,4 @@
 import json
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from hub.cli.explain import command as explain
 from hub.errors import ConfigError, RouteError, StartError
 from tests.kit.changes import Setup
 from tests.kit.trees import PROJECT, plant
+from tests.live.programs import RECORDER
 
 
 @pytest.fixture(autouse=True)
@@ -305,7 +305,7 @@ def test_a_server_is_asked_for_its_own_schema(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tree / "hub.yaml"
-    server = {"command": sys.executable, "args": ["-m", "hub.file_server.server", "${roots}"]}
+    server = {"command": RECORDER[0], "args": RECORDER[1:]}
     config.write_text(json.dumps({"version": 1, "servers": {"files": server}}))
     asked = ("--connect", "--config", str(config), "--root", f"{tree}/project")
     assert run("files.read_file", "--arguments", '{"path": "a.txt"}', *asked) == 0

@@ -257,14 +257,14 @@ def test_of_very_long_headers_nothing_is_kept() -> None:
     keeper = AccessCheck("127.0.0.1", Credentials(BearerTokens()))
     tracemalloc.start()
     try:
-        for number in range(100):
+        for number in range(30):
             many = ",".join(f"{number}/{each}" for each in range(6000))
             assert not headers(accept=many).accepts("application/json")
             assert status(keeper, host=f"{number}{'x' * 60_000}") == 421
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 2 * 1024 * 1024
+    assert kept < 1024 * 1024
 
 
 def test_headers_are_counted_by_name() -> None:

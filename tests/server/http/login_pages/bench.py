@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from anyio.abc import TaskGroup
@@ -39,7 +40,9 @@ def spec(name: str, login: RemoteLogin | None) -> ServerSpec:
 class PageBench:
     """The steps, with their clock and provider; `without` is a principal without servers."""
 
-    def __init__(self, tasks: TaskGroup, directory: Path) -> None:
+    def __init__(
+        self, tasks: TaskGroup, directory: Path, environment: Mapping[str, str] = os.environ
+    ) -> None:
         self.clock = FakeClock(NOW)
         self.at = Provider()
         client = ProviderClient("hub", "of the hub", (), {})
@@ -61,7 +64,7 @@ class PageBench:
         }
         self.without = ""
         self.tickets = TicketSealer(SECRETS, RESOURCE, self.clock)
-        self.logins = ServerLogins(LoginRuns(tasks, os.environ, directory))
+        self.logins = ServerLogins(LoginRuns(tasks, environment, directory))
         self.steps = LoginSteps(RESOURCE, people, self.tickets, self.logins, self._specs_of)
         self.logins.pages = self.steps
 

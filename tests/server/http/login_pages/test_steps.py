@@ -15,6 +15,7 @@ from hub.server.http.login_pages.steps import PATIENCE, RefusedStepError, WrongT
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.tickets import hash_of
 from hub.specs import RemoteLogin, RemoteTarget
+from tests.kit.trees import instead_of
 from tests.server.http.auth.issuer import NAME, RESOURCE
 from tests.server.http.login_pages.bench import FAR, HERE, THERE, TOKENS, PageBench, spec
 
@@ -156,18 +157,30 @@ async def test_a_principal_without_the_server_gets_no_login_there(bench: PageBen
     assert bench.steps.with_token(bench.visit(), TOKENS["bob"], HERE).principal == "bob"
 
 
+ANNA_WAITS = """import sys
+if '"anna"' not in sys.stdin.readline():
+    print('{"type":"refused","why":"there is no such server"}', flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.mark.live
 async def test_logins_of_a_principal_are_bounded_and_keep_nobody_else_waiting(
-    bench: PageBench, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    runs = bench.logins.runs
-    for at in range(MOST_OF_ONE):
-        url = f"http://127.0.0.1:9/{at}"
-        runs.begin(LoginOrder(url, "https://x", directory=str(tmp_path), owner="anna"))
-    for name, why in (("anna", "logins of yours are under way"), ("bob", "cannot|failed|connect")):
-        person = bench.steps.with_token(bench.visit(), TOKENS[name], HERE)
-        with pytest.raises(RefusedStepError, match=why):
-            await bench.steps.gone_on(person.ticket, HERE)
+    environment = instead_of("hub.cli.logins.for_hub", ANNA_WAITS, tmp_path)
+    async with anyio.create_task_group() as tasks:
+        bench = PageBench(tasks, tmp_path, environment)
+        for at in range(MOST_OF_ONE):
+            order = LoginOrder(
+                f"http://127.0.0.1:9/{at}", "https://x", directory=str(tmp_path), owner="anna"
+            )
+            bench.logins.runs.begin(order)
+        for name, why in (("anna", "logins of yours are under way"), ("bob", "no such server")):
+            person = bench.steps.with_token(bench.visit(), TOKENS[name], HERE)
+            with pytest.raises(RefusedStepError, match=why):
+                await bench.steps.gone_on(person.ticket, HERE)
+        tasks.cancel_scope.cancel()
 
 
 async def test_nobody_waits_for_a_login_whose_secret_cannot_be_read(
