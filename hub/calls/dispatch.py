@@ -6,6 +6,7 @@ Any other call is resolved by `Relay`, in a task. From there on all calls go one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from hub.calls.audit_trail import CallAudit
@@ -15,7 +16,6 @@ from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.failures import failed
 from hub.guard.decide import Refused
-from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
@@ -116,11 +116,8 @@ class CallDispatcher:
         resolved = route.resolved
         call = Call(resolved.method, resolved.name, {}, {})
         note_objection(route.owner, resolved.spec, call, audit, resolved.no_overlap)
-        try:
-            told = refusal(resolved.spec, call, audit, resolved.pointer)
-            answer = Response(request.id, route.complete(told))
-        except RpcError as exc:
-            answer = Failure(request.id, exc.error)
+        told = partial(refusal, resolved.spec, call, audit, resolved.pointer)
+        answer = route.answer(request, told)
         audit.close(None)
         self._give(answer, reply)
 
@@ -141,13 +138,8 @@ class CallDispatcher:
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
     ) -> None:
         """Refuse a call because its principal has as many under way as it may."""
-        try:
-            told = failed(route.resolved.method, why)
-            answer = Response(request.id, route.complete(told))
-        except RpcError as exc:
-            answer = Failure(request.id, exc.error)
         audit.write("refused", why)
-        self._give(answer, reply)
+        self._give(route.answer(request, partial(failed, route.resolved.method, why)), reply)
 
     def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
         if not reply.give(answer):

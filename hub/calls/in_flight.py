@@ -178,13 +178,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     def _say(self, error: ChildError) -> None:
         self.unanswered = error
         self.audit.write("failed", str(error))
-        answer: Response | Failure
-        try:
-            said = self.route.complete(failed(self.route.resolved.method, str(error)))
-            answer = Response(self.request.id, said)
-        except RpcError as exc:
-            answer = Failure(self.request.id, exc.error)
-        self._answer(answer)
+        method = self.route.resolved.method
+        self._answer(self.route.answer(self.request, lambda: failed(method, str(error))))
 
     # The client's side
 

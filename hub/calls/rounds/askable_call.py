@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import deque
+from functools import partial
 from itertools import count
 from typing import Final, Protocol
 
@@ -199,11 +200,8 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
 
     def asking(self, needed: InputNeededError) -> Response | Failure:
         """Return the answer to the current request that asks the client for input."""
-        try:
-            result = self.calls.input_required(needed, self.request, self.owner)
-            return Response(self.request.id, self.route.complete(result))
-        except RpcError as exc:
-            return Failure(self.request.id, exc.error)
+        asking = partial(self.calls.input_required, needed, self.request, self.owner)
+        return self.route.answer(self.request, asking)
 
     def cancel(self, reason: str = UNSAID) -> None:
         """Cancel the call: the child is notified, no request will get its answer."""
