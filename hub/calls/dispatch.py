@@ -19,9 +19,7 @@ from hub.guard.decide import Refused
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
-from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
-from hub.usage.principals import ClientUsage, OverLimit
 from hub.values import Call
 
 
@@ -48,7 +46,6 @@ class CallDispatcher:
         self.register = register
         self.tasks = tasks
         self._modern = modern or InFlightCall
-        self._counted: _CountedRegister | None = None
 
     def take(
         self,
@@ -81,34 +78,26 @@ class CallDispatcher:
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
-        register = self._register_of(owner) if services.usage.is_limited else self.register
-        if type(register) is OverLimit:
-            self._turn_away(request, route, audit, reply, register.why)
+        usage = services.usage.of(owner.principal, services.profile)
+        over = None if usage is None else usage.in_flight_objection()
+        if over is not None:
+            self._turn_away(request, route, audit, reply, over.why)
             return ANSWERED
-        in_flight = self._made(request, route, reply, register, audit)
-        in_flight.start(verdict.call)
-        return in_flight
-
-    def _made(
-        self,
-        request: Request,
-        route: CallRoute,
-        reply: ReplySink,
-        register: InFlightRegistry,
-        audit: CallAudit,
-    ) -> InFlightCall:
         make = self._modern if route.is_modern else InFlightCall
-        return make(
+        in_flight = make(
             route.owner,
             reply.outlet,
             token_in(request.params),
             self.tasks,
-            register=register,
+            register=self.register,
             route=route,
             request=request,
             reply=reply,
             audit=audit,
+            usage=usage,
         )
+        in_flight.start(verdict.call)
+        return in_flight
 
     def _refuse(
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink
@@ -121,19 +110,6 @@ class CallDispatcher:
         audit.close(None)
         self._give(answer, reply)
 
-    def _register_of(self, owner: Session) -> InFlightRegistry | OverLimit:
-        """Return the registry for a call of `owner`, or why its principal has too many."""
-        services = owner.services
-        usage = services.usage.of(owner.principal, services.profile)
-        if usage is None:
-            return self.register
-        over = usage.in_flight_objection()
-        if over is not None:
-            return over
-        if self._counted is None or self._counted.usage is not usage:
-            self._counted = _CountedRegister(self.register, usage)
-        return self._counted
-
     def _turn_away(
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
     ) -> None:
@@ -144,28 +120,6 @@ class CallDispatcher:
     def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
         if not reply.give(answer):
             self.tasks.start_soon(reply.deliver, answer)
-
-
-class _CountedRegister:
-    """A registry that counts the calls for the limits of their principal, too."""
-
-    __slots__ = ("_register", "usage")
-
-    def __init__(self, register: InFlightRegistry, usage: ClientUsage) -> None:
-        self._register = register
-        self.usage = usage
-
-    @property
-    def has_room(self) -> bool:
-        return self._register.has_room
-
-    def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        self.usage.begin()
-        self._register.enter(id_, underway)
-
-    def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        self.usage.end()
-        self._register.leave(id_, underway)
 
 
 class _Answered:

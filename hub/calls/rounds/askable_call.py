@@ -358,7 +358,7 @@ class Dialogue:
             self.fetched.set()
             await kept.pass_on(reply, call.request)
         elif self._questions:
-            call.register.leave(call.request.id, call)
+            call.leave()
             call.register = kept
             await reply.deliver(self._asking())
         else:
