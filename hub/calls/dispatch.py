@@ -9,13 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from hub.calls.audit_trail import CallAudit
+from hub.calls.audit_trail import CallAudit, note_objection, refusal
 from hub.calls.in_flight import InFlightCall, InFlightRegistry, ReplySink
-from hub.calls.refusals.scopes import has_scopes
-from hub.calls.refusals.told import note_objection, refusal
+from hub.calls.lookup import has_scopes
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.failures import failed
-from hub.guard.decide import Refused
+from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
@@ -67,25 +66,27 @@ class CallDispatcher:
         needed = route.resolved.scopes
         is_granted = not needed or has_scopes(granted, needed)
         verdict = route.judge(request.params) if is_granted else None
-        if verdict is None:
-            return None
-        owner, resolved = route.owner, route.resolved
-        services, server = owner.services, resolved.spec.name
-        began = services.machine.clock()
-        audit = CallAudit(
-            services, owner.key, owner.principal, server, resolved.name, began, verdict
-        )
+        return None if verdict is None else self._taken(request, route, verdict, reply)
+
+    def _taken(
+        self, request: Request, route: CallRoute, verdict: Admitted | Refused, reply: ReplySink
+    ) -> Cancellable:
+        """Start a call that was judged; answer one that is refused, or one too many."""
+        owner, resolved, services = route.owner, route.resolved, route.owner.services
+        audit = CallAudit.of(owner, resolved.spec.name, resolved.name, verdict)
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
         usage = services.usage.of(owner.principal, services.profile)
         over = None if usage is None else usage.in_flight_objection()
         if over is not None:
-            self._turn_away(request, route, audit, reply, over.why)
+            audit.write("refused", over.why)
+            told = partial(failed, resolved.method, over.why)
+            self._give(route.answer(request, told), reply)
             return ANSWERED
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
-            route.owner,
+            owner,
             reply.outlet,
             token_in(request.params),
             self.tasks,
@@ -109,13 +110,6 @@ class CallDispatcher:
         answer = route.answer(request, told)
         audit.close(None)
         self._give(answer, reply)
-
-    def _turn_away(
-        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
-    ) -> None:
-        """Refuse a call because its principal has as many under way as it may."""
-        audit.write("refused", why)
-        self._give(route.answer(request, partial(failed, route.resolved.method, why)), reply)
 
     def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
         if not reply.give(answer):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from hub.calls.caller import ClientCaller
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.in_flight import AwaitedReply
-from hub.calls.refusals.scopes import check_call
+from hub.calls.lookup import check_call
 from hub.calls.resolve import Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall
 from hub.calls.rounds.modern_routes import Headers, ModernRoute
