@@ -77,7 +77,8 @@ class CallDispatcher:
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
-        usage = services.usage.of(owner.principal, services.profile)
+        limits = services.usage
+        usage = limits.of(owner.principal, services.profile) if limits.is_limited else None
         over = None if usage is None else usage.in_flight_objection()
         if over is not None:
             audit.write("refused", over.why)
