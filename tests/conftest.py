@@ -12,6 +12,7 @@ import shutil
 import signal
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
@@ -26,6 +27,8 @@ from hypothesis import settings
 from structlog.dev import ConsoleRenderer, plain_traceback
 
 from hub.cli.main import main
+from hub.paths.resolve import Flavour, parts_of
+from hub.roots.roots import UnsafePaths
 from tests.kit.hubs import CACHED_ROUTES
 from tests.kit.loops import FAST, Backend
 from tests.kit.trees import Renamed
@@ -56,6 +59,16 @@ settings.register_profile("fast", deadline=None, derandomize=True, max_examples=
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=20)
 settings.register_profile("deep", deadline=None, max_examples=5000)
 settings.load_profile("fast")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say at once that no hub shares what is in the temporary folder, as with one in /dev/shm.
+
+    Tests would wait for calls that are refused, some without a limit.
+    """
+    folder = os.path.realpath(config.getoption("basetemp") or tempfile.gettempdir())
+    if UnsafePaths(None, Flavour.POSIX).refuses(parts_of(folder, Flavour.POSIX)):
+        raise pytest.UsageError(f"{folder} is not safe for sharing: set TMPDIR to another folder")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
-from hub.calls.modern_calls import ModernCalls
+from hub.calls.modern_calls import ModernCalls, principal_key_of
 from hub.calls.resolve import Relay
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.rounds.sealed_state import StateSealer
@@ -14,7 +14,6 @@ from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Outlet
 from hub.server.connection import ClientConnection
-from hub.sessions.kept_roots import principal_key_of
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import SessionKey

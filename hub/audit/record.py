@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
+from hub.legible import shortened
 from hub.values import Call, JsonObject, ServerName, SessionKey
+
+LONGEST: Final = 4096
+"""Characters of a refused path that are kept beside the audit log, as many as Linux takes."""
 
 CallOutcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
@@ -76,12 +80,12 @@ def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
 def refusal_details(
     server: ServerName, call: Call, refused: Refused, consent: Consent | None
 ) -> JsonObject:
-    """Return the fields of a refusal for the operator's log."""
+    """Return the fields of a refusal for the operator's log, and for `get-roots`."""
     details: JsonObject = {
         "server": server,
-        "name": call.name,
+        "name": shortened(call.name, LONGEST),
         "argument": refused.pointer,
-        "path": refused.path,
+        "path": shortened(refused.path, LONGEST),
         "reason": refused.reason,
     }
     return details if consent is None else {**details, "consent": consent}

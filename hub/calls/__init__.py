@@ -11,7 +11,7 @@ call from its verdict to its answer), `ReplySink` (takes the answer), `ClientCal
 a call, as its child sees it), `CallAudit` (its audit record).
 
 Read in this order: addressing, judging, routes, dispatch, in_flight, lookup, resolve; then
-questions (what the user is asked), refusals, audit_trail; then caller and listings. For modern
+questions (what the user is asked), audit_trail, permission; then caller and listings. For modern
 clients (protocol 2026-07-28), whose calls may take several requests: rounds, modern_calls. On their
 own: builtin_tools, subscriptions, results.
 """

@@ -1,24 +1,30 @@
-"""Writes one audit record for each call to a server, whatever its outcome."""
+"""Writes one audit record for each call to a server; says what the guard objects to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
+from hub.calls.permission import Circumstances, changes_for
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
+from hub.children.failures import denied
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import Request
+from hub.jsonrpc.messages import Payload, Request
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.values import ServerName, SessionKey
+from hub.specs import ServerSpec
+from hub.system.log import Later
+from hub.values import Call, ServerName, SessionKey
 
 _LONGEST_NAME: Final = 256
 
@@ -47,11 +53,17 @@ class CallAudit(Struct, eq=False, gc=False):
     _took: float = 0.0
 
     @classmethod
-    def of(cls, session: Session, server: ServerName, tool: str) -> CallAudit:
+    def of(
+        cls,
+        session: Session,
+        server: ServerName,
+        tool: str,
+        verdict: Admitted | Refused | None = None,
+    ) -> CallAudit:
         """Return the record of a call that begins now."""
         services = session.services
         now = services.machine.clock()
-        return cls(services, session.key, session.principal, server, tool, now)
+        return cls(services, session.key, session.principal, server, tool, now, verdict)
 
     def consented(self, consent: Consent, outside: Refused) -> None:
         """Record the user's consent, and the refusal `outside` that the guard gave without it."""
@@ -155,3 +167,46 @@ def called_in(request: Request) -> str:
     """Return what a request that was not taken calls: a tool, a prompt or a resource."""
     named = request.params.get("name", request.params.get("uri"))
     return named[:_LONGEST_NAME] if isinstance(named, str) else request.method
+
+
+def note_objection(
+    session: Session, spec: ServerSpec, call: Call, audit: CallAudit, no_overlap: str | None
+) -> None:
+    """Record the guard's objection to a call, if it has one, also where it only reports.
+
+    `no_overlap` says why no path is admitted, if roots and the server's directories do not overlap.
+    """
+    refused = refusal_of(audit.verdict)
+    if refused is None:
+        return
+    at, named = Circumstances.of(session, spec), Call(call.method, call.name, {}, {})
+    # Lines may wait long to be written, and many of them: without the arguments.
+    allowed_by = Later(partial(_allowed_by, refused, named, at))
+    told = {**session.named(), "allowed_by": allowed_by}
+    if no_overlap is not None:
+        refused = replace(refused, reason=no_overlap)
+    session.refusals.add(spec, call, refused, audit.consent, told)
+    if isinstance(audit.verdict, Refused):
+        audit.verdict = refused
+
+
+def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
+    """Return what would lift the refusal, for the operator's log."""
+    place = at.place_of(refused)
+    found = changes_for(refused, call, at, () if place is None else (place,))
+    return "; ".join(one.text for one in found) or "nothing that is known"
+
+
+def refusal(
+    spec: ServerSpec, call: Call, audit: CallAudit, pointer: Callable[[str], str]
+) -> Payload:
+    """Return the result of a call that the guard has refused, by its record.
+
+    `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
+
+    Raises: RpcError for a prompt or a resource.
+    """
+    refused = audit.verdict
+    if not isinstance(refused, Refused):
+        raise TypeError("the call was not refused")
+    return denied(call, refused, spec, pointer(refused.pointer))

@@ -6,22 +6,19 @@ Any other call is resolved by `Relay`, in a task. From there on all calls go one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
-from hub.calls.audit_trail import CallAudit
+from hub.calls.audit_trail import CallAudit, note_objection, refusal
 from hub.calls.in_flight import InFlightCall, InFlightRegistry, ReplySink
-from hub.calls.refusals.scopes import has_scopes
-from hub.calls.refusals.told import note_objection, refusal
+from hub.calls.lookup import has_scopes
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.failures import failed
-from hub.guard.decide import Refused
-from hub.jsonrpc.errors import RpcError
+from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
-from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
-from hub.usage.principals import ClientUsage, OverLimit
 from hub.values import Call
 
 
@@ -48,7 +45,6 @@ class CallDispatcher:
         self.register = register
         self.tasks = tasks
         self._modern = modern or InFlightCall
-        self._counted: _CountedRegister | None = None
 
     def take(
         self,
@@ -70,45 +66,40 @@ class CallDispatcher:
         needed = route.resolved.scopes
         is_granted = not needed or has_scopes(granted, needed)
         verdict = route.judge(request.params) if is_granted else None
-        if verdict is None:
-            return None
-        owner, resolved = route.owner, route.resolved
-        services, server = owner.services, resolved.spec.name
-        began = services.machine.clock()
-        audit = CallAudit(
-            services, owner.key, owner.principal, server, resolved.name, began, verdict
-        )
+        return None if verdict is None else self._taken(request, route, verdict, reply)
+
+    def _taken(
+        self, request: Request, route: CallRoute, verdict: Admitted | Refused, reply: ReplySink
+    ) -> Cancellable:
+        """Start a call that was judged; answer one that is refused, or one too many."""
+        owner, resolved, services = route.owner, route.resolved, route.owner.services
+        audit = CallAudit.of(owner, resolved.spec.name, resolved.name, verdict)
         if type(verdict) is Refused:
             self._refuse(request, route, audit, reply)
             return ANSWERED
-        register = self._register_of(owner) if services.usage.is_limited else self.register
-        if type(register) is OverLimit:
-            self._turn_away(request, route, audit, reply, register.why)
+        limits = services.usage
+        usage = limits.of(owner.principal, services.profile) if limits.is_limited else None
+        over = None if usage is None else usage.in_flight_objection()
+        if over is not None:
+            audit.write("refused", over.why)
+            told = partial(failed, resolved.method, over.why)
+            self._give(route.answer(request, told), reply)
             return ANSWERED
-        in_flight = self._made(request, route, reply, register, audit)
-        in_flight.start(verdict.call)
-        return in_flight
-
-    def _made(
-        self,
-        request: Request,
-        route: CallRoute,
-        reply: ReplySink,
-        register: InFlightRegistry,
-        audit: CallAudit,
-    ) -> InFlightCall:
         make = self._modern if route.is_modern else InFlightCall
-        return make(
-            route.owner,
+        in_flight = make(
+            owner,
             reply.outlet,
             token_in(request.params),
             self.tasks,
-            register=register,
+            register=self.register,
             route=route,
             request=request,
             reply=reply,
             audit=audit,
+            usage=usage,
         )
+        in_flight.start(verdict.call)
+        return in_flight
 
     def _refuse(
         self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink
@@ -116,64 +107,14 @@ class CallDispatcher:
         resolved = route.resolved
         call = Call(resolved.method, resolved.name, {}, {})
         note_objection(route.owner, resolved.spec, call, audit, resolved.no_overlap)
-        try:
-            told = refusal(resolved.spec, call, audit, resolved.pointer)
-            answer = Response(request.id, route.complete(told))
-        except RpcError as exc:
-            answer = Failure(request.id, exc.error)
+        told = partial(refusal, resolved.spec, call, audit, resolved.pointer)
+        answer = route.answer(request, told)
         audit.close(None)
-        self._give(answer, reply)
-
-    def _register_of(self, owner: Session) -> InFlightRegistry | OverLimit:
-        """Return the registry for a call of `owner`, or why its principal has too many."""
-        services = owner.services
-        usage = services.usage.of(owner.principal, services.profile)
-        if usage is None:
-            return self.register
-        over = usage.in_flight_objection()
-        if over is not None:
-            return over
-        if self._counted is None or self._counted.usage is not usage:
-            self._counted = _CountedRegister(self.register, usage)
-        return self._counted
-
-    def _turn_away(
-        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink, why: str
-    ) -> None:
-        """Refuse a call because its principal has as many under way as it may."""
-        try:
-            told = failed(route.resolved.method, why)
-            answer = Response(request.id, route.complete(told))
-        except RpcError as exc:
-            answer = Failure(request.id, exc.error)
-        audit.write("refused", why)
         self._give(answer, reply)
 
     def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
         if not reply.give(answer):
             self.tasks.start_soon(reply.deliver, answer)
-
-
-class _CountedRegister:
-    """A registry that counts the calls for the limits of their principal, too."""
-
-    __slots__ = ("_register", "usage")
-
-    def __init__(self, register: InFlightRegistry, usage: ClientUsage) -> None:
-        self._register = register
-        self.usage = usage
-
-    @property
-    def has_room(self) -> bool:
-        return self._register.has_room
-
-    def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        self.usage.begin()
-        self._register.enter(id_, underway)
-
-    def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        self.usage.end()
-        self._register.leave(id_, underway)
 
 
 class _Answered:

@@ -27,6 +27,7 @@ from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.request_state import CallState
 from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
+from hub.usage.principals import ClientUsage
 from hub.values import Call
 
 log = structlog.stdlib.get_logger(__name__)
@@ -77,8 +78,9 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     """One call from its verdict to its answer, without a task.
 
     To the client it is a cancellable request; to the child, it is the `Caller`, which the child's
-    requests and notifications meanwhile go to. `granted` are the places that the user has agreed to
-    in this call. `unanswered`: why the child gave no answer, if that is so.
+    requests and notifications meanwhile go to. `usage` counts it for the limits of its principal.
+    `granted` are the places that the user has agreed to in this call. `unanswered`: why the child
+    gave no answer, if that is so.
     """
 
     route: CallRoute
@@ -86,6 +88,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     reply: ReplySink
     register: InFlightRegistry
     audit: CallAudit
+    usage: ClientUsage | None = None
     granted: tuple[Root, ...] = ()
     unanswered: ChildError | None = None
     can_be_cancelled: bool = True
@@ -101,6 +104,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self.for_roots = self.start_over
         resolved.slot.begin_use(self.audit.began)
         self.register.enter(self.request.id, self)
+        if self.usage is not None:
+            self.usage.begin()
         self._at_child = ChildCall(
             resolved.child,
             resolved.ready,
@@ -178,13 +183,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     def _say(self, error: ChildError) -> None:
         self.unanswered = error
         self.audit.write("failed", str(error))
-        answer: Response | Failure
-        try:
-            said = self.route.complete(failed(self.route.resolved.method, str(error)))
-            answer = Response(self.request.id, said)
-        except RpcError as exc:
-            answer = Failure(self.request.id, exc.error)
-        self._answer(answer)
+        method = self.route.resolved.method
+        self._answer(self.route.answer(self.request, lambda: failed(method, str(error))))
 
     # The client's side
 
@@ -251,7 +251,14 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self.is_settled = True
         self._at_child = None  # the two hold each other, and would wait for the garbage collector
         self.route.resolved.slot.end_use(self.owner.services.machine.clock)
+        self.leave()
+
+    def leave(self) -> None:
+        """Let go of the request: it is answered, or never will be."""
         self.register.leave(self.request.id, self)
+        if self.usage is not None:
+            self.usage.end()
+            self.usage = None
 
 
 class AwaitedReply:

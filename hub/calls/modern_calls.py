@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Final
 
 import anyio
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.in_flight import AwaitedReply
-from hub.calls.refusals.scopes import check_call
+from hub.calls.lookup import check_call
 from hub.calls.resolve import Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall
 from hub.calls.rounds.modern_routes import Headers, ModernRoute
@@ -29,17 +30,19 @@ from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ASKABLE, ROOTS
 from hub.protocol.request_state import NO_RETRY, RetryInput, call_digest
-from hub.sessions.kept_roots import KeptRoots
+from hub.roots.roots import Announcement
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
 from hub.usage.principals import underway
-from hub.values import JsonObject, SessionKey, object_or_empty
+from hub.values import LOCAL, STDIO, JsonObject, SessionKey, object_or_empty
 
 MAX_PARKED: Final = 256
 """How many calls may wait for their clients' answers; beyond, a child's request is refused."""
 MAX_PARKED_OF_ONE: Final = 64
 """How many of these calls one principal may have."""
+MAX_KEPT: Final = 1024
+"""Number of clients whose roots are kept; the oldest are dropped first."""
 _ENDED = (
     "requestState is not valid: its call has ended, or runs in another process of the hub; "
     "make the call again without it"
@@ -97,19 +100,71 @@ class ParkedCalls:
         left.cancel("its client has not come back, and others ask")
 
 
+class KeptAnswer(Struct, frozen=True):
+    """The roots that a client announced, and when (seconds of the hub's clock)."""
+
+    announcement: Announcement
+    at: float
+
+
+class KeptRoots:
+    """The newest answer of each client (`caller`), kept for `reuse()` seconds; 0 keeps none.
+
+    Without `roots.reuse` an answer counts for its own request alone. Only an authenticated
+    principal and a stdio connection can be told from other clients.
+    """
+
+    def __init__(
+        self, reuse: Callable[[], float], clock: Callable[[], float], *, max_kept: int = MAX_KEPT
+    ) -> None:
+        self._max_kept = max_kept
+        self._reuse = reuse
+        self._clock = clock
+        self._kept: dict[str, KeptAnswer] = {}
+
+    def keep(self, caller: str | None, announcement: Announcement) -> None:
+        """Keep an answer; it replaces the last one of the same `caller`."""
+        if caller is None or not self._reuse():
+            return
+        self._kept.pop(caller, None)
+        while len(self._kept) >= self._max_kept:
+            del self._kept[next(iter(self._kept))]
+        self._kept[caller] = KeptAnswer(announcement, self._clock())
+
+    def of(self, caller: str | None) -> KeptAnswer | None:
+        """Return the last answer of `caller`; None if there is none or it is too old."""
+        kept = self._kept.get(caller) if caller is not None else None
+        if kept is None or self._clock() - kept.at < self._reuse():
+            return kept
+        del self._kept[caller or ""]
+        return None
+
+    def announced(self, caller: str | None) -> Announcement | None:
+        """Return the roots in the last answer of `caller`; None as `of`."""
+        kept = self.of(caller)
+        return None if kept is None else kept.announcement
+
+
+def principal_key_of(principal: str, connection: SessionKey | None) -> str | None:
+    """Return the key under which a client's answers are kept; None if it is not identifiable.
+
+    Only over stdio does the `connection` identify the client.
+    """
+    if principal == STDIO:
+        return f"{principal} {connection}"
+    return None if principal == LOCAL else principal
+
+
 class ModernCalls:
     """Serves the calls of all modern clients, one request at a time; implements `AskableCalls`."""
 
     def __init__(self, relay: Relay, services: Services, seals: StateSealer | None = None) -> None:
-        self.kept = KeptRoots(lambda: services.settings.reuse, self._now)
+        self.kept = KeptRoots(lambda: services.settings.reuse, services.machine.clock)
         self.tasks = services.tasks
         self._parked = ParkedCalls()
         self._relay = relay
         self._machine = services.machine
         self._seals = seals or StateSealer(self._wall_clock)
-
-    def _now(self) -> float:
-        return self._machine.clock()
 
     def _wall_clock(self) -> float:
         return self._machine.wall_clock()

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from hub.calls.addressing import address, label_of
-from hub.calls.audit_trail import CallAudit, turned_away
+from hub.calls.audit_trail import CallAudit, note_objection, refusal, turned_away
 from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.judging import JudgingContext
 from hub.calls.listings import Listings
-from hub.calls.lookup import CallLookup, CallRequest, ForHub, MakeInFlight
+from hub.calls.lookup import CallLookup, CallRequest, ForHub, MakeInFlight, check_before_route
 from hub.calls.questions.consent import decide_or_ask
-from hub.calls.refusals.scopes import check_before_route
-from hub.calls.refusals.told import note_objection, refusal
 from hub.calls.results import too_large
 from hub.calls.rounds.modern_routes import ModernRoutes
 from hub.calls.rounds.roots_needed import StatefulServers, need_before_deciding

@@ -17,7 +17,8 @@ from hub.children.slot import ChildKey, ChildSlot
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import Failure, Payload, Request, Response
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader
@@ -136,6 +137,13 @@ class CallRoute(Struct, frozen=True):
         Raises: RpcError for a result that cannot be read.
         """
         return result
+
+    def answer(self, request: Request, result: Callable[[], Payload]) -> Response | Failure:
+        """Return the answer with what `result` returns, or with the RpcError that it raises."""
+        try:
+            return Response(request.id, self.complete(result()))
+        except RpcError as exc:
+            return Failure(request.id, exc.error)
 
 
 @final

@@ -37,6 +37,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 MAX_SUBSCRIPTIONS = 1024
 """Resources that one session may have subscribed to, or one stream of notifications."""
+MAX_URI = 16 * 1024
+"""Characters of the URI of such a resource."""
 SHOWN = 300
 """Characters of the log's reason for a refused subscription, which names what a client wrote."""
 _TOO_MANY = (
@@ -58,7 +60,7 @@ class Subscriptions:
         self._relay = relay
         self._session = session
         self._outlet = outlet
-        self._granted: dict[str, frozenset[str] | None] = {}
+        self._granted: dict[tuple[ServerName, str], frozenset[str] | None] = {}
         self._under_way = 0
         session.renew = self.renew
 
@@ -81,16 +83,18 @@ class Subscriptions:
         Raises: as `subscribe`.
         """
         uri = str(asked.request.params.get("uri"))
+        if len(uri) > MAX_URI:
+            raise RpcError(INVALID_PARAMS, f"a URI of over {MAX_URI} characters")
         self._relay.check_scopes(self._session, asked)
         server, own = await self._owner_of(asked, uri)
         held = self._session.notifier.subscriptions
         with self._room_for(server, own):
             result, resolved = await self._called(asked)
-        if is_renewal and uri not in self._granted:
+        if is_renewal and uri not in held.values():
             self._leave(resolved.child, own)
             return result, server, own
         held[server, own] = uri
-        self._granted[uri] = asked.granted
+        self._granted[server, own] = asked.granted
         await self._count(resolved, own)
         return result, server, own
 
@@ -156,7 +160,7 @@ class Subscriptions:
         for (server, own), public in self._session.notifier.subscriptions.items():
             if public == uri:
                 del self._session.notifier.subscriptions[server, own]
-                self._granted.pop(public, None)
+                self._granted.pop((server, own), None)
                 return await self._end(server, own)
         raise RouteError(f"No subscription to resource: {uri}")
 
@@ -177,7 +181,7 @@ class Subscriptions:
                 continue
             params: JsonObject = {"uri": public}
             request = Request(_RENEWAL, "resources/subscribe", params)
-            asked = Asked(request, self._outlet, granted=self._granted.get(public))
+            asked = Asked(request, self._outlet, granted=self._granted.get((server, own)))
             try:
                 await self.subscribed(asked, is_renewal=True)
             except (HubError, RpcError) as exc:
@@ -186,9 +190,8 @@ class Subscriptions:
                     await self._drop(server, own)
 
     async def _drop(self, server: ServerName, own: str) -> None:
-        public = self._session.notifier.subscriptions.pop((server, own), None)
-        if public is not None:
-            self._granted.pop(public, None)
+        self._session.notifier.subscriptions.pop((server, own), None)
+        self._granted.pop((server, own), None)
         try:
             await self._end(server, own)
         except (ChildError, RpcError) as exc:

@@ -14,6 +14,8 @@ from hub.values import Json
 
 MAX_ROOTS = 256
 MAX_NAME = 256
+MAX_URI = 16 * 1024
+"""Characters of a root's URI, which its session keeps: the longest path of Linux takes fewer."""
 """Letters of a root's name that are kept: it is in the environment of children, which is small."""
 INACCESSIBLE = "Path is not accessible"
 """How the reason begins why a root that is not there, or cannot be read, is rejected."""
@@ -161,17 +163,16 @@ def parse_announcement(
     for entry in announced[:MAX_ROOTS]:
         uri, name = _uri_and_name(entry)
         try:
-            path = path_from_uri(uri, flavour)
-            root = _root(path, uri, name, world)
+            root = _root(_announced_path(uri, flavour), uri, name, world)
         except (UriError, RootError) as exc:
-            rejected.append(Rejected(uri, str(exc)))
+            rejected.append(Rejected(uri[:MAX_URI], str(exc)))
             continue
         found.append(root)
         if _is_unsafe(root, flavour, unsafe):
             rejected.append(Rejected(uri, UNSAFE))
     if len(announced) > MAX_ROOTS:
         uri, _ = _uri_and_name(announced[MAX_ROOTS])
-        rejected.append(Rejected(uri, f"Only the first {MAX_ROOTS} roots are used"))
+        rejected.append(Rejected(uri[:MAX_URI], f"Only the first {MAX_ROOTS} roots are used"))
     announcement = Announcement(root_set(found), tuple(rejected), tuple(found))
     return sifted(announcement, flavour=flavour, unsafe=unsafe)
 
@@ -216,6 +217,13 @@ def root_from_path(
     root = _root(path, "", "", _World(links, flavour, unsafe))
     last = root.path.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return replace(root, uri=uri_from_path(root.path, flavour), name=name or last)
+
+
+def _announced_path(uri: str, flavour: Flavour) -> str:
+    """Return the path in the URI of a root. Raises: UriError; RootError for a very long one."""
+    if len(uri) > MAX_URI:
+        raise RootError(f"Its URI has over {MAX_URI} characters")
+    return path_from_uri(uri, flavour)
 
 
 def _uri_and_name(entry: Json) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import anyio
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from hub.calls.modern_calls import ModernCalls
+from hub.calls.modern_calls import KeptAnswer, ModernCalls, principal_key_of
 from hub.calls.resolve import Relay
 from hub.calls.results import UNCACHED, completed, renumbered
 from hub.calls.rounds.modern_routes import ModernRoute
@@ -40,7 +40,6 @@ from hub.protocol.input_requests import ASKABLE, ROOTS_KEY, wanting_roots
 from hub.protocol.listen_filter import LISTEN
 from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.client import Client
-from hub.sessions.kept_roots import KeptAnswer, principal_key_of
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter

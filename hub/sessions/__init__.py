@@ -9,8 +9,8 @@ from `children`. It sends a client nothing but `roots/list`, requests of its chi
 notifications. Other sessions' state is out of reach, except for what all share in `Services`.
 
 Main types: `Session`, `Client` (what the client declared), `ClientRoots` (runs the state machine of
-`roots/state.py`), `ClientNotifier`, `SessionChildren`, `Services`, `Operator`, `KeptRoots`.
+`roots/state.py`), `ClientNotifier`, `SessionChildren`, `Services`, `Operator`.
 
-Reading order: `client`, `services`, `operator_roots`, `client_roots`, `kept_roots`,
-`session_children`, `notifications`, `decisions`, `tool_guards`, `logins`, `config_file`, `session`.
+Reading order: `client`, `services`, `operator_roots`, `client_roots`, `session_children`,
+`notifications`, `decisions`, `tool_guards`, `logins`, `config_file`, `session`.
 """

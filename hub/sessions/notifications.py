@@ -23,8 +23,9 @@ from hub.values import Json, JsonObject, ServerName
 
 RELAYED = ("sampling", "elicitation")
 """Client capabilities that children may use through the hub."""
-MAX_ELICITED = 256
-"""Number of URL elicitations whose completion is passed on; the oldest are forgotten first."""
+MAX_ELICITED, LONGEST_ID = 256, 1024
+"""Number of URL elicitations whose completion is passed on; the oldest are forgotten first. And the
+characters of their ids, which children write."""
 
 
 def require_taken(client: Client | None, method: str, params: JsonObject) -> None:
@@ -91,7 +92,7 @@ class ClientNotifier:
 
     def sent_to(self, elicitation: Json) -> None:
         """Remember the id of a URL elicitation, so that its completion is passed on."""
-        if isinstance(elicitation, str):
+        if isinstance(elicitation, str) and len(elicitation) <= LONGEST_ID:
             self._elicited.append(elicitation)
 
     def tell(

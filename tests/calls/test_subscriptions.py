@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.calls.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from hub.calls.subscriptions import MAX_SUBSCRIPTIONS, MAX_URI, Subscriptions
 from hub.errors import RouteError
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
@@ -88,6 +88,27 @@ async def test_a_session_has_so_many_subscriptions_and_a_place_can_be_used_again
         await subscribe(made, alice, "note://3")
         held = list(alice.session.notifier.subscriptions.values())
         assert (len(held), held[-2:]) == (MAX_SUBSCRIPTIONS, ["note://2", "note://3"])
+
+
+async def test_a_resource_under_other_spellings_is_one_subscription() -> None:
+    async with rig({"files": remote()}, {"files": noting()}) as at:
+        client = at.client()
+        made = of(at, client)
+        spellings = ["note://1", "hub+files://note%3A%2F%2F1", "hub+files://note%3a%2f%2f%31"]
+        for uri in spellings:
+            await subscribe(made, client, uri)
+        assert [*client.session.notifier.subscriptions.values()] == spellings[-1:]
+        assert len(vars(made)["_granted"]) == 1, "a client can spell it in ever new ways"
+        await made.unsubscribe(spellings[-1])
+        assert not vars(made)["_granted"]
+
+
+async def test_what_is_kept_of_a_subscription_is_not_long() -> None:
+    long = "note://" + "x" * MAX_URI
+    async with rig({"files": remote()}, {"files": noting(long)}) as at:
+        client = at.client()
+        with pytest.raises(RpcError, match="a URI of over"):
+            await subscribe(of(at, client), client, long)
 
 
 async def test_those_that_are_under_way_count() -> None:

@@ -8,7 +8,9 @@ from hub.roots.roots import (
     EMPTY,
     MAX_NAME,
     MAX_ROOTS,
+    MAX_URI,
     Announcement,
+    Rejected,
     Root,
     RootSet,
     UnsafePaths,
@@ -117,6 +119,15 @@ def test_as_many_roots_as_the_limit_are_all_used(tmp_path: Path) -> None:
     top = plant(tmp_path, *names)
     announcement = announce(*(f"file://{top}/{name}" for name in names))
     assert (len(announcement.roots.roots), announcement.rejected) == (MAX_ROOTS, ())
+
+
+def test_of_a_root_with_a_very_long_uri_the_beginning_is_kept(tmp_path: Path) -> None:
+    spelled = f"file://{plant(tmp_path, 'a/')}{'/.' * MAX_URI}/a"
+    announcement = announce(spelled)
+    assert announcement.roots == EMPTY
+    assert announcement.rejected == (
+        Rejected(spelled[:MAX_URI], f"Its URI has over {MAX_URI} characters"),
+    )
 
 
 def test_a_root_covers_what_is_below_it(tmp_path: Path) -> None:

@@ -26,6 +26,16 @@ def test_only_the_newest_refusals_are_remembered() -> None:
     ]
 
 
+def test_what_is_remembered_and_logged_of_a_very_long_path_is_its_beginning() -> None:
+    refusals = Refusals(RatedLog({}))
+    with capture_logs() as logs:
+        refusals.add(remote("files"), CALL, refused("/etc/" + "x" * 1_000_000))
+    kept = str(refusals.recent[0]["path"])
+    assert kept.startswith("/etc/xxx")
+    assert kept.endswith("(995,909 characters left out)")
+    assert logs[0]["path"] == kept, "a longer line would be left out as a whole"
+
+
 @pytest.mark.parametrize(
     ("mode", "said"), [(Mode.ENFORCE, "refused"), (Mode.REPORT, "would be refused")]
 )

@@ -8,8 +8,9 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import Peer
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
+from hub.protocol.input_requests import ELICITED
 from hub.sessions.client import Client
-from hub.sessions.notifications import ClientNotifier
+from hub.sessions.notifications import LONGEST_ID, ClientNotifier
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, failure
 from tests.kit.loops import all_tasks_blocked
@@ -191,3 +192,12 @@ async def test_a_modern_client_reads_logs_of_its_own_call_from_its_level_on() ->
                     notifier.tell(FILES, told, through)
         await notifier.send_queue.flush()
         assert [line["params"] for line in outlet.lines] == [{"level": "error", "data": 1}]
+
+
+async def test_an_elicitation_is_remembered_by_its_id_unless_that_is_long() -> None:
+    async with rig({}, {}) as at:
+        client, ids = at.client(), ("e1", "e" * (LONGEST_ID + 1))
+        for id_ in ids:
+            client.session.notifier.sent_to(id_)
+        told = [await heard(client, Notification(ELICITED, {"elicitationId": id_})) for id_ in ids]
+        assert [len(lines) for lines in told] == [1, 0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import deque
+from functools import partial
 from itertools import count
 from typing import Final, Protocol
 
@@ -25,9 +26,9 @@ from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response
+from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, size_of
 from hub.jsonrpc.peer import Asked
-from hub.jsonrpc.requests import UNSAID, Progress, RequestOwner
+from hub.jsonrpc.requests import UNSAID, RequestOwner
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import in_modern_words, inward
 from hub.protocol.request_state import CallState, RetryInput
@@ -44,8 +45,9 @@ KEPT: Final = 60.0
 """Seconds for which the answer of a detached call is kept for a retry that has not come yet."""
 LOOK_AGAIN: Final = 1.0
 """Seconds between two checks whether other calls need the slot of a detached call."""
-TOLD_BETWEEN: Final = 256
-"""How many notifications are kept for the next request; the oldest are dropped first."""
+TOLD_BETWEEN, BYTES_BETWEEN = 256, 4 * 1024 * 1024
+"""Notifications, and their bytes, that are kept for the next request; the oldest are dropped first,
+and one that is larger is kept alone."""
 
 
 class AskableCalls(Protocol):
@@ -119,13 +121,9 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
     def is_present(self) -> bool:
         return self.dialogue is None or not self.dialogue.is_detached
 
-    @property
-    def progress(self) -> Progress | None:
-        return None if self.token is None else self._report_to_request
-
-    async def _report_to_request(self, params: Payload) -> None:
+    async def report(self, params: Payload) -> None:
         if self.dialogue is None:
-            await self.report(params)
+            await super().report(params)
         else:
             await self.dialogue.report(params)
 
@@ -199,11 +197,8 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
 
     def asking(self, needed: InputNeededError) -> Response | Failure:
         """Return the answer to the current request that asks the client for input."""
-        try:
-            result = self.calls.input_required(needed, self.request, self.owner)
-            return Response(self.request.id, self.route.complete(result))
-        except RpcError as exc:
-            return Failure(self.request.id, exc.error)
+        asking = partial(self.calls.input_required, needed, self.request, self.owner)
+        return self.route.answer(self.request, asking)
 
     def cancel(self, reason: str = UNSAID) -> None:
         """Cancel the call: the child is notified, no request will get its answer."""
@@ -305,10 +300,13 @@ class Dialogue:
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Send a notification within the current request, or keep it for the next one."""
-        if self.is_detached:
-            self._between.append((spec, notification))
-        else:
+        if not self.is_detached:
             await self._speaker.tell(spec, notification)
+            return
+        between = self._between
+        between.append((spec, notification))
+        while sum(size_of(one.params) for _, one in between) > BYTES_BETWEEN and len(between) > 1:
+            between.popleft()
 
     @property
     def has_told_all(self) -> bool:
@@ -360,7 +358,7 @@ class Dialogue:
             self.fetched.set()
             await kept.pass_on(reply, call.request)
         elif self._questions:
-            call.register.leave(call.request.id, call)
+            call.leave()
             call.register = kept
             await reply.deliver(self._asking())
         else:

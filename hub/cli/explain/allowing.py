@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from hub.calls.refusals.permission import Change
+from hub.calls.permission import Change
 from hub.config.fields import AccessAt
 from hub.config.models import FallbackRoot, Guard, HubConfig, StdioServer, ToolOverride
 from hub.config.operator_roots import roots_in

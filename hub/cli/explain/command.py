@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 
 from hub.audit.record import refusal_of
-from hub.calls.refusals.permission import Change, changes_for
+from hub.calls.permission import Change, changes_for
 from hub.cli.explain.allowing import Setup, allowing
 from hub.cli.explain.batch import answers, read_lines
 from hub.cli.explain.case import CallInQuestion, ExplainedCall, case_of, question_of, unreadable

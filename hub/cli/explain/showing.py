@@ -7,7 +7,7 @@ import json
 from msgspec import Struct, to_builtins
 
 from hub.audit.record import refusal_of
-from hub.calls.refusals.permission import Change
+from hub.calls.permission import Change
 from hub.cli.explain.case import ExplainedCall
 from hub.cli.output import BAD, GOOD, NAME, WARNING, painted
 from hub.guard.containment import OUTSIDE

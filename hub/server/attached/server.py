@@ -193,7 +193,7 @@ class AttachServer:
                 await anyio.wait_readable(listener)
                 try:
                     connection, _ = listener.accept()
-                except BlockingIOError:
+                except (BlockingIOError, ConnectionAbortedError):  # it has gone already
                     continue
                 except OSError as exc:
                     if exc.errno not in _NONE_FREE:

@@ -13,7 +13,12 @@ from msgspec.structs import force_setattr
 from hub.calls.rounds.askable_call import AskableCall
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Request, Response, as_object
-from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from hub.protocol.constants import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LOG_LEVEL_META,
+    RESOURCE_NOT_FOUND,
+)
 from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
 from hub.values import JsonObject, object_or_empty
 from tests.kit.callers import (
@@ -24,7 +29,9 @@ from tests.kit.callers import (
     URL,
     CachedRouteCaller,
     ScriptedCaller,
+    answered,
     asked,
+    completed,
     question,
     silent,
 )
@@ -256,3 +263,23 @@ async def test_two_clients_that_can_be_asked_other_things_go_no_common_way() -> 
         params: JsonObject = CachedRouteCaller(hub, {"elicitation": {}}).params()
         assert one.client.connection.route_for(Request(1, "tools/call", params)) is None
         assert one.client.connection.route_for(Request(1, "tools/call", one.params())) is not None
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1, 256), (1_000_000, 4)])
+async def test_of_what_is_told_while_the_client_is_away_the_newest_is_kept(
+    size: int, kept: int
+) -> None:
+    child = silent()
+    async with scripted(child) as hub:
+        caller = ScriptedCaller(hub)
+        level: JsonObject = {LOG_LEVEL_META: "debug"}
+        result = await asked(child, caller)
+        for number in range(300):
+            told: JsonObject = {"level": "info", "data": f"{number:{size}}"}
+            child.link.notify("notifications/message", told)
+        await all_tasks_blocked()
+        id_ = await answered(child, caller, result, **level)
+        await completed(child, caller, id_)
+        told_of = [object_or_empty(one.get("params")) for one in caller.client.received]
+        numbers = [int(str(one["data"])) for one in told_of if one]
+        assert numbers == [*range(300 - kept, 300)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import pytest
 from structlog.testing import capture_logs
 
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
@@ -89,3 +90,27 @@ async def test_a_hub_that_lost_its_spare_descriptor_opens_another(tmp_path: Path
             await anyio.wait_readable(client)
             assert client.recv(1) == b""
             os.close(taken)
+
+
+async def test_a_client_that_is_gone_before_it_is_accepted_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, gone = socket.socket.accept, [ConnectionAbortedError()]
+
+    def accepted(listener: socket.socket) -> tuple[socket.socket, object]:
+        """Fail once, as BSD's and macOS's kernels do where Linux accepts."""
+        connection, address = accept(listener)
+        if gone:
+            connection.close()
+            raise gone.pop()
+        return connection, address
+
+    monkeypatch.setattr(socket.socket, "accept", accepted)
+    async with served(tmp_path) as place:
+        for _ in range(2):
+            with socket.socket(socket.AF_UNIX) as client, capture_logs():
+                client.connect(place.address)
+                client.sendall(b"\0\0\0\1x")
+                client.setblocking(False)
+                await anyio.wait_readable(client)
+        assert not gone

@@ -15,7 +15,7 @@ import anyio
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Message, Notification, Request, lost
+from hub.jsonrpc.messages import Message, Notification, Request, lost, size_of
 from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.legacy.event_store import STANDING, EventId, Journal, StoredEvent
 from hub.server.http.responses import PING, PING_EVERY, begin_stream, event, until_disconnected
@@ -254,8 +254,9 @@ class EventStream:
         self.release(carrier)
 
 
-WAITING_NOTIFICATIONS = 256
-"""How many notifications wait for a client's event stream; the oldest are dropped first."""
+WAITING_NOTIFICATIONS, WAITING_BYTES = 256, 4 * 1024 * 1024
+"""How many notifications, and bytes of them, wait for a client's event stream; the oldest are
+dropped first, and one that is larger waits alone."""
 
 
 class NotificationStream:
@@ -276,7 +277,7 @@ class NotificationStream:
         self._asking = asking
         self._holder: object = None
         self._is_listening = False
-        self._waiting: deque[Message] = deque(maxlen=WAITING_NOTIFICATIONS)
+        self._waiting: deque[Notification] = deque()
         self._dropped = 0
         self._closed = anyio.Event()
 
@@ -297,8 +298,13 @@ class NotificationStream:
         elif not isinstance(message, Notification) or self._closed.is_set():
             raise GoneError("the client holds no event stream open")
         else:
-            self._dropped += len(self._waiting) == WAITING_NOTIFICATIONS
-            self._waiting.append(message)
+            waiting = self._waiting
+            waiting.append(message)
+            while len(waiting) > WAITING_NOTIFICATIONS or (
+                len(waiting) > 1 and sum(size_of(one.params) for one in waiting) > WAITING_BYTES
+            ):
+                waiting.popleft()
+                self._dropped += 1
 
     def close(self) -> None:
         """End the stream, as its session ends."""

@@ -157,6 +157,15 @@ async def test_of_too_many_that_wait_the_oldest_are_dropped() -> None:
         assert told["method"] == TOLD.method
 
 
+async def test_of_large_notifications_fewer_wait() -> None:
+    notification_stream = new_standing()
+    for number in range(20):
+        await notification_stream.send(Notification(f"n{number}", {"data": "x" * 1_000_000}))
+    async with held(notification_stream) as stream:
+        events = await stream.connection.heard(len(LIST_CHANGED) + 4)
+    assert [one["method"] for one in events][-4:] == ["n16", "n17", "n18", "n19"]
+
+
 async def test_a_session_that_ends_ends_its_stream() -> None:
     notification_stream = new_standing()
     async with held(notification_stream) as stream:

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.calls.refusals.permission import CLIENT, Change, Circumstances, changes_for
+from hub.calls.permission import CLIENT, Change, Circumstances, changes_for
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from hub.calls.modern_calls import KeptRoots, principal_key_of
 from hub.calls.rounds.modern_routes import ModernRoute
 from hub.jsonrpc.messages import Request
 from hub.roots.roots import EMPTY, Announcement
-from hub.sessions.kept_roots import KeptRoots, principal_key_of
 from hub.values import JsonObject, SessionKey
 from tests.kit.fakes import READ, FakeChild, FakeClock
 from tests.kit.scripted import refusal, scripted

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from hub.calls.audit_trail import CallAudit
-from hub.calls.refusals.told import note_objection
+from hub.calls.audit_trail import CallAudit, note_objection
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.values import Call, JsonObject
