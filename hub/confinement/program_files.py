@@ -26,7 +26,7 @@ _ETC: Final = (
     *("os-release", "lsb-release", "debian_version", "mime.types", "magic", "terminfo", "fonts"),
     *("ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates", "crypto-policies"),
     *("pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust"),
-    *("gitconfig", "npmrc", "uv"),
+    *("gitconfig", "npmrc", "uv", "chromium.d"),
 )
 SETTINGS: Final = (
     *(f"/etc/{name}" for name in _ETC),
