@@ -30,23 +30,26 @@ class NoDisk(LinkReader):
         raise PathError(f"{path} is not a link")
 
 
-def read_lines(source: str, stdin: Iterable[str] | None = None) -> Iterator[str]:
+def read_lines(source: str, stdin: Iterable[bytes] | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, or of `stdin` (this process's own) for `-`."""
     if source == "-":
-        yield from sys.stdin if stdin is None else stdin
+        yield from sys.stdin.buffer if stdin is None else stdin
         return
-    with Path(source).open(encoding="utf-8") as lines:
+    with Path(source).open("rb") as lines:
         yield from lines
 
 
-def answers(lines: Iterable[str]) -> Iterator[str]:
-    """Yield one JSON verdict per non-blank line, in order. A malformed line gives a refusal."""
+def answers(lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield one JSON verdict per non-blank line, in order.
+
+    A line that is malformed, or not UTF-8, gives a refusal.
+    """
     for line in lines:
         if line.strip():
             yield json.dumps(_answer(line))
 
 
-def _answer(line: str) -> JsonObject:
+def _answer(line: bytes) -> JsonObject:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as exc:

@@ -100,7 +100,7 @@ def _batch(source: str) -> int:
             print(line)
     except BrokenPipeError:
         raise
-    except (OSError, UnicodeError) as exc:
+    except OSError as exc:
         raise unreadable(
             f"--batch {source}", exc, "Name a file of JSON lines, or - for stdin."
         ) from exc

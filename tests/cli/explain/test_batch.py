@@ -1,5 +1,5 @@
 import json
-from io import StringIO
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from tests.kit.trees import PROJECT, plant
 
 
 def answer(**row: Json) -> JsonObject:
-    (line,) = answers(["\n", json.dumps(row)])
+    (line,) = answers([b"\n", json.dumps(row).encode()])
     return json.loads(line)
 
 
@@ -60,18 +60,19 @@ def test_another_platforms_rows_are_pure_path_logic() -> None:
         '{"arguments": {}, "roots": 7}',
         '{"arguments": {}, "env": 7}',
         "[" * 100_000,
+        "\udcff",  # not UTF-8
     ],
 )
 def test_a_row_that_cannot_be_used_is_refused(line: str) -> None:
-    (text,) = answers([line])
+    (text,) = answers([line.encode(errors="surrogateescape")])
     assert json.loads(text)["verdict"] == "deny"
 
 
 def test_rows_come_from_a_file_or_the_standard_input(tmp_path: Path) -> None:
     file = tmp_path / "rows"
     file.write_text("a\nb\n")
-    assert list(read_lines(str(file))) == ["a\n", "b\n"]
-    assert list(read_lines("-", StringIO("c\n"))) == ["c\n"]
+    assert list(read_lines(str(file))) == [b"a\n", b"b\n"]
+    assert list(read_lines("-", BytesIO(b"c\n"))) == [b"c\n"]
 
 
 def test_a_disk_that_is_not_here_has_no_links() -> None:

@@ -342,17 +342,12 @@ def test_a_batch_is_answered_line_by_line(tree: Path, capsys: pytest.CaptureFixt
     assert [(answer["id"], answer["verdict"]) for answer in answers] == [(1, "deny"), (2, "allow")]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"), [(None, "No such file or directory"), (b"\xff", "is not UTF-8")]
-)
-def test_a_batch_that_cannot_be_read_says_so(tree: Path, content: bytes | None, said: str) -> None:
+def test_a_batch_that_cannot_be_read_says_so(tree: Path) -> None:
     rows = tree / "rows.jsonl"
-    if content is not None:
-        rows.write_bytes(content)
     with pytest.raises(StartError) as raised:
         run("--batch", str(rows))
     fix = "Name a file of JSON lines, or - for stdin."
-    assert str(raised.value) == f"--batch {rows}: {said}\n{fix}"
+    assert str(raised.value) == f"--batch {rows}: No such file or directory\n{fix}"
 
 
 def test_what_is_the_hubs_own_is_refused_to_what_writes(
