@@ -23,6 +23,7 @@ from hub.guard.text.commands import (
     expands,
     inner_commands,
     is_harmless,
+    makes_links,
     quoted_words,
     spellings_of,
     uncut_words,
@@ -254,6 +255,8 @@ class CandidateTexts(Struct, frozen=True):
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
         words, runs_program = words_in(scripts, starts=starts), self.local_paths.runs_program
         runs = {text for text, word in words.items() if word.runs and runs_program(text)}
+        if makes_links(value, words) and any(map(self.local_paths.climbs_from_missing, words)):
+            raise PathError("it has '..' behind what may be a link then")
         for word in (one for one in words if one not in runs):
             expanding = self._expanding(reader, is_wild=words[word].expands)
             yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))

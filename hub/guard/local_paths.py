@@ -97,6 +97,12 @@ class LocalPaths(Struct, frozen=True):
             for one in results
         )
 
+    def climbs_from_missing(self, word: str) -> bool:
+        """Return whether a word has `..` behind something that is not there."""
+        start, climbs, _ = word.rpartition("/..")
+        exists = self.tracer.exists if self.tracer.is_absolute(start) else self.tracer.has
+        return bool(climbs) and not exists(start)
+
     def found_by_shell(self, forms: Readings) -> Iterator[str]:
         """Yield what a shell finds for the forms of a word, if it may not be reached."""
         whole = (text for text, how in forms.items() if how in WHOLE_WORDS)
