@@ -44,10 +44,11 @@ from hub.guard.text.names import (
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
-from hub.guard.text.programs import created_paths, from_entered_folders, tamed, without_texts
+from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, Reader, readings
 from hub.guard.text.shell import ways_to_parse
+from hub.guard.text.sure_commands import from_entered_folders
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
@@ -246,7 +247,7 @@ class CandidateTexts(Struct, frozen=True):
         entered = value
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
-            entered = from_entered_folders(value, reader.env)
+            entered = from_entered_folders(value, reader.env, self.local_paths.enters)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
         value = with_short_roots(entered, self.reader)

@@ -97,6 +97,11 @@ class LocalPaths(Struct, frozen=True):
             for one in results
         )
 
+    def enters(self, folder: str) -> bool:
+        """Return whether `folder` is a directory wherever a relative path can start."""
+        places = 1 if self.tracer.is_absolute(folder) else len(self.tracer.bases)
+        return len(self.tracer.folders_at(folder)) == places
+
     def climbs_from_missing(self, word: str) -> bool:
         """Return whether a word has `..` behind something that is not there."""
         start, climbs, _ = word.rpartition("/..")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import dropwhile, islice
+from collections.abc import Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
@@ -237,69 +237,6 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     if rest and rest[0].raw == "-e":
         return rest[1:2]
     return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
-
-
-_MOST_CLIMBS = 64
-_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
-_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
-_MOVES = frozenset(
-    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
-)
-"""What else may change the folder that a command runs in, or how `cd` does so."""
-_IS_OF_SHELL = frozenset({"cd", "set", "export", "echo", "true", "mkdir"})
-"""These open nothing even if no shell reads the command; but the last may make a new folder."""
-_BLOCKS = {"for": 1, "while": 1, "until": 1, "if": 1, "done": -1, "fi": -1}
-_KEYWORD = re.compile(r"(?:do|then|else|elif)\Z")
-_CLIMB = re.compile(
-    # At the start of a word, or of one in `$(...)`.
-    r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
-)
-_ABOVE = re.compile(r"(?:\.\./?)+")
-
-
-def from_entered_folders(command: str, env: Mapping[str, str]) -> str:
-    """Return a command with the folder that it surely runs in before its `..`.
-
-    For `cd a && ls ..` it is `cd a && ls a/..`.
-    """
-    enters = all(sign in command for sign in ("cd ", "&&", ".."))
-    if not enters or "CDPATH" in command or "CDPATH" in env:
-        return command
-    commands = surely_parsed(command) if not renames_programs(command) else []
-    first = commands[0].given[0].raw if commands else ""
-    climbs, at, blocks = list[tuple[int, str]](), "", 0
-    for one in commands if first in _IS_OF_SHELL else ():
-        climbs += _climbs_of(one, at, is_new=first == "mkdir") if at else ()
-        words, entered = one.given, _entered(one)
-        if entered and not blocks:
-            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
-        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
-            break
-        starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
-        blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
-        at = at if blocks or one.after in {"&&", "|"} else ""
-    for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
-        command = f"{command[:start]}{folder}{command[start:]}"
-    return command
-
-
-def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
-    for word in command.words:
-        for climb in _CLIMB.finditer(word.raw):
-            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
-                not is_new or _ABOVE.fullmatch(word.text)
-            ):
-                # `-Ia/../b` has the path `/../b` in it.
-                yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
-
-
-def _entered(command: SimpleCommand) -> str:
-    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
-    words = command.given
-    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
-        return ""
-    is_alone = command.before not in {"|", "||"} and command.after != "|"
-    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import dropwhile, islice
 
 from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
@@ -103,3 +105,83 @@ def runs_nothing(command: SimpleCommand) -> bool:
     writes = len(command.given) == 1 and not signs.isdisjoint({">", ">>"})
     runs_nothing = command.given[0].raw in _RUN_NOTHING and command.after != "|"
     return runs_nothing and (writes or signs.isdisjoint({"<<", "<<-"}))
+
+
+_MOST_CLIMBS = 64
+_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
+_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
+_MOVES = frozenset(
+    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
+)
+"""What else may change the folder that a command runs in, or how `cd` does so."""
+_CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
+"""These make or remove folders, but not what a `..` alone names."""
+_IS_OF_SHELL = _CHANGES_FOLDERS | {"cd", "set", "export", "echo", "true"}
+"""These open nothing, even if no shell reads the command."""
+_BLOCKS = {"for": 1, "while": 1, "until": 1, "if": 1, "done": -1, "fi": -1}
+_KEYWORD = re.compile(r"(?:do|then|else|elif)\Z")
+_CLIMB = re.compile(
+    # At the start of a word, or of one in `$(...)`.
+    r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
+)
+_ABOVE = re.compile(r"(?:\.\./?)+")
+
+
+def from_entered_folders(
+    command: str, env: Mapping[str, str], is_folder: Callable[[str], bool]
+) -> str:
+    """Return a command with the folder that it surely runs in before its `..`.
+
+    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` surely `is_folder`.
+    """
+    if not ("cd " in command and ".." in command) or "CDPATH" in command or "CDPATH" in env:
+        return command
+    commands = surely_parsed(command) if not renames_programs(command) else []
+    first = commands[0].given[0].raw if commands else ""
+    climbs, at, blocks = list[tuple[int, str]](), "", 0
+    is_sure = _begins_in_folder(commands, is_folder)
+    for one in commands if first in _IS_OF_SHELL else ():
+        climbs += _climbs_of(one, at, is_new=first in _CHANGES_FOLDERS) if at else ()
+        words, entered = one.given, _entered(one)
+        if entered and not blocks:
+            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
+            is_sure = is_sure and (one is commands[0] or _ABOVE.fullmatch(entered) is not None)
+        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
+            break
+        starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
+        blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
+        at = at if is_sure or blocks or one.after in {"&&", "|"} else ""
+    for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
+        command = f"{command[:start]}{folder}{command[start:]}"
+    return command
+
+
+def _begins_in_folder(commands: list[SimpleCommand], is_folder: Callable[[str], bool]) -> bool:
+    """Return whether the first command surely enters a folder for all others.
+
+    From a folder that another argument names it may fail, but there a climb as high leads nowhere.
+    """
+    entered = _entered(commands[0]) if commands else ""
+    name = entered.removeprefix("./").rstrip("/")
+    is_name = entered[:1] == "/" or ("/" not in name and name not in {"", ".", ".."})
+    signs = {sign for one in commands for sign in (one.before, one.after)}
+    return is_name and signs.isdisjoint({"(", ")"}) and is_folder(entered)
+
+
+def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
+    for word in command.words:
+        for climb in _CLIMB.finditer(word.raw):
+            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
+                not is_new or _ABOVE.fullmatch(word.text)
+            ):
+                # `-Ia/../b` has the path `/../b` in it.
+                yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
+
+
+def _entered(command: SimpleCommand) -> str:
+    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
+    words = command.given
+    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
+        return ""
+    is_alone = command.before not in {"|", "||"} and command.after != "|"
+    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
