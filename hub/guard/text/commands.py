@@ -53,6 +53,7 @@ _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
+_NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
@@ -70,9 +71,7 @@ _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
-_BEFORE_CD = re.compile(
-    r"\w+=.*|!|\{|if|then|elif|else|while|until|do|time|builtin|command", re.DOTALL
-)
+_BEFORE_CD = re.compile(r"\w+=.*|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S)
 _OPTION_OF_CD = re.compile(r"-[-LPe]+")
 _END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
 """Not what is computed, such as the folder in `cd $(x)`."""
@@ -122,7 +121,8 @@ def with_plain_signs(command: str) -> str:
     `$PWD` for `$(pwd)` and `${PWD}`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the operator
     `=~`, and `x@u` for git's `x@{u}`.
     """
-    command = _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command.lower() else command
+    if "pwd" in command.lower():
+        command = _NAME_OF_FOLDER.sub(".", _WORKING_FOLDER.sub("$PWD", command))
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
