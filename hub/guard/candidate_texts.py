@@ -247,7 +247,7 @@ class CandidateTexts(Struct, frozen=True):
         entered = value
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
-            entered = from_entered_folders(value, reader.env, self.local_paths.enters)
+            entered = from_entered_folders(value, reader.env, self.local_paths)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
         value = with_short_roots(entered, self.reader)

@@ -102,6 +102,12 @@ class LocalPaths(Struct, frozen=True):
         places = 1 if self.tracer.is_absolute(folder) else len(self.tracer.bases)
         return len(self.tracer.folders_at(folder)) == places
 
+    def is_new(self, path: str) -> bool:
+        """Return whether nothing is at `path`, wherever a relative path can start."""
+        starts = (*self.tracer.bases, *self.tracer.beside())
+        places = [path] if self.tracer.is_absolute(path) else [f"{one}/{path}" for one in starts]
+        return not any(map(self.tracer.exists, places))
+
     def climbs_from_missing(self, word: str) -> bool:
         """Return whether a word has `..` behind something that is not there."""
         start, climbs, _ = word.rpartition("/..")

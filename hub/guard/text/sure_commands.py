@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import dropwhile, islice
+from typing import Protocol
 
 from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
@@ -124,22 +125,38 @@ _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
 )
+_LINKS = re.compile(
+    r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
+)
 _ABOVE = re.compile(r"(?:\.\./?)+")
 
 
-def from_entered_folders(
-    command: str, env: Mapping[str, str], is_folder: Callable[[str], bool]
-) -> str:
-    """Return a command with the folder that it surely runs in before its `..`.
+class Places(Protocol):
+    """What there is where a relative path can start."""
 
-    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` surely `is_folder`.
+    def enters(self, folder: str) -> bool:
+        """Return whether `folder` is a directory, wherever it starts."""
+        ...
+
+    def is_new(self, path: str) -> bool:
+        """Return whether nothing is at `path`, wherever it starts."""
+        ...
+
+
+def from_entered_folders(command: str, env: Mapping[str, str], places: Places) -> str:
+    """Return a command with the folder that its `..` surely start in before them.
+
+    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. For
+    `ln -s ../b a/c` it is `ln -s a/../b a/c`.
     """
+    if command[:3] == "ln ":
+        return _from_its_link(command, places)
     if not ("cd " in command and ".." in command) or "CDPATH" in command or "CDPATH" in env:
         return command
     commands = surely_parsed(command) if not renames_programs(command) else []
     first = commands[0].given[0].raw if commands else ""
     climbs, at, blocks = list[tuple[int, str]](), "", 0
-    is_sure = _begins_in_folder(commands, is_folder)
+    is_sure = _begins_in_folder(commands, places)
     for one in commands if first in _IS_OF_SHELL else ():
         climbs += _climbs_of(one, at, is_new=first in _CHANGES_FOLDERS) if at else ()
         words, entered = one.given, _entered(one)
@@ -156,7 +173,7 @@ def from_entered_folders(
     return command
 
 
-def _begins_in_folder(commands: list[SimpleCommand], is_folder: Callable[[str], bool]) -> bool:
+def _begins_in_folder(commands: list[SimpleCommand], places: Places) -> bool:
     """Return whether the first command surely enters a folder for all others.
 
     From a folder that another argument names it may fail, but there a climb as high leads nowhere.
@@ -165,7 +182,22 @@ def _begins_in_folder(commands: list[SimpleCommand], is_folder: Callable[[str], 
     name = entered.removeprefix("./").rstrip("/")
     is_name = entered[:1] == "/" or ("/" not in name and name not in {"", ".", ".."})
     signs = {sign for one in commands for sign in (one.before, one.after)}
-    return is_name and signs.isdisjoint({"(", ")"}) and is_folder(entered)
+    return is_name and signs.isdisjoint({"(", ")"}) and places.enters(entered)
+
+
+def _from_its_link(command: str, places: Places) -> str:
+    """Return `ln -s ../b a/c` with the folder of the link before its target; others as they are.
+
+    Where there is something at `a/c`, the link may go below that.
+    """
+    commands = surely_parsed(command)
+    words = commands[0].words if len(commands) == 1 else []
+    if not all(map(is_literal, words)) or not _LINKS.fullmatch(" ".join(one.text for one in words)):
+        return command
+    target, link = words[-2:]
+    at = target.start + (target.raw[0] in "'\"")
+    folder = link.text.rpartition("/")[0]
+    return f"{command[:at]}{folder}/{command[at:]}" if places.is_new(link.text) else command
 
 
 def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
