@@ -23,7 +23,6 @@ from hub.guard.text.commands import (
     expands,
     inner_commands,
     is_harmless,
-    makes_links,
     quoted_words,
     spellings_of,
     uncut_words,
@@ -256,8 +255,7 @@ class CandidateTexts(Struct, frozen=True):
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
         words, runs_program = words_in(scripts, starts=starts), self.local_paths.runs_program
         runs = {text for text, word in words.items() if word.runs and runs_program(text)}
-        if makes_links(value, words) and any(map(self.local_paths.climbs_from_missing, words)):
-            raise PathError("it has '..' behind what may be a link then")
+        self.local_paths.check_new_links(value, words)
         for word in (one for one in words if one not in runs):
             expanding = self._expanding(reader, is_wild=words[word].expands)
             yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
@@ -267,9 +265,8 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        for command in dict.fromkeys(inner_commands(value, scripts.values())):
-            if command != written:
-                yield command, self._texts_of_command(command, starts=True)
+        inner = (one for one in inner_commands(value, scripts.values()) if one != written)
+        yield from ((one, self._texts_of_command(one, starts=True)) for one in dict.fromkeys(inner))
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
             texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
             yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))

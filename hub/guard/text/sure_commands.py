@@ -131,7 +131,7 @@ _LINKS = re.compile(
 _ABOVE = re.compile(r"(?:\.\./?)+")
 
 
-class Places(Protocol):
+class RelativeStarts(Protocol):
     """What there is where a relative path can start."""
 
     def enters(self, folder: str) -> bool:
@@ -143,7 +143,7 @@ class Places(Protocol):
         ...
 
 
-def from_entered_folders(command: str, env: Mapping[str, str], places: Places) -> str:
+def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeStarts) -> str:
     """Return a command with the folder that its `..` surely start in before them.
 
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. For
@@ -173,7 +173,7 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: Places) -
     return command
 
 
-def _begins_in_folder(commands: list[SimpleCommand], places: Places) -> bool:
+def _begins_in_folder(commands: list[SimpleCommand], places: RelativeStarts) -> bool:
     """Return whether the first command surely enters a folder for all others.
 
     From a folder that another argument names it may fail, but there a climb as high leads nowhere.
@@ -185,7 +185,7 @@ def _begins_in_folder(commands: list[SimpleCommand], places: Places) -> bool:
     return is_name and signs.isdisjoint({"(", ")"}) and places.enters(entered)
 
 
-def _from_its_link(command: str, places: Places) -> str:
+def _from_its_link(command: str, places: RelativeStarts) -> str:
     """Return `ln -s ../b a/c` with the folder of the link before its target; others as they are.
 
     Where there is something at `a/c`, the link may go below that.
