@@ -927,6 +927,8 @@ WRITTEN = [
     "cd src && python3 - ../a.txt <<'EOF'\nprint(1)\nEOF",
 ]
 WRITTEN_OUT = [
+    "cd src && cat > l <<'E'\n/etc/passwd\nE\ncat $(cat l)",
+    "cd src && cat > l <<'E'\n/etc/passwd\nE\nwc --files0-from=l",
     "cd src && cat > ../../private/y/n <<'EOF'\nhello\nEOF",
     "cd src && cat ../../private/x > y <<'EOF'\nhello\nEOF",
     "cd src && cat > x <<EOF\n$(cat ../../private/x)\nEOF",

@@ -25,6 +25,8 @@ _END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
 _STREAM = re.compile(r"\d")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
+_USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--f")
+"""The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
 _RUN_NOTHING = frozenset({"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true"})
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
@@ -96,7 +98,7 @@ def without_lines(command: str) -> str:
     for one in reversed(script.documents):
         kept = kept[: one.start] + kept[one.end :]
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
-    is_written = all(map(runs_nothing, commands)) and not renames_programs(kept)
+    is_written = all(map(runs_nothing, commands)) and not _USES_LINES.search(kept)
     return kept if commands and is_written else command
 
 
