@@ -54,6 +54,7 @@ _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|scrip
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
 _NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
+_PARENT = re.compile(r"\$\(dirname (\"?)\$PWD\1\)|`dirname \$PWD`")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
@@ -75,7 +76,6 @@ _BEFORE_CD = re.compile(r"\w+=.*|[!{]|if|then|elif|else|while|until|do|time|buil
 _OPTION_OF_CD = re.compile(r"-[-LPe]+")
 _END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
 """Not what is computed, such as the folder in `cd $(x)`."""
-_ODD_ENDS = frozenset("'\"`(")
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
@@ -118,11 +118,12 @@ def _character(code: re.Match[str]) -> str:
 def with_plain_signs(command: str) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
-    `$PWD` for `$(pwd)` and `${PWD}`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the operator
-    `=~`, and `x@u` for git's `x@{u}`.
+    `$PWD` for `$(pwd)`, `$PWD/..` for `$(dirname $PWD)`, `.` for the `$PATH` of `PATH=$PATH:bin`,
+    `=` for the operator `=~`, and `x@u` for git's `x@{u}`.
     """
     if "pwd" in command.lower():
-        command = _NAME_OF_FOLDER.sub(".", _WORKING_FOLDER.sub("$PWD", command))
+        command = _PARENT.sub("$PWD/..", _WORKING_FOLDER.sub("$PWD", command))
+        command = _NAME_OF_FOLDER.sub(".", command)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
@@ -232,7 +233,7 @@ def _goes_home(command: SimpleCommand, text: str) -> bool:
     if rest[:1] != ["cd"] or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
         return False
     if command.lines_of is not None:  # it starts elsewhere in `text`
-        return command.after not in _ODD_ENDS
+        return command.after not in {"'", '"', "`", "("}
     last = command.given[-1]
     return _END_OF_CD.match(text, last.start + len(last.raw)) is not None
 
