@@ -833,6 +833,9 @@ ENTERED = [
     "ln -s ../a.txt src/b",
     "ln -sf ../../a.txt src/sub/c",
     "ln -s -n '../a.txt' {top}/project/src/b",
+    "cd src && make -C .. test",
+    "cd src && grep -C 3 x ../a.txt && grep -C3 x ../a.txt",
+    "cd src && git -C .. status && cat ../a.txt",
 ]
 ENTERED_OUT = [
     "cd src && cat ../../private/x",
@@ -901,6 +904,10 @@ ENTERED_OUT = [
     "ln ../private/x src/b",
     "ln -s ../private src/b && ls .",
     "ln -s ../private src/b src/c .",
+    "cd src && env -C .. cat ../private/x",
+    "cd src/sub && env --chdir={top}/project cat ../private/x",
+    "cd src && find .. -execdir cat ../private/x \\;",
+    "cd src && make -C.. -f ../private/x",
     "cd src/sub; cat ../x",
     "cd src; cat ../../private/x",
     "cd src; cd sub; cat ../../a.txt",

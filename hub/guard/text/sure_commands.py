@@ -121,6 +121,7 @@ _CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
 """These make or remove folders, but not what a `..` alone names."""
 _IS_OF_SHELL = _CHANGES_FOLDERS | {"cd", "set", "export", "echo", "true"}
 """These open nothing, even if no shell reads the command."""
+_MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
 _BLOCKS = {"for": 1, "while": 1, "until": 1, "if": 1, "done": -1, "fi": -1}
 _KEYWORD = re.compile(r"(?:do|then|else|elif)\Z")
 _CLIMB = re.compile(
@@ -203,7 +204,12 @@ def _from_its_link(command: str, places: RelativeStarts) -> str:
 
 
 def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
-    for word in command.words:
+    words = command.words
+    # What such a program runs starts in the folder that stands behind its option.
+    texts = [word.text for word in words]
+    pairs = (" ".join(texts[n : n + 2]) for n in range(len(texts)))
+    moved = next((n for n, pair in enumerate(pairs) if _MOVES_PROGRAM.match(pair)), None)
+    for word in words if moved is None else words[moved : moved + 2]:
         for climb in _CLIMB.finditer(word.raw):
             if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
                 not is_new or _ABOVE.fullmatch(word.text)
