@@ -115,7 +115,7 @@ class LocalPaths(Struct, frozen=True):
             PathError: one does: `ln -s . a; ls a/../..`.
         """
         if makes_links(command, words) and any(map(self._climbs_from_missing, words)):
-            raise PathError("it has '..' behind what may be a link then")
+            raise PathError("it has '..' after a component that does not exist")
 
     def _climbs_from_missing(self, word: str) -> bool:
         start, climbs, _ = word.rpartition("/..")

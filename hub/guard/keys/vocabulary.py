@@ -138,10 +138,16 @@ DATA_BESIDE = (
     (_words("sql statement cypher"), None, _words("params parameters bindings binds values args")),
     (
         _words("query"),
-        _words("sql query db database cypher postgres pg mysql sqlite duckdb"),
+        _words("sql query db database cypher neo postgres pg mysql sqlite duckdb"),
         _words("params parameters bindings"),
     ),
     (_words("query"), None, _words("variables")),
+    (
+        _words("table table_name tableName"),
+        None,
+        _words("row rows record records data values where"),
+    ),
+    (_words("function_name functionName FunctionName"), None, _words("payload Payload")),
     (_words("collection"), None, _words("filter pipeline update projection sort")),
     (
         _words("index"),
