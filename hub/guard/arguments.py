@@ -31,6 +31,7 @@ from hub.guard.text.embedded_json import (
 )
 from hub.guard.text.names import is_sign
 from hub.guard.text.prose import is_prose
+from hub.guard.text.uris import FILE_URI, is_file_uri
 from hub.paths.resolve import PathError
 from hub.values import Json, JsonObject
 
@@ -54,9 +55,7 @@ _SHAPED = re.compile(
     r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
-_FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?fileb?:", re.IGNORECASE)
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
-_URI_END = re.compile(r"[?#]")
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
@@ -296,9 +295,7 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if kind is _PAYLOAD:
         if node.structured and json_in(value) is not None:
             return True
-        is_uri = ":" in value and _FILE_URI.match(value) is not None
-        # A child that cuts a URL at its query or fragment ignores words after it.
-        return is_uri and len(_URI_END.split(value.strip(), maxsplit=1)[0].split(None, 1)) == 1
+        return ":" in value and is_file_uri(value)
     if kind is _VIRTUAL:
         return is_shaped(value)
     return kind is not _IGNORE
@@ -346,7 +343,7 @@ def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
         _add_strings(inside, replace(at, depth=at.depth + 1), found)
     if at.inherited is _NEUTRAL and not is_shaped(text):
         _add_bare(candidate, found)
-    elif at.inherited is not _PAYLOAD or not node.structured or _FILE_URI.match(text) is not None:
+    elif at.inherited is not _PAYLOAD or not node.structured or FILE_URI.match(text) is not None:
         found.append(candidate)
 
 

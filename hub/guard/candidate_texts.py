@@ -43,10 +43,11 @@ from hub.guard.text.names import (
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
-from hub.guard.text.programs import created_paths, from_entered_folders, tamed, without_texts
+from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
 from hub.guard.text.shell import ways_to_parse
+from hub.guard.text.sure_commands import from_entered_folders
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
@@ -246,7 +247,7 @@ class CandidateTexts(Struct, frozen=True):
         entered = value
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
-            entered = from_entered_folders(value, reader.env)
+            entered = from_entered_folders(value, reader.env, self.local_paths)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
         value = with_short_roots(entered, self.reader)
@@ -255,6 +256,7 @@ class CandidateTexts(Struct, frozen=True):
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
         words, runs_program = words_in(scripts, starts=starts), self.local_paths.runs_program
         runs = {text for text, word in words.items() if word.runs and runs_program(text)}
+        self.local_paths.check_new_links(value, words)
         for word in (one for one in words if one not in runs):
             expanding = self._expanding(reader, is_wild=words[word].expands)
             yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
@@ -264,9 +266,8 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        for command in dict.fromkeys(inner_commands(value, scripts.values())):
-            if command != written:
-                yield command, self._texts_of_command(command, starts=True)
+        inner = (one for one in inner_commands(value, scripts.values()) if one != written)
+        yield from ((one, self._texts_of_command(one, starts=True)) for one in dict.fromkeys(inner))
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
             texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
             yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))

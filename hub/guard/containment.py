@@ -139,10 +139,10 @@ class PathTracer:
             links = NoLinksBelow(links, shared, context.flavour)
         self.effort = Meter(most)
         self._links = MeteredDisk(links, self.effort)
-        self._bases = index.bases
+        self.bases = index.bases
         if index.starts:
             missing = {one for one in index.starts if not self._can_be_folder(one)}
-            self._bases = tuple(one for one in index.bases if one not in missing)
+            self.bases = tuple(one for one in index.bases if one not in missing)
         self._shared = index.shared
         self._files, self._directories = index.files, index.directories
         self._depths = index.depths
@@ -180,7 +180,7 @@ class PathTracer:
         """Return whether an entry `name` is, or may be, in the file system's top directory."""
         if self._posix:
             return self.exists(f"/{name}")
-        drives = {base[:2] for base in self._bases} or {"C:"}
+        drives = {base[:2] for base in self.bases} or {"C:"}
         return any(self.exists(f"{drive}\\{name}") for drive in drives)
 
     def matching(self, wildcard: str, folder: str = "/") -> list[str]:
@@ -193,7 +193,7 @@ class PathTracer:
         """Yield what a shell finds for a pattern with wildcards, if it may not be reached."""
         names = [name for name in pattern.split("/") if name not in {"", "."}]
         names += [""] if pattern[-1:] == "/" else []
-        for start in ("",) if pattern[:1] == "/" else (*self._bases, *self.beside()):
+        for start in ("",) if pattern[:1] == "/" else (*self.bases, *self.beside()):
             yield from self._found_below(start, names)
 
     def _found_below(self, folder: str, names: Sequence[str]) -> Iterator[str]:
@@ -217,7 +217,7 @@ class PathTracer:
 
     def has(self, name: str) -> bool:
         """Return whether an entry `name` is, or may be, where a relative path can start."""
-        return any(self.exists(f"{base}{self._separator}{name}") for base in self._bases)
+        return any(self.exists(f"{base}{self._separator}{name}") for base in self.bases)
 
     def exists(self, path: str) -> bool:
         """Return whether something is, or may be, at `path`."""
@@ -236,10 +236,10 @@ class PathTracer:
 
         Those are left out where such a path starts in any case. `starts` replaces these places.
         """
-        places = self._bases if starts is None else starts
+        places = self.bases if starts is None else starts
         bases = (None,) if self.is_absolute(text) else places
         found = (self._folder_at(text, base) for base in bases)
-        return [one for one in found if one is not None and one not in self._bases]
+        return [one for one in found if one is not None and one not in self.bases]
 
     def is_open(self, folder: str) -> bool:
         """Return whether a directory is where paths are allowed."""
@@ -251,7 +251,7 @@ class PathTracer:
             if base is not None and not self._is_near(text, base):
                 return None
             found = resolve(text, cwd=base, links=self._links, flavour=self._flavour)
-            entry = self._links.entry(found)
+            entry = self._links.entry(f"{found}/.")  # one that nobody may enter is none
         except TooMuchError:
             raise
         except PathError:
@@ -275,9 +275,9 @@ class PathTracer:
             yield from self._follow_relative(text, how, strict=strict)
 
     def _follow_relative(self, text: str, how: str, *, strict: bool) -> Iterator[ReadingResult]:
-        if not self._bases and self._context.enforcing and (strict or ".." in text):
+        if not self.bases and self._context.enforcing and (strict or ".." in text):
             yield ReadingResult(text, how, None, OUTSIDE)
-        for base in self._bases:
+        for base in self.bases:
             if strict or self._is_near(text, base):
                 own = strict and base == self._context.cwd
                 yield from self._resolve(text, how, base, strict=own)

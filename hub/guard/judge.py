@@ -12,6 +12,7 @@ from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision
+from hub.guard.keys.nodes import FOR_SHELL
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.named_folders import NamedFolders
@@ -19,6 +20,7 @@ from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.policy import Policy
 from hub.guard.text.readings import Reader
+from hub.guard.text.sure_commands import without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
@@ -103,7 +105,7 @@ class Judge:
         try:
             if candidate.is_repeated and not self._tracer.beside():
                 return
-            for text, how, kind in self._texts.of(candidate, value):
+            for text, how, kind in self._texts.of(candidate, _as_run(candidate, value)):
                 if how is not ONE_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
                 yield from self._evaluate_text(text, how, kind, value)
@@ -120,7 +122,8 @@ class Judge:
             return None
         plain = _QUOTING.sub("", command)
         try:
-            for word, texts in self._texts.words_of_command(command):
+            run = _as_run(candidate, command)
+            for word, texts in self._texts.words_of_command(run):
                 # What a shell would make of a variable is not for the client to read.
                 if word == command or not (word in command or word in plain):
                     continue
@@ -200,6 +203,12 @@ def is_option(candidate: PathCandidate) -> bool:
     value = candidate.value
     starts = isinstance(value, str) and value[0] == "-"
     return starts and is_revision(candidate.key[-LONGEST_KEY:])
+
+
+def _as_run(candidate: PathCandidate, value: str) -> str:
+    """Return a value; of a command for a shell without the lines that it writes to files."""
+    is_read = "<<" in value and candidate.kind is Kind.COMMAND and candidate.why is FOR_SHELL
+    return without_lines(value) if is_read else value
 
 
 def _shown(value: object) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.commands import is_installed
+from hub.guard.text.commands import is_installed, makes_links
 from hub.guard.text.expansion import plainly, with_sequences
 from hub.guard.text.prose import is_prose
 from hub.guard.text.readings import BRACES, INNER, SLASHED, WHOLE_WORDS, Reader, Readings, readings
 from hub.guard.text.uris import is_special
-from hub.paths.resolve import Flavour, collapse
+from hub.paths.resolve import Flavour, PathError, collapse
 
 _DOUBTS = (
     (re.compile(r"[\x00-\x1f\x7f-\x9f]"), "it contains a control character"),
@@ -96,6 +96,31 @@ class LocalPaths(Struct, frozen=True):
             one.objection is None or (one.objection == OUTSIDE and is_installed(one.leads_to or ""))
             for one in results
         )
+
+    def enters(self, folder: str) -> bool:
+        """Return whether `folder` is a directory wherever a relative path can start."""
+        places = 1 if self.tracer.is_absolute(folder) else len(self.tracer.bases)
+        return len(self.tracer.folders_at(folder)) == places
+
+    def is_new(self, path: str) -> bool:
+        """Return whether nothing is at `path`, wherever a relative path can start."""
+        starts = (*self.tracer.bases, *self.tracer.beside())
+        places = [path] if self.tracer.is_absolute(path) else [f"{one}/{path}" for one in starts]
+        return not any(map(self.tracer.exists, places))
+
+    def check_new_links(self, command: str, words: Collection[str]) -> None:
+        """Check that no word of a command climbs from what may be a link when the command is done.
+
+        Raises:
+            PathError: one does: `ln -s . a; ls a/../..`.
+        """
+        if makes_links(command, words) and any(map(self._climbs_from_missing, words)):
+            raise PathError("it has '..' after a component that does not exist")
+
+    def _climbs_from_missing(self, word: str) -> bool:
+        start, climbs, _ = word.rpartition("/..")
+        exists = self.tracer.exists if self.tracer.is_absolute(start) else self.tracer.has
+        return bool(climbs) and not exists(start)
 
     def found_by_shell(self, forms: Readings) -> Iterator[str]:
         """Yield what a shell finds for the forms of a word, if it may not be reached."""

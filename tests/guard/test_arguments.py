@@ -79,6 +79,10 @@ def found(
         ({"text": "file:" + "x" * 5000}, [("/text", "payload", "file:" + "x" * 5000)]),
         ({"text": "file:" + "x" * 5000 + " and more"}, []),
         ({"text": "notes.file: x"}, []),
+        ({"text": "file:../x y"}, [("/text", "payload", "file:../x y")]),
+        ({"text": "file: ../x"}, []),
+        ({"text": "file:///etc/x\nfile:///etc/y"}, []),
+        ({"text": "file:///etc/x is wrong in many ways"}, []),
         ({"content": {"path": "a", "x": "/etc"}}, [
             ("/content/path", "path", "a"),
             ("/content/x", "neutral", "/etc"),

@@ -98,6 +98,24 @@ READING = [
     "cd in && cat ../l*",
     "cd in/up && cat ../secret.txt",
     "export CDPATH=$PWD/../private && cd here >&2 && cat ../secret.txt",
+    "ln -s . here/x && cat here/x/../../private/secret.txt",
+    "'ln' -s $PWD here/x; cat here/x/../private/secret.txt",
+    "cp -rs $PWD/here here/x; ln -s ../.. here/x/y; cat here/x/y/../private/secret.txt",
+    "cat $(printf '\\x2e\\56/private/secret.txt')",
+    "printf 'le\\141k' | xargs cat",
+    "echo -e 'l\\x65\\0141k' | xargs cat",
+    "trap 'cat l\"\"eak' EXIT",
+    "cd $(dirname $PWD); cat private/secret.txt",
+    'cat "$(dirname "$(pwd)")/private/secret.txt"',
+    "x=`dirname $PWD`; cat $x/private/secret.txt",
+    "cd; cat secret.txt",
+    "true && cd -P && cat secret.txt",
+    "(cd 2>&1 # home\ncat secret.txt)",
+    "if \\cd; then cat secret.txt; fi",
+    "x=1 builtin cd; cat secret.txt",
+    "echo $(cd; cat secret.txt)",
+    "sh -c 'cd; cat secret.txt'",
+    "bash <<'E'\ncd\ncat secret.txt\nE",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -171,6 +189,8 @@ def top(tmp_path: Path) -> Path:
         "private/here/",
     )
     (folder / "private" / "secret.txt").write_text(HIDDEN)
+    (folder / "home").mkdir()
+    (folder / "home" / "secret.txt").write_text(HIDDEN)
     return folder
 
 

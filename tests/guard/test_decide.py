@@ -609,6 +609,124 @@ def test_what_goes_to_a_cluster_a_container_or_a_database_is_data(  # noqa: PLR0
     assert isinstance(verdict, Admitted) is admitted
 
 
+_ANY: Json = {}
+_ROWS: Json = {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}
+_UPLOADED: Json = {"type": "object", "description": "Form fields; a value may be a file"}
+_OF_FILE: Json = {"type": "object", "properties": {"path": {"type": "string"}}}
+_PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "beside", "key", "schema", "value", "admitted"),
+    [
+        ("http_request", "url", "body", _OBJECT, _PLACES_IN_IT, True),
+        ("http_request", "url", "body", _ANY, _PLACES_IN_IT, True),
+        ("http_request", "url", "json", _OBJECT, _PLACES_IN_IT, True),
+        ("send", "url", "headers", _OBJECT, {"Referer": "/etc"}, True),
+        ("http_request", "url", "body", _OBJECT, {"path": "file:///etc/hosts"}, False),
+        ("http_request", "url", "body", _UPLOADED, _PLACES_IN_IT, False),
+        ("http_request", "url", "body", _OF_FILE, _PLACES_IN_IT, False),
+        ("http_request", "target", "body", _OBJECT, _PLACES_IN_IT, False),
+        ("http_request", "url", "files", _OBJECT, _PLACES_IN_IT, False),
+        ("http_request", "url", "data", _ANY, "/etc/hosts", False),
+        ("convert", "url", "data", _OBJECT, _PLACES_IN_IT, False),
+        ("query", "sql", "params", _ROWS, ["/etc/hosts"], True),
+        ("run", "sql", "args", _LIST, ["/etc/hosts"], True),
+        ("read_neo4j_cypher", "query", "params", _OBJECT, _PLACES_IN_IT, True),
+        ("search_files", "query", "params", _OBJECT, _PLACES_IN_IT, False),
+        ("query", "sql", "params", _WORDS, "/etc/hosts", False),
+        ("graphql", "query", "variables", _OBJECT, _PLACES_IN_IT, True),
+        ("find", "collection", "filter", _OBJECT, _PLACES_IN_IT, True),
+        ("insert", "table", "rows", _LIST, [_PLACES_IN_IT], True),
+        ("insert", "table", "data", _WORDS, "/etc/hosts", False),
+        ("load", "table", "files", _LIST, ["/etc/hosts"], False),
+        ("invoke", "function_name", "payload", _OBJECT, _PLACES_IN_IT, True),
+        ("search", "index", "query_body", _OBJECT, _PLACES_IN_IT, True),
+        ("docker_exec", "container_id", "command", _LIST, ["cat", "/etc/hosts"], True),
+        ("docker_exec", "container_id", "command", _TEXT, "cat /etc/hosts", False),
+        ("docker_cp", "container_id", "command", _LIST, ["cat", "/etc/hosts"], False),
+        ("redis_set", "ttl", "key", _TEXT, "/etc/hosts", True),
+        ("hset", "ttl", "field", _TEXT, "/etc/hosts", True),
+        ("redis_restore", "ttl", "path", _TEXT, "/etc/hosts", False),
+        ("kv_set", "ttl", "key", _TEXT, "/etc/hosts", False),
+        ("redis_set", "ttl", "key", _TEXT, "file:///etc/hosts", False),
+        ("search", "file_pattern", "pattern", _TEXT, r"from '\.\./", True),
+        ("search", "exclude_pattern", "pattern", _TEXT, r"\.\./", False),
+        ("search", "file_pattern", "pattern", _TEXT, "-f/etc/hosts", False),
+        ("run", "cwd", "explanation", _TEXT, "/etc/hosts", True),
+        ("run", "cwd", "details", _TEXT, "../x", True),
+    ],
+)
+def test_what_goes_elsewhere_by_the_arguments_beside_it_is_data(  # noqa: PLR0913 - one case
+    tmp_path: Path, *, tool: str, beside: str, key: str, schema: Json, value: Json, admitted: bool
+) -> None:
+    declared: Json = {"properties": {beside: _TEXT, key: schema}, "required": [beside]}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name=tool)
+    verdict = decide(tool_call({key: value}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
+def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) -> None:
+    declared: Json = {"properties": {"container_id": _TEXT, "command": _LIST}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="docker_exec")
+    call = tool_call({"command": ["cat", "/etc/hosts"]})
+    assert isinstance(decide(call, guard, context(share(tmp_path), tmp_path)), Refused)
+
+
+_LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\nE"
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "described", "beside", "command", "admitted"),
+    [
+        ("bash", "command", "", "cwd", _LINES, True),
+        ("run_command", "command", "The bash command to run", "cwd", _LINES, True),
+        ("run_command", "bash_command", "", "cwd", _LINES, True),
+        ("start_process", "command", "", "shell", _LINES, True),
+        ("bash", "command", "", "cwd", f"{_LINES}\nchmod +x x.ts && ls", True),
+        ("bash", "command", "", "cwd", f"{_LINES}\nsh x.ts", False),
+        ("bash", "command", "", "cwd", f"{_LINES}\ncat ../x", False),
+        ("bash", "command", "", "cwd", _LINES.replace("> x.ts", "> ../x.ts"), False),
+        ("bash", "command", "", "cwd", _LINES.replace("cat", "xargs cat"), False),
+        ("bash", "command", "", "cwd", f"xargs cat {_LINES[6:]}", False),
+        (
+            "bash",
+            "command",
+            "",
+            "cwd",
+            _LINES.replace("'E'", "E").replace("/etc", "$(ls /)"),
+            False,
+        ),
+        ("bash", "args", "", "cwd", _LINES, False),
+        ("run_command", "command", "Shell command", "cwd", _LINES, False),
+        ("run_command", "command", "A command; not for bash", "cwd", _LINES, False),
+        ("run_command", "command", "", "use_shell", _LINES, False),
+    ],
+)
+def test_lines_that_a_shell_writes_to_a_file_are_no_paths(  # noqa: PLR0913 - one case
+    tmp_path: Path,
+    *,
+    tool: str,
+    key: str,
+    described: str,
+    beside: str,
+    command: str,
+    admitted: bool,
+) -> None:
+    of_key: Json = {"type": "string", "description": described}
+    declared: Json = {"properties": {key: of_key, beside: _TEXT}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name=tool)
+    verdict = decide(tool_call({key: command}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
+def test_a_program_without_a_shell_may_open_the_lines_of_a_command(tmp_path: Path) -> None:
+    declared: Json = {"properties": {"command": _TEXT, "shell": {"type": "boolean"}}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="run_command")
+    world = context(share(tmp_path), tmp_path)
+    assert isinstance(decide(tool_call({"command": _LINES}), guard, world), Refused)
+
+
 def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     here = CATALOGUE.parent
     guard = compile_tool(None, read_only=True, policy=DEFAULT)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.vocabulary import Kind
+from hub.values import Json
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
 LONGEST_KEY = 200
@@ -25,6 +26,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(vocabulary.PATH_WORDS, vocabulary.FILLERS, vocabulary.LOCATOR_WORDS, {"name"}),
     *(known for known, _ in _HEADS),
 )
+_DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
@@ -64,6 +66,27 @@ def arguments_for_cluster(tool: str) -> list[str]:
     found = (keys for of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
     return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
+
+
+def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) -> list[str]:
+    """Return the arguments of a tool that go to a place which another one of its `names` names."""
+    words, found = {*words_of(tool)}, list[str]()
+    always = [name for name in required if isinstance(name, str)]
+    groups = [(names, group) for group in vocabulary.DATA_BESIDE]
+    for given, (of, tools, keys) in (*groups, (always, vocabulary.OF_CONTAINERS)):
+        if not of.isdisjoint(given) and (tools is None or not tools.isdisjoint(words)):
+            found += (name for name in names if name in keys)
+    return found
+
+
+def names_shell(text: str) -> bool:
+    """Return whether a name, or a description, says that a shell such as bash reads a command."""
+    return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
+
+
+def is_kept(tool: str, key: str) -> bool:
+    """Return whether a tool's name says that what is under `key` goes to a database."""
+    return key in vocabulary.KEPT and not vocabulary.KEPT_WORDS.isdisjoint(words_of(tool))
 
 
 def is_mount(key: str) -> bool:

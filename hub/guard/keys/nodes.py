@@ -13,6 +13,8 @@ from hub.guard.keys.vocabulary import Kind
 from hub.values import Json
 
 BY_OPERATOR = "set by the operator"
+FOR_SHELL = "a command that a shell reads, as the schema says"
+"""Why a command is judged as one that no program gets as its arguments, without a shell."""
 
 
 class ArgumentNode(Struct, frozen=True):

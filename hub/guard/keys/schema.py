@@ -13,13 +13,17 @@ from msgspec.structs import force_setattr, replace
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    arguments_beside,
     arguments_for_cluster,
     greps,
+    is_kept,
     is_label,
     is_plural,
     kind_of_key,
+    names_shell,
+    takes_arguments,
 )
-from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden
+from hub.guard.keys.nodes import FOR_SHELL, ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -44,6 +48,7 @@ _TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
+_OF_FILES = re.compile(r"\b(?:files?|paths?|upload\w*|folder|director(?:y|ies))\b", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
@@ -61,13 +66,38 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    shape = _Compiler(schema, most, arguments_for_cluster(tool)).shape()
-    if greps(tool):
+    elsewhere = {*arguments_for_cluster(tool), *_arguments_beside(tool, schema)}
+    shape = _Compiler(schema, most, elsewhere).shape()
+    if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = _looking_for_its_pattern(shape)
+    shape = _by_its_name(shape, tool, object_or_empty(object_or_empty(schema).get("properties")))
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
     return shape
+
+
+def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
+    """Yield the arguments that go to what another one names; not those that may have files."""
+    top = object_or_empty(schema)
+    members, required = object_or_empty(top.get("properties")), top.get("required")
+    for key in arguments_beside(tool, members, required if isinstance(required, list) else ()):
+        member = object_or_empty(members[key])
+        if "properties" not in member and not _OF_FILES.search(str(member.get("description"))):
+            yield key
+
+
+def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> ArgumentNode:
+    """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
+    is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
+    known = dict[str, ArgumentNode]()
+    for key, node in shape.properties.items():
+        if node.kind is Kind.COMMAND and not takes_arguments(key):
+            said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
+            known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
+        elif node.kind is Kind.NEUTRAL and node.declared and is_kept(tool, key):
+            known[key] = replace(node, kind=Kind.PAYLOAD, why="the tool's name says a database")
+    return replace(shape, properties={**shape.properties, **known}) if known else shape
 
 
 def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
@@ -89,12 +119,12 @@ class _Compiler:
 
     A schema that refers to itself becomes a node that contains itself. A schema that expands
     endlessly in new ways is read up to a limit that depends on its size. What is in the objects and
-    lists `for_cluster` is opened by nothing on this machine.
+    lists of the keys `elsewhere` is opened by nothing on this machine.
     """
 
-    def __init__(self, schema: Json, most: int, for_cluster: Collection[str]) -> None:
+    def __init__(self, schema: Json, most: int, elsewhere: Collection[str]) -> None:
         self._schema = schema
-        self._for_cluster = for_cluster
+        self._elsewhere = elsewhere
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
@@ -149,7 +179,9 @@ class _Compiler:
     def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether what is in an object or a list goes to a cluster or to a database."""
         described = " ".join(_texts(variants, "description"))
-        is_data = key in self._for_cluster or vocabulary.SAYS_DATA.search(described)
+        if key in self._elsewhere and kind_of_key(key)[0] is Kind.PAYLOAD:
+            return True
+        is_data = key in self._elsewhere or vocabulary.SAYS_DATA.search(described)
         return bool(is_data) and _is_no_text(variants)
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:

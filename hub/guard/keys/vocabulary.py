@@ -95,7 +95,7 @@ PAYLOAD_WORDS = _words(
     " replace paragraph markup goal intent subject pointer jq jql cql graphql"
     " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
     " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
-    " term row cell"
+    " term row cell explanation detail reasoning remark"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 COMMAND_WORDS = _words(
@@ -128,6 +128,55 @@ IN_CLUSTER = (
 
 They are objects or lists; a text may be a command for a shell of this machine.
 """
+DATA_BESIDE = (
+    (_words("url uri"), None, _words("body headers")),
+    (
+        _words("url uri"),
+        _words("http https request fetch rest webhook post put patch api"),
+        _words("json data payload params query"),
+    ),
+    (_words("sql statement cypher"), None, _words("params parameters bindings binds values args")),
+    (
+        _words("query"),
+        _words("sql query db database cypher neo postgres pg mysql sqlite duckdb"),
+        _words("params parameters bindings"),
+    ),
+    (_words("query"), None, _words("variables")),
+    (
+        _words("table table_name tableName"),
+        None,
+        _words("row rows record records data values where"),
+    ),
+    (_words("function_name functionName FunctionName"), None, _words("payload Payload")),
+    (_words("collection"), None, _words("filter pipeline update projection sort")),
+    (
+        _words("index"),
+        _words("search query elasticsearch opensearch es"),
+        _words("body query_body queryBody"),
+    ),
+)
+"""Arguments, words that a tool's name has one of (None: any name), and what is data beside them.
+
+It goes to the place that such an argument names: as an object, a list, or a text that is a payload.
+"""
+OF_CONTAINERS = (
+    _words("container container_id containerId container_name pod pod_name podName"),
+    _words("exec execute run"),
+    _words("command cmd"),
+)
+"""The same of a container that each call names."""
+KEPT_WORDS = _words(
+    "redis hset hget hgetall hdel hexists lpush rpush lpop rpop lrange sadd srem smembers zadd zrem"
+    " zrange xadd xrange xdel"
+)
+"""In a tool's name: its keys and values are those of a database that is no folder."""
+KEPT = _words("key name field value member channel")
+SHELLS = _words("bash zsh")
+"""In a command's description or in the name of it or its tool: such a shell reads the command."""
+FILE_PATTERNS = _words(
+    "glob file_glob fileGlob file_pattern filePattern include_pattern includePattern file_mask"
+)
+"""Beside one of these a `pattern` is a text, and no glob."""
 HOSTING_WORDS = _words("compose host build")
 """With these words in its name, a tool may use those on this machine."""
 GREPPING_WORDS = _words("grep ripgrep rg")

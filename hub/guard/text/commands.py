@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, dropwhile
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -45,14 +45,16 @@ _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(
     r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
-    r"|command|cmd|alias|npx|npm|env|program|COMMAND|PAGER|EDITOR"
+    r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR"
 )
 """Each command that hands another one to a shell has one of these."""
-_RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach"})
+_RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
 _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
+_NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
+_PARENT = re.compile(r"\$\(dirname (\"?)\$PWD\1\)|`dirname \$PWD`")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
@@ -70,6 +72,11 @@ _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
+_BEFORE_CD = re.compile(r"\w+=.*|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S)
+_OPTION_OF_CD = re.compile(r"-[-LPe]+")
+_END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
+"""Not what is computed, such as the folder in `cd $(x)`."""
+_LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
@@ -111,10 +118,12 @@ def _character(code: re.Match[str]) -> str:
 def with_plain_signs(command: str) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
-    `$PWD` for `$(pwd)` and `${PWD}`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the operator
-    `=~`, and `x@u` for git's `x@{u}`.
+    `$PWD` for `$(pwd)`, `$PWD/..` for `$(dirname $PWD)`, `.` for the `$PATH` of `PATH=$PATH:bin`,
+    `=` for the operator `=~`, and `x@u` for git's `x@{u}`.
     """
-    command = _WORKING_FOLDER.sub("$PWD", command) if "pwd" in command.lower() else command
+    if "pwd" in command.lower():
+        command = _PARENT.sub("$PWD/..", _WORKING_FOLDER.sub("$PWD", command))
+        command = _NAME_OF_FOLDER.sub(".", command)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
@@ -184,6 +193,8 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
             context = yield from _judged_words(
                 one, context, program=program, runs=runs, finds=finds
             )
+            if _goes_home(one, command):
+                yield ShellWord("~", expands=True, globs=False, runs=False, creates=False)
 
 
 def _is_only_text(document: HereDocument, command: str) -> bool:
@@ -213,6 +224,23 @@ def _judged_words(
             context = context.then(text, program=is_run)
             program = is_run and (text in PREFIXES or _ASSIGNMENT.match(text) is not None)
     return context
+
+
+def _goes_home(command: SimpleCommand, text: str) -> bool:
+    """Return whether a command of `text` is `cd` alone, which goes to the user's home."""
+    words = [word.text for word in command.given]
+    rest = list(dropwhile(_BEFORE_CD.fullmatch, words))
+    if rest[:1] != ["cd"] or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
+        return False
+    if command.lines_of is not None:  # it starts elsewhere in `text`
+        return command.after not in {"'", '"', "`", "("}
+    last = command.given[-1]
+    return _END_OF_CD.match(text, last.start + len(last.raw)) is not None
+
+
+def makes_links(command: str, words: Container[str]) -> bool:
+    """Return whether a command may make a link, `words` being all its words."""
+    return "ln" in words or _LINKS.search(command) is not None
 
 
 def inner_commands(command: str, spellings: Iterable[list[Script]]) -> Iterator[str]:

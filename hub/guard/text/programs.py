@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import dropwhile, islice
+from collections.abc import Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
@@ -133,6 +133,9 @@ _TEXTS = tuple(
     for program, option, place in (
         (r"git (?:commit|tag|merge|stash push|notes add)\b", "-[a-z]*m|--message", 1),
         (r"gh (?:pr|issue|release)\b", "-[tbn]|--(?:title|body|notes|subject)", 1),
+        (r"git (?:log|diff|show)\b", r"-[SG]|--(?:grep|author)", 1),
+        (r"git (?:log|diff|show)\b", r"(?:-[SG]|--(?:grep|author)=).+", 0),
+        (r"aws\b", "--(?:names?|path|prefix|secret-id|log-group-names?(?:-prefix)?)", 1),
         (r"curl\b", "-[HAed]|--(?:header|user-agent|referer|data(?:-ascii|-raw)?|json)", 1),
         (r"jq\b", "--arg(?:json)?", 2),
         (r"kubectl create\b", "--from-literal", 1),
@@ -156,8 +159,8 @@ _TEXTS = tuple(
 )
 """Programs, their options that take a text, and which word behind these is the text."""
 _HAS_TEXTS = re.compile(
-    r"sed |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson|cmake|grep|rg|ag|cc"
-    r"|\+\+|clang|vite|awk"
+    r"sed |echo |printf |aws |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson"
+    r"|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk"
 )
 """Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
@@ -170,9 +173,10 @@ _FLAG = re.compile(
 OPENS_NOTHING = frozenset(
     {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
     | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
+    | {"printf"}
 )
 """Programs that open none of the words behind the sign where a shell would end their command."""
-_OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?@")
+_OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?(?:@|fileb?:)", re.IGNORECASE)
 _NOTHING = ("''",)
 _QUOTED_SIGN = re.compile(r"[;&|<>()\"'\\`*?\[{]")
 
@@ -188,7 +192,7 @@ def without_texts(command: str) -> str:
         return command
     opens = commands[0].given[0].raw not in OPENS_NOTHING
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
-    texts += _substitutions_in(commands)
+    texts += _printed_in(commands)
     texts.sort(key=lambda text: text[0].start)
     for text, n in reversed(texts):
         parts = text.raw.split() if opens else []
@@ -217,19 +221,43 @@ def _texts_of(words: list[CommandWord]) -> list[CommandWord]:
 
 _SUBSTITUTION = re.compile(
     r"'s([/|#,!@:])(?:(?!\1)[^'\\\n]|\\[^'])*\1(?:(?!\1)[^'\\\n]|\\[^'])*\1[gIip\d]*'"
+    r"|\"s([/|#,@:])(?:(?!\2)[^\"\\\n$`!])*\2(?:(?!\2)[^\"\\\n$`!])*\2[gIip\d]*\""
 )
 """A script for `sed` that reads, writes and runs nothing."""
+_PRINTS = frozenset({"echo", "printf"})
+_SIGN_OF_PATH = re.compile(r"[/~\\]|\.\.")
+_OPTION_OF_SED = re.compile(r"-[nErszi]+(?:\.[\w.]+)?|''|\"\"")
+"""With the empty word that is behind `-i` on some systems."""
 
 
-def _substitutions_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
-    """Return the scripts of `sed`, with the numbers of its commands, if nothing runs its output."""
+def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
+    """Return the texts that commands print or put into files, with the numbers of the commands.
+
+    None if something may run or open what is printed.
+    """
     found = list[tuple[CommandWord, int]]()
+    is_literal_all = all(is_literal(word) for one in commands for word in one.words)
     for n, one in enumerate(commands):
-        scripts = _pattern_in(one.given[1:]) if one.given[0].raw == "sed" else []
-        found += ((script, n) for script in scripts if _SUBSTITUTION.fullmatch(script.raw))
-        if one.after == "|" or not ((found[-1:] and found[-1][1] == n) or runs_nothing(one)):
+        program = one.given[0].raw
+        texts = _scripts_in(one.given[1:]) if program == "sed" else []
+        if (
+            program in _PRINTS
+            and is_literal_all
+            and one.given[1:2]
+            and one.given[1].raw[:2] != "-v"
+        ):
+            texts = one.given[1:]
+        if one.after == "|" or not (texts or (runs_nothing(one) and program != "wc")):
             return []
+        found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
     return found
+
+
+def _scripts_in(words: list[CommandWord]) -> list[CommandWord]:
+    """Return the scripts of `sed`, if all only put one text for another."""
+    rest = list(dropwhile(lambda word: _OPTION_OF_SED.fullmatch(word.raw), words))
+    scripts = [rest[n + 1] for n, word in enumerate(rest[:-1]) if word.raw == "-e"] or rest[:1]
+    return scripts if all(_SUBSTITUTION.fullmatch(one.raw) for one in scripts) else []
 
 
 def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
@@ -237,69 +265,6 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     if rest and rest[0].raw == "-e":
         return rest[1:2]
     return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
-
-
-_MOST_CLIMBS = 64
-_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
-_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
-_MOVES = frozenset(
-    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
-)
-"""What else may change the folder that a command runs in, or how `cd` does so."""
-_IS_OF_SHELL = frozenset({"cd", "set", "export", "echo", "true", "mkdir"})
-"""These open nothing even if no shell reads the command; but the last may make a new folder."""
-_BLOCKS = {"for": 1, "while": 1, "until": 1, "if": 1, "done": -1, "fi": -1}
-_KEYWORD = re.compile(r"(?:do|then|else|elif)\Z")
-_CLIMB = re.compile(
-    # At the start of a word, or of one in `$(...)`.
-    r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
-)
-_ABOVE = re.compile(r"(?:\.\./?)+")
-
-
-def from_entered_folders(command: str, env: Mapping[str, str]) -> str:
-    """Return a command with the folder that it surely runs in before its `..`.
-
-    For `cd a && ls ..` it is `cd a && ls a/..`.
-    """
-    enters = all(sign in command for sign in ("cd ", "&&", ".."))
-    if not enters or "CDPATH" in command or "CDPATH" in env:
-        return command
-    commands = surely_parsed(command) if not renames_programs(command) else []
-    first = commands[0].given[0].raw if commands else ""
-    climbs, at, blocks = list[tuple[int, str]](), "", 0
-    for one in commands if first in _IS_OF_SHELL else ():
-        climbs += _climbs_of(one, at, is_new=first == "mkdir") if at else ()
-        words, entered = one.given, _entered(one)
-        if entered and not blocks:
-            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
-        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
-            break
-        starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
-        blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
-        at = at if blocks or one.after in {"&&", "|"} else ""
-    for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
-        command = f"{command[:start]}{folder}{command[start:]}"
-    return command
-
-
-def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
-    for word in command.words:
-        for climb in _CLIMB.finditer(word.raw):
-            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
-                not is_new or _ABOVE.fullmatch(word.text)
-            ):
-                # `-Ia/../b` has the path `/../b` in it.
-                yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
-
-
-def _entered(command: SimpleCommand) -> str:
-    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
-    words = command.given
-    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
-        return ""
-    is_alone = command.before not in {"|", "||"} and command.after != "|"
-    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"

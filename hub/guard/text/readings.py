@@ -66,6 +66,10 @@ _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-f]{4})", re.I)
+_CODE = re.compile(r"\\(?:u([0-9a-f]{4})|x([0-9a-f]{1,2})|0?([0-7]{2,3}))", re.I)
+"""A character by its number, as `printf`, `echo -e` and the strings of most languages take it."""
+_OCTAL = 3
+"""The group of `_CODE` with octal digits."""
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
@@ -181,8 +185,15 @@ def _decoded(text: str, reader: Reader) -> Iterable[str]:
 def _slashed(text: str, reader: Reader) -> Iterable[str]:
     if "\\" not in text:
         return ()
-    unescaped = _JSON_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
-    return (text.replace("\\", "/"), unescaped)
+    # In a path of Windows `\x64` is a name.
+    code = _JSON_ESCAPE if reader.flavour is Flavour.WINDOWS else _CODE
+    return (text.replace("\\", "/"), code.sub(_character, text))
+
+
+def _character(code: re.Match[str]) -> str:
+    kind = code.lastindex or 0
+    number = int(code[kind], 16) if kind < _OCTAL else int(code[kind], 8) & 0xFF
+    return chr(number) if number or kind == 1 else code[0]
 
 
 def _normalised(text: str, reader: Reader) -> Iterable[str]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from itertools import dropwhile, islice
+from typing import Protocol
 
 from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
@@ -22,6 +25,8 @@ _END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
 _STREAM = re.compile(r"\d")
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
+_USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--f")
+"""The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
 _RUN_NOTHING = frozenset({"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true"})
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
@@ -93,7 +98,7 @@ def without_lines(command: str) -> str:
     for one in reversed(script.documents):
         kept = kept[: one.start] + kept[one.end :]
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
-    is_written = all(map(runs_nothing, commands)) and not renames_programs(kept)
+    is_written = all(map(runs_nothing, commands)) and not _USES_LINES.search(kept)
     return kept if commands and is_written else command
 
 
@@ -103,3 +108,120 @@ def runs_nothing(command: SimpleCommand) -> bool:
     writes = len(command.given) == 1 and not signs.isdisjoint({">", ">>"})
     runs_nothing = command.given[0].raw in _RUN_NOTHING and command.after != "|"
     return runs_nothing and (writes or signs.isdisjoint({"<<", "<<-"}))
+
+
+_MOST_CLIMBS = 64
+_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
+_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
+_MOVES = frozenset(
+    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
+)
+"""What else may change the folder that a command runs in, or how `cd` does so."""
+_CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
+"""These make or remove folders, but not what a `..` alone names."""
+_IS_OF_SHELL = _CHANGES_FOLDERS | {"cd", "set", "export", "echo", "true"}
+"""These open nothing, even if no shell reads the command."""
+_MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
+_BLOCKS = {"for": 1, "while": 1, "until": 1, "if": 1, "done": -1, "fi": -1}
+_KEYWORD = re.compile(r"(?:do|then|else|elif)\Z")
+_CLIMB = re.compile(
+    # At the start of a word, or of one in `$(...)`.
+    r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
+)
+_LINKS = re.compile(
+    r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
+)
+_ABOVE = re.compile(r"(?:\.\./?)+")
+
+
+class RelativeStarts(Protocol):
+    """What there is where a relative path can start."""
+
+    def enters(self, folder: str) -> bool:
+        """Return whether `folder` is a directory, wherever it starts."""
+        ...
+
+    def is_new(self, path: str) -> bool:
+        """Return whether nothing is at `path`, wherever it starts."""
+        ...
+
+
+def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeStarts) -> str:
+    """Return a command with the folder that its `..` surely start in before them.
+
+    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. For
+    `ln -s ../b a/c` it is `ln -s a/../b a/c`.
+    """
+    if command[:3] == "ln ":
+        return _from_its_link(command, places)
+    if not ("cd " in command and ".." in command) or "CDPATH" in command or "CDPATH" in env:
+        return command
+    commands = surely_parsed(command) if not renames_programs(command) else []
+    first = commands[0].given[0].raw if commands else ""
+    climbs, at, blocks = list[tuple[int, str]](), "", 0
+    is_sure = _begins_in_folder(commands, places)
+    for one in commands if first in _IS_OF_SHELL else ():
+        climbs += _climbs_of(one, at, is_new=first in _CHANGES_FOLDERS) if at else ()
+        words, entered = one.given, _entered(one)
+        if entered and not blocks:
+            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
+            is_sure = is_sure and (one is commands[0] or _ABOVE.fullmatch(entered) is not None)
+        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
+            break
+        starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
+        blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
+        at = at if is_sure or blocks or one.after in {"&&", "|"} else ""
+    for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
+        command = f"{command[:start]}{folder}{command[start:]}"
+    return command
+
+
+def _begins_in_folder(commands: list[SimpleCommand], places: RelativeStarts) -> bool:
+    """Return whether the first command surely enters a folder for all others.
+
+    From a folder that another argument names it may fail, but there a climb as high leads nowhere.
+    """
+    entered = _entered(commands[0]) if commands else ""
+    name = entered.removeprefix("./").rstrip("/")
+    is_name = entered[:1] == "/" or ("/" not in name and name not in {"", ".", ".."})
+    signs = {sign for one in commands for sign in (one.before, one.after)}
+    return is_name and signs.isdisjoint({"(", ")"}) and places.enters(entered)
+
+
+def _from_its_link(command: str, places: RelativeStarts) -> str:
+    """Return `ln -s ../b a/c` with the folder of the link before its target; others as they are.
+
+    Where there is something at `a/c`, the link may go below that.
+    """
+    commands = surely_parsed(command)
+    words = commands[0].words if len(commands) == 1 else []
+    if not all(map(is_literal, words)) or not _LINKS.fullmatch(" ".join(one.text for one in words)):
+        return command
+    target, link = words[-2:]
+    at = target.start + (target.raw[0] in "'\"")
+    folder = link.text.rpartition("/")[0]
+    return f"{command[:at]}{folder}/{command[at:]}" if places.is_new(link.text) else command
+
+
+def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
+    words = command.words
+    # What such a program runs starts in the folder that stands behind its option.
+    texts = [word.text for word in words]
+    pairs = (" ".join(texts[n : n + 2]) for n in range(len(texts)))
+    moved = next((n for n, pair in enumerate(pairs) if _MOVES_PROGRAM.match(pair)), None)
+    for word in words if moved is None else words[moved : moved + 2]:
+        for climb in _CLIMB.finditer(word.raw):
+            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
+                not is_new or _ABOVE.fullmatch(word.text)
+            ):
+                # `-Ia/../b` has the path `/../b` in it.
+                yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
+
+
+def _entered(command: SimpleCommand) -> str:
+    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
+    words = command.given
+    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
+        return ""
+    is_alone = command.before not in {"|", "||"} and command.after != "|"
+    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""

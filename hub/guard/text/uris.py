@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 from hub.guard.budget import TooManyWaysError
+from hub.guard.text.prose import is_prose
 from hub.paths.file_uris import UriError, path_from_uri
-from hub.paths.resolve import Flavour, PathError
+from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _LOCAL_URI = re.compile(r"\s*(?:[a-z0-9.-]+[:+])*?(file:.*)", re.I | re.S)
 _DATABASE_URI = re.compile(
@@ -43,10 +44,23 @@ _OWN_SCHEME = re.compile(
 )
 """The start of a URI whose scheme the server made up; that of a web page names another machine."""
 _END = re.compile(r"[?#]")
+FILE_URI = re.compile(r"\s*+(?:[a-z0-9.-]++[:+])*?fileb?:", re.I)
+"""The start of a text that may be, as a whole, a URI of a file here."""
+_SPACED = re.compile(rf"{FILE_URI.pattern}\S[^\n]*", re.I)
 _TEMPLATE_PARAMETERS = re.compile(r"[?#&;]")
 _SLASH = re.compile("/")
 _MOST = 32
 """No template has so many names before or behind a value with a slash in it."""
+
+
+def is_file_uri(text: str) -> bool:
+    """Return whether a text is as a whole a `file:` URI; it may have spaces, but is no sentence."""
+    if FILE_URI.match(text) is None:
+        return False
+    # A child that cuts a URL at its query or fragment ignores words after it.
+    uri = _END.split(text.strip(), maxsplit=1)[0]
+    is_spaced = len(uri) < PATH_MAX and _SPACED.fullmatch(uri) is not None
+    return len(uri.split(None, 1)) == 1 or (is_spaced and not is_prose(uri))
 
 
 def is_special(text: str) -> bool:
