@@ -959,6 +959,16 @@ def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, com
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["cat s*/leaf", "cat */leaf", "cat s*/out/x", "cat s*/out/*", "ls s*/out/", "ls */out"],
+)
+def test_names_behind_a_wildcard_are_followed(top: Path, command: str) -> None:
+    plant(top, "project/src/leaf => ../../private/x", "project/src/out => ../../private")
+    assert objection(top, command) is not None
+    assert objection(top, "cat s*/a.py s*/none s*/none/x; ls s*/") is None
+
+
+@pytest.mark.parametrize(
     "option",
     [
         "shopt -s dotglob; cat src/*",
