@@ -196,24 +196,24 @@ class PathTracer:
         behind = names[wild:]
         bases = ("",) if pattern[:1] == "/" else (*self._bases, *self.beside())
         for base in bases if behind and ".." not in behind else ():
-            start = "/".join((base, *names[:wild]))
-            folder = self._folder_at(start, None) if ".." in names else start
-            if folder is not None and self.exists(folder):
-                yield from self._met(folder, behind)
+            folder = self._folder_at("/".join((base, *names[:wild])) or "/", None)
+            if folder is not None:
+                yield from self._met(folder.rstrip("/"), behind)
 
     def _met(self, folder: str, names: Sequence[str]) -> Iterator[str]:
-        """Yield what `names`, wildcards or not, meet below a directory that no link leads to."""
+        """Yield what `names`, wildcards or not, meet in a directory, with links in it followed."""
         name, rest = names[0], names[1:]
         for one in self.matching(name, folder or "/") if _WILD.search(name) else (name,):
             path = f"{folder}/{one}"
             self.effort.spend(_LOOK)
             entry = self._links.entry(path)
-            if entry and entry.kind == "link" and (not rest or self._folder_at(path, None)):
+            inner = self._folder_at(path, None) if entry and rest else None
+            if entry and entry.kind == "link" and (inner or not rest):
                 yield "/".join((path, *rest))
-            elif entry and entry.kind == "directory" and rest:
-                yield from self._met(path, rest)
             elif entry and not rest and self._objection_to(path) is not None:
                 yield path
+            if inner and self.is_open(inner):
+                yield from self._met(inner, rest)
 
     def has(self, name: str) -> bool:
         """Return whether an entry `name` is, or may be, where a relative path can start."""

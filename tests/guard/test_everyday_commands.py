@@ -960,12 +960,23 @@ def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, com
 
 @pytest.mark.parametrize(
     "command",
-    ["cat s*/leaf", "cat */leaf", "cat s*/out/x", "cat s*/out/*", "ls s*/out/", "ls */out"],
+    [
+        "cat s*/leaf",
+        "cat */leaf",
+        "cat s*/out/x",
+        "cat s*/out/*",
+        "ls s*/out/",
+        "ls */out",
+        "cat in*/leaf",
+        "cat in*/le*",
+        "cat i*/o*/x",
+    ],
 )
 def test_names_behind_a_wildcard_are_followed(top: Path, command: str) -> None:
     plant(top, "project/src/leaf => ../../private/x", "project/src/out => ../../private")
+    plant(top, "project/inner => src")
     assert objection(top, command) is not None
-    assert objection(top, "cat s*/a.py s*/none s*/none/x; ls s*/") is None
+    assert objection(top, "cat s*/a.py s*/none s*/none/x; ls s*/; cat i*/a* i*/sub/*") is None
 
 
 @pytest.mark.parametrize(
