@@ -196,8 +196,9 @@ class PathTracer:
         behind = names[wild:]
         bases = ("",) if pattern[:1] == "/" else (*self._bases, *self.beside())
         for base in bases if behind and ".." not in behind else ():
-            folder = self._folder_at("/".join((base, *names[:wild])) or "/", None)
-            if folder is not None:
+            start = "/".join((base, *names[:wild]))
+            folder = self._folder_at(start or "/", None) or start
+            if self.exists(folder):
                 yield from self._met(folder.rstrip("/"), behind)
 
     def _met(self, folder: str, names: Sequence[str]) -> Iterator[str]:
@@ -208,10 +209,9 @@ class PathTracer:
             self.effort.spend(_LOOK)
             entry = self._links.entry(path)
             inner = self._folder_at(path, None) if entry and rest else None
-            if entry and entry.kind == "link" and (inner or not rest):
+            is_link = entry is not None and entry.kind == "link" and (inner or not rest)
+            if is_link or (entry and not rest and self._objection_to(path) is not None):
                 yield "/".join((path, *rest))
-            elif entry and not rest and self._objection_to(path) is not None:
-                yield path
             if inner and self.is_open(inner):
                 yield from self._met(inner, rest)
 
