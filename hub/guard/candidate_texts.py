@@ -20,6 +20,7 @@ from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.assignments import variables_set_in
 from hub.guard.text.commands import (
     ShellWord,
+    effort_to_read,
     expands,
     inner_commands,
     is_harmless,
@@ -236,6 +237,7 @@ class CandidateTexts(Struct, frozen=True):
 
         `starts`: the first word names the program. `is_line`: that program gets all the words.
         """
+        self.tracer.effort.spend(effort_to_read(value))
         reader = self._shell()
         is_whole = starts and is_line
         value = without_interpreters(with_plain_signs(value))

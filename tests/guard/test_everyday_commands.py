@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hub.guard import candidate_texts
 from hub.guard.arguments import PathCandidate
 from hub.guard.containment import OUTSIDE
 from hub.guard.judge import Judge
@@ -1015,3 +1016,12 @@ def test_a_path_among_many_signs_is_judged(top: Path, command: str, path: str) -
 def test_many_alternatives_in_braces_hide_no_path(top: Path, command: str) -> None:
     letters = ",".join("abcdefghijklmnopqrstuvwxy")
     assert objection(top, command.format(letters=letters)) is not None
+
+
+def test_a_command_that_takes_too_long_to_take_apart_is_refused_unread(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "class A:\n    def f(self, x):\n        return self.y[x] + 1\n" * 2500
+    assert objection(top, f"cat > a.py <<'E'\n{lines}E") is None
+    monkeypatch.setattr(candidate_texts, "tamed", pytest.fail)
+    assert "too many" in (objection(top, "cat " + "#\na)" * 75_000) or "")
