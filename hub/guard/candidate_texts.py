@@ -238,8 +238,7 @@ class CandidateTexts(Struct, frozen=True):
         `starts`: the first word names the program. `is_line`: that program gets all the words.
         """
         self.tracer.effort.spend(effort_to_read(value))
-        reader = self._shell()
-        is_whole = starts and is_line
+        reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value))
         written = value = tamed(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
