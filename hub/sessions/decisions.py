@@ -7,18 +7,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from hub.audit.record import refusal_details
 from hub.guard.consent import Consent
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
 from hub.guard.policy import Mode
 from hub.jsonrpc.rated_log import RatedLog
+from hub.legible import shortened
 from hub.roots.roots import Root
 from hub.specs import ServerSpec
 from hub.values import Call, JsonObject, ServerName
 
 RECENT: Final = 20
 """Number of refusals that are kept."""
+LONGEST: Final = 4096
+"""Characters of a refused path that are kept and logged: what is longer is no path."""
 
 
 class Refusals:
@@ -43,7 +48,8 @@ class Refusals:
     ) -> None:
         """Keep a refusal, and log it for the operator, who is `told` more than the client."""
         mode = spec.policy.mode
-        details = refusal_details(spec.name, call, refused, consent)
+        short = replace(refused, path=shortened(refused.path, LONGEST))
+        details = refusal_details(spec.name, call, short, consent)
         # The hub's own files are refused in every mode.
         is_refused = mode is Mode.ENFORCE or refused.reason == OWN
         self._log.warning("refused" if is_refused else "would be refused", **details, **told)

@@ -26,6 +26,14 @@ def test_only_the_newest_refusals_are_remembered() -> None:
     ]
 
 
+def test_a_refusal_with_an_endless_path_is_logged_and_takes_little_memory() -> None:
+    refusals = Refusals(RatedLog({}))
+    with capture_logs() as logs:
+        refusals.add(remote("files"), CALL, refused("../" + "\n" * 1_000_000))
+    assert [line["event"] for line in logs] == ["refused"]
+    assert len(str(refusals.recent)) < 20_000
+
+
 @pytest.mark.parametrize(
     ("mode", "said"), [(Mode.ENFORCE, "refused"), (Mode.REPORT, "would be refused")]
 )
