@@ -20,6 +20,7 @@ from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.text.assignments import variables_set_in
 from hub.guard.text.commands import (
     ShellWord,
+    effort_to_read,
     expands,
     inner_commands,
     is_harmless,
@@ -238,8 +239,8 @@ class CandidateTexts(Struct, frozen=True):
 
         `starts`: the first word names the program. `is_line`: that program gets all the words.
         """
-        reader = self._shell()
-        is_whole = starts and is_line
+        self.tracer.effort.spend(effort_to_read(value))
+        reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value))
         written = value = tamed(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):

@@ -185,35 +185,35 @@ class PathTracer:
 
     def matching(self, wildcard: str, folder: str = "/") -> list[str]:
         """Return the names in a directory that match a wildcard; `*` matches no hidden ones."""
-        names = self._links.names(folder)
-        found = (name for name in names if name[0] != "." or wildcard[0] != "*")
+        found = (one for one in self._links.names(folder) if one[0] != "." or wildcard[0] != "*")
         return [name for name in found if fnmatchcase(name, wildcard)]
 
     def found_by_shell(self, pattern: str) -> Iterator[str]:
         """Yield what a shell finds for a pattern with wildcards, if it may not be reached."""
         names = [name for name in pattern.split("/") if name not in {"", "."}]
         names += [""] if pattern[-1:] == "/" else []
-        for start in ("",) if pattern[:1] == "/" else (*self.bases, *self.beside()):
-            yield from self._found_below(start, names)
+        wild = next((n for n, name in enumerate(names) if _WILD.search(name)), len(names))
+        behind = names[wild:]
+        bases = ("",) if pattern[:1] == "/" else (*self.bases, *self.beside())
+        for base in bases if behind and ".." not in behind else ():
+            start = "/".join((base, *names[:wild]))
+            folder = self._folder_at(start or "/", None) or start
+            if self.exists(folder):
+                yield from self._met(folder.rstrip("/"), behind)
 
-    def _found_below(self, folder: str, names: Sequence[str]) -> Iterator[str]:
-        wild = next((n for n, name in enumerate(names) if _WILD.search(name)), None)
-        if wild is None or ".." in names[wild:]:
-            return
-        start, rest = "/".join((folder, *names[:wild])), names[wild + 1 :]
-        found = self._folder_at(start, None) if ".." in names else start
-        is_there = found is not None and self.exists(found)
-        for name in self.matching(names[wild], found or "/") if is_there else ():
-            path = f"{found}/{name}"
+    def _met(self, folder: str, names: Sequence[str]) -> Iterator[str]:
+        """Yield what `names`, wildcards or not, meet in a directory, with links in it followed."""
+        name, rest = names[0], names[1:]
+        for one in self.matching(name, folder or "/") if _WILD.search(name) else (name,):
+            path = f"{folder}/{one}"
             self.effort.spend(_LOOK)
             entry = self._links.entry(path)
-            if entry is not None and entry.kind == "link":
-                if not rest or self._folder_at(path, None) is not None:
-                    yield "/".join((path, *rest))
-            elif rest and entry is not None and entry.kind == "directory":
-                yield from self._found_below(path, rest)
-            elif not rest and self._objection_to(path) is not None:
-                yield path
+            inner = self._folder_at(path, None) if entry and rest else None
+            is_link = entry is not None and entry.kind == "link" and (inner or not rest)
+            if is_link or (entry and not rest and self._objection_to(path) is not None):
+                yield "/".join((path, *rest))
+            if inner and self.is_open(inner):
+                yield from self._met(inner, rest)
 
     def has(self, name: str) -> bool:
         """Return whether an entry `name` is, or may be, where a relative path can start."""

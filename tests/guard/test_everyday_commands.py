@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hub.guard import candidate_texts
 from hub.guard.arguments import PathCandidate
 from hub.guard.containment import OUTSIDE
 from hub.guard.judge import Judge
@@ -1054,6 +1055,27 @@ def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, com
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "cat s*/leaf",
+        "cat */leaf",
+        "cat s*/out/x",
+        "cat s*/out/*",
+        "ls s*/out/",
+        "ls */out",
+        "cat in*/leaf",
+        "cat in*/le*",
+        "cat i*/o*/x",
+    ],
+)
+def test_names_behind_a_wildcard_are_followed(top: Path, command: str) -> None:
+    plant(top, "project/src/leaf => ../../private/x", "project/src/out => ../../private")
+    plant(top, "project/inner => src")
+    assert objection(top, command) is not None
+    assert objection(top, "cat s*/a.py s*/none s*/none/x; ls s*/; cat i*/a* i*/sub/*") is None
+
+
+@pytest.mark.parametrize(
     "option",
     [
         "shopt -s dotglob; cat src/*",
@@ -1089,3 +1111,12 @@ def test_a_path_among_many_signs_is_judged(top: Path, command: str, path: str) -
 def test_many_alternatives_in_braces_hide_no_path(top: Path, command: str) -> None:
     letters = ",".join("abcdefghijklmnopqrstuvwxy")
     assert objection(top, command.format(letters=letters)) is not None
+
+
+def test_a_command_that_takes_too_long_to_take_apart_is_refused_unread(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "class A:\n    def f(self, x):\n        return self.y[x] + 1\n" * 2500
+    assert objection(top, f"cat > a.py <<'E'\n{lines}E") is None
+    monkeypatch.setattr(candidate_texts, "tamed", pytest.fail)
+    assert "too many" in (objection(top, "cat " + "#\na)" * 75_000) or "")

@@ -36,6 +36,14 @@ def test_what_is_remembered_and_logged_of_a_very_long_path_is_its_beginning() ->
     assert logs[0]["path"] == kept, "a longer line would be left out as a whole"
 
 
+def test_a_refusal_with_an_endless_path_is_logged_and_takes_little_memory() -> None:
+    refusals = Refusals(RatedLog({}))
+    with capture_logs() as logs:
+        refusals.add(remote("files"), CALL, refused("../" + "\n" * 1_000_000))
+    assert [line["event"] for line in logs] == ["refused"]
+    assert len(str(refusals.recent)) < 20_000
+
+
 @pytest.mark.parametrize(
     ("mode", "said"), [(Mode.ENFORCE, "refused"), (Mode.REPORT, "would be refused")]
 )

@@ -33,6 +33,7 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.twice: list[Mistake] = []
+        self._servers: list[yaml.Node] = []  # a server may have the name of such a key
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -42,7 +43,9 @@ class _Loader(yaml.SafeLoader):
             if key.tag != _MERGE:
                 key.tag = _TEXT
                 self._note(key, seen)
-            if key.value in _TEXTS:
+            if key.value == "servers":
+                self._servers.append(value)
+            if key.value in _TEXTS and node not in self._servers:
                 _as_written(value)
         return super().construct_mapping(node, deep)
 

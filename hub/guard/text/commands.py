@@ -36,6 +36,10 @@ _COMPUTES = re.compile(
 _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
+_LONG = 4096
+_PER_SIGN = 6
+"""The effort of taking a long command apart at each of these signs, several times over."""
+_SIGNS = "\n;&|()<>#'\"`$\\"
 _FINDS_HIDDEN = re.compile(r"dotglob|globdots|glob_dots|GLOBIGNORE", re.IGNORECASE)
 _FINDS_ANY_CASE = re.compile(r"no_?case_?glob", re.IGNORECASE)
 _LEADING_STAR = re.compile(r"(?<![^\s/'\"=,{(])\*+")
@@ -398,3 +402,10 @@ def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
 
 def _uri(folder: str) -> str:
     return "file://" + quote(folder, errors="surrogateescape")
+
+
+def effort_to_read(command: str) -> int:
+    """Return the effort of taking a command apart; a short one takes too little to count."""
+    if len(command) < _LONG:
+        return 0
+    return len(command) + _PER_SIGN * sum(map(command.count, _SIGNS))

@@ -18,6 +18,7 @@ from msgspec import Struct
 from hub.attach.frames import ACKNOWLEDGED, ANSWER, REFUSED, json_frame
 from hub.attach.runtime_directory import HubPlace
 from hub.errors import ConfigError, HubError
+from hub.jsonrpc.rated_log import RatedLog
 from hub.server.attached.admission import (
     Greeting,
     NotAdmittedError,
@@ -125,6 +126,7 @@ class AttachServer:
         self._moved = anyio.Event()
         self._had_client = self._is_retired = False
         self._spare = -1
+        self._turned_down = RatedLog({})  # a server may try to attach all the time
 
     async def serve(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until the shutdown begins, or nobody has been attached for so long.
@@ -234,14 +236,30 @@ class AttachServer:
                 else:
                     await self._answer(connection, said.kind)
             except NotAdmittedError as exc:
-                log.warning("nobody was served", why=str(exc))
+                self._turned_down.warning("nobody was served", why=str(exc))
             except NotServedError as exc:
-                await _turn_down(connection, exc)
+                await self._turn_down(connection, exc)
             except HubError as exc:  # it cannot be served with its environment and directory
                 code = _CONFIG_CODE if isinstance(exc, ConfigError) else 1
-                await _turn_down(connection, NotServedError(str(exc), code=code))
+                await self._turn_down(connection, NotServedError(str(exc), code=code))
             except Exception:
                 log.exception("a client was not served")
+
+    async def _turn_down(self, connection: socket.socket, why: NotServedError) -> None:
+        """Tell a client why it is not served, and wait a little until it has read that.
+
+        Its hello may still be on the way: closed with unread data, the connection would only break.
+        """
+        self._turned_down.warning("a client was not served", why=str(why))
+        refusal = {"why": str(why), "alone": why.alone, "code": why.code}
+        with suppress(OSError), anyio.move_on_after(_LAST_LOOK):
+            connection.send(json_frame(REFUSED, refusal))
+            connection.shutdown(socket.SHUT_WR)
+            while True:
+                await anyio.wait_readable(connection)
+                with suppress(BlockingIOError):
+                    if not connection.recv(_CHUNK):
+                        return
 
     # Attached clients
 
@@ -329,23 +347,6 @@ class AttachServer:
 async def _cancel_after(lifeline: LifelineEnd, tasks: TaskGroup) -> None:
     await lifeline.ended()
     tasks.cancel_scope.cancel()
-
-
-async def _turn_down(connection: socket.socket, why: NotServedError) -> None:
-    """Tell a client why it is not served, and wait a little until it has read that.
-
-    Its hello may still be on the way: closed with unread data, the connection would only break.
-    """
-    log.warning("a client was not served", why=str(why))
-    refusal = {"why": str(why), "alone": why.alone, "code": why.code}
-    with suppress(OSError), anyio.move_on_after(_LAST_LOOK):
-        connection.send(json_frame(REFUSED, refusal))
-        connection.shutdown(socket.SHUT_WR)
-        while True:
-            await anyio.wait_readable(connection)
-            with suppress(BlockingIOError):
-                if not connection.recv(_CHUNK):
-                    return
 
 
 async def _send(connection: socket.socket, content: JsonObject) -> None:

@@ -112,3 +112,8 @@ def test_all_duplicate_keys_are_found() -> None:
     with pytest.raises(SyntaxMistakesError) as raised:
         read_yaml("a: 1\na: 2\nb: {c: 1, c: 2}")
     assert len(raised.value.mistakes) == 2
+
+
+def test_a_server_may_be_named_like_a_key_with_texts() -> None:
+    found = read_yaml("servers: {headers: {timeout: 20, env: {V: 1.10}}}")
+    assert found == {"servers": {"headers": {"timeout": 20, "env": {"V": "1.10"}}}}
