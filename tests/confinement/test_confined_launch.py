@@ -131,7 +131,7 @@ async def told(given: ServerSpec, planned: LaunchPlan, environment: Mapping[str,
 
 HANGING = """#!/bin/sh
 echo $$ >"{top}/asked"
-while [ ! -e "{top}/goes-on" ]; do sleep 0.01; done
+while [ -e "{top}/asked" ] && [ ! -e "{top}/goes-on" ]; do sleep 0.01; done
 exit 1
 """
 
