@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
 
-import anyio
-
 Args = TypeVarTuple("Args")
 Result = TypeVar("Result")
 
@@ -107,6 +105,8 @@ def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result
 
     First tunes the memory of this process and hides its memory and environment from others.
     """
+    import anyio  # noqa: PLC0415 - the rest of this file runs without any package
+
     keep_for_large_messages()
     hide_from_others()
     has_uvloop = False
