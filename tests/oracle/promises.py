@@ -95,7 +95,9 @@ def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
 
 
 def _json_misread(_: ProcessTree, opened: Opened, __: PlantedWorld) -> bool:
-    return opened.chain[:1] == ("backslashes",) and opened.value.strip()[:1] in {"[", "{"}
+    is_raw = opened.chain[:1] == ("quoted",) and "\\" in opened.text
+    is_misread = is_raw or opened.chain[:1] == ("backslashes",)
+    return is_misread and opened.value.strip()[:1] in {"[", "{"}
 
 
 def _coded_words(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
@@ -154,7 +156,7 @@ EXEMPTIONS = (
         " a plain one: it is prose; and a path may have spaces in it",
         _prose,
     ),
-    Exemption("nobody replaces the backslashes of JSON before reading it", _json_misread),
+    Exemption("nobody takes the backslashes of JSON for slashes before reading it", _json_misread),
     Exemption("shells and programs do not decode '%' in a bare word", _coded_words),
     Exemption(
         "a pattern is searched for as it is: what is in `[l]` or behind the sign of `a|b`, `k=*`"

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain, dropwhile
+from itertools import chain
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -15,6 +15,7 @@ from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
+from hub.guard.text.sure_commands import goes_home
 from hub.paths.resolve import Flavour
 
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
@@ -76,10 +77,6 @@ _DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
-_BEFORE_CD = re.compile(r"\w+=.*|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S)
-_OPTION_OF_CD = re.compile(r"-[-LPe]+")
-_END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
-"""Not what is computed, such as the folder in `cd $(x)`."""
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
@@ -197,7 +194,7 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
             context = yield from _judged_words(
                 one, context, program=program, runs=runs, finds=finds
             )
-            if _goes_home(one, command):
+            if goes_home(one, command):
                 yield ShellWord("~", expands=True, globs=False, runs=False, creates=False)
 
 
@@ -228,18 +225,6 @@ def _judged_words(
             context = context.then(text, program=is_run)
             program = is_run and (text in PREFIXES or _ASSIGNMENT.match(text) is not None)
     return context
-
-
-def _goes_home(command: SimpleCommand, text: str) -> bool:
-    """Return whether a command of `text` is `cd` alone, which goes to the user's home."""
-    words = [word.text for word in command.given]
-    rest = list(dropwhile(_BEFORE_CD.fullmatch, words))
-    if rest[:1] != ["cd"] or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
-        return False
-    if command.lines_of is not None:  # it starts elsewhere in `text`
-        return command.after not in {"'", '"', "`", "("}
-    last = command.given[-1]
-    return _END_OF_CD.match(text, last.start + len(last.raw)) is not None
 
 
 def makes_links(command: str, words: Container[str]) -> bool:
