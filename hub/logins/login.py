@@ -12,7 +12,7 @@ EARLY: Final = 30.0
 """Seconds before its end that a token is renewed, or a fifth of its time where that is less."""
 
 
-class LoginWish(Struct, frozen=True):
+class LoginSettings(Struct, frozen=True):
     """What the config says of a login. `scopes` are asked for beside what the server names.
 
     `redirect` is where the browser comes back to; None for a login without that.

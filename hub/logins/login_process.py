@@ -22,7 +22,7 @@ import msgspec
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
-from hub.logins.login import LoginWish
+from hub.logins.login import LoginSettings
 from hub.system.tasks import TaskStarter
 
 LIMIT: Final = 330.0
@@ -41,7 +41,7 @@ class TooManyLoginsError(Exception):
     """No login can begin now; the text says why."""
 
 
-class LoginOrder(LoginWish, frozen=True, kw_only=True):
+class LoginOrder(LoginSettings, frozen=True, kw_only=True):
     """A login that is wanted, where it is kept (`directory`), and for whom.
 
     `owner` is whose login it will be; empty: this machine's user. `redirect` is where the browser

@@ -15,7 +15,7 @@ from msgspec import Struct
 from hub.cli.logins.flow import LoginFailedError, ServerLogin, must_be_protected
 from hub.legible import on_one_line
 from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
-from hub.logins.login import LoginWish, RegisteredClient
+from hub.logins.login import LoginSettings, RegisteredClient
 from hub.protocol.host_names import is_private
 from hub.values import JsonObject
 
@@ -185,14 +185,14 @@ class DeviceLogin(ServerLogin):
 
     def __init__(
         self,
-        wish: LoginWish,
+        settings: LoginSettings,
         show: Show,
         *,
         clock: Clock,
         sleep: Sleep,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
-        super().__init__(wish, _ABOUT)
+        super().__init__(settings, _ABOUT)
         self._show = show
         self._clock = clock
         self._sleep = sleep

@@ -20,7 +20,7 @@ from mcp.shared.auth import (
 
 from hub import __version__
 from hub.errors import HubError
-from hub.logins.login import AuthMethod, Login, LoginWish, RegisteredClient
+from hub.logins.login import AuthMethod, Login, LoginSettings, RegisteredClient
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -77,36 +77,38 @@ class _Kept:
 
 
 class ServerLogin(OAuthClientProvider):
-    """The flow of one login. The wish's issuer gets its credentials, and no other does.
+    """The flow of one login. The issuer in `settings` gets its credentials, and no other does.
 
     `about` is what a registration says beside who the client is. A subclass has the grant.
     """
 
     def __init__(
         self,
-        wish: LoginWish,
+        settings: LoginSettings,
         about: JsonObject,
         open_page: OpenPage | None = None,
         come_back: ComeBack | None = None,
     ) -> None:
-        self._wish = wish
-        self._kept = _Kept(_registered(wish))
+        self._settings = settings
+        self._kept = _Kept(_registered(settings))
         client = OAuthClientMetadata.model_validate(
             {
                 "client_name": "roots-hub",
                 "software_id": "roots-hub",
                 "software_version": __version__,
-                "redirect_uris": None if wish.redirect is None else [wish.redirect],
+                "redirect_uris": None if settings.redirect is None else [settings.redirect],
                 "token_endpoint_auth_method": "none",
                 # Some take no other redirect URIs (OpenID Connect Registration, 2).
-                "application_type": "web" if _is_of_web(wish.redirect) else "native",
+                "application_type": "web" if _is_of_web(settings.redirect) else "native",
                 **about,
             }
         )
-        super().__init__(wish.url, client, self._kept, open_page, come_back, wish.client_metadata)
+        super().__init__(
+            settings.url, client, self._kept, open_page, come_back, settings.client_metadata
+        )
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        wanted = self._wish.issuer
+        wanted = self._settings.issuer
         if wanted is None:
             return advertised[0]
         for one in advertised:
@@ -118,15 +120,15 @@ class ServerLogin(OAuthClientProvider):
 
     def _expected_issuer(self) -> str:
         found = super()._expected_issuer()
-        wanted = self._wish.issuer
+        wanted = self._settings.issuer
         if wanted is not None and not issuers_match(found, wanted):
             raise OAuthFlowError(f"it has another authorization server than auth.issuer: {found}")
         return found
 
     def _prepared(self) -> OAuthMetadata:
-        """Add the wish's scopes; return the metadata of an authorization server that will do."""
+        """Add the scopes in the settings; return the metadata of a fitting authorization server."""
         asked = self.context.client_metadata
-        asked.scope = union_scopes(asked.scope, " ".join(self._wish.scopes))
+        asked.scope = union_scopes(asked.scope, " ".join(self._settings.scopes))
         found = self.context.oauth_metadata
         if found is None:
             raise OAuthFlowError("its authorization server has no metadata (RFC 8414)")
@@ -177,8 +179,8 @@ def _is_of_web(redirect: str | None) -> bool:
 class BrowserLogin(ServerLogin):
     """A login in a browser that comes back with a code, with PKCE."""
 
-    def __init__(self, wish: LoginWish, open_page: OpenPage, come_back: ComeBack) -> None:
-        super().__init__(wish, {}, open_page, come_back)
+    def __init__(self, settings: LoginSettings, open_page: OpenPage, come_back: ComeBack) -> None:
+        super().__init__(settings, {}, open_page, come_back)
 
     async def _perform_authorization(self) -> httpx2.Request:
         found = self._prepared()
@@ -197,18 +199,18 @@ def must_be_protected(url: str) -> None:
         raise OAuthFlowError(f"{url} does not begin with https://")
 
 
-def _registered(wish: LoginWish) -> OAuthClientInformationFull | None:
+def _registered(settings: LoginSettings) -> OAuthClientInformationFull | None:
     """Return the client that the operator has registered; None to register one."""
-    if wish.client_id is None:
+    if settings.client_id is None:
         return None
-    method = "none" if wish.client_secret is None else "client_secret_basic"
+    method = "none" if settings.client_secret is None else "client_secret_basic"
     return OAuthClientInformationFull.model_validate(
         {
-            "client_id": wish.client_id,
-            "client_secret": wish.client_secret,
+            "client_id": settings.client_id,
+            "client_secret": settings.client_secret,
             "token_endpoint_auth_method": method,
-            "redirect_uris": None if wish.redirect is None else [wish.redirect],
-            "issuer": wish.issuer,
+            "redirect_uris": None if settings.redirect is None else [settings.redirect],
+            "issuer": settings.issuer,
         }
     )
 

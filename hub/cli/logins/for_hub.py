@@ -91,8 +91,8 @@ def _coming_back(order: LoginOrder, taken: _CameBackTaker) -> AbstractAsyncConte
 
 
 async def _logged_in(order: LoginOrder, kept: Login | None, taken: _CameBackTaker) -> Login:
-    wish = replace(order, scopes=with_granted(order.scopes, kept))
-    return await logged_in_by(_coming_back(order, taken), wish, _opened)
+    settings = replace(order, scopes=with_granted(order.scopes, kept))
+    return await logged_in_by(_coming_back(order, taken), settings, _opened)
 
 
 async def _opened(url: str) -> None:

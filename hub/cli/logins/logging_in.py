@@ -21,7 +21,7 @@ from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.legible import on_one_line
-from hub.logins.login import Login, LoginWish
+from hub.logins.login import Login, LoginSettings
 from hub.logins.login_files import LoginFiles, unkept
 from hub.secrets.reading import SecretReader
 from hub.secrets.values import SecretError
@@ -55,22 +55,22 @@ async def _logged_in(
     options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
 ) -> Login:
     secret = await _secret(options.server, server, config, machine)
-    wish = _wish(server, secret, await files.find(server.url))
+    settings = _settings(server, secret, await files.find(server.url))
     if options.device:
         return await log_in(
-            DeviceLogin(wish, _show, clock=time.monotonic, sleep=anyio.sleep), time.time
+            DeviceLogin(settings, _show, clock=time.monotonic, sleep=anyio.sleep), time.time
         )
     port = None if server.auth is None else server.auth.redirect_port
     has_browser = not (options.no_browser or options.paste)
     come_back = _pasted if options.paste else Redirect.come_back
-    return await logged_in_by(listening(port), wish, partial(_open, has_browser), come_back)
+    return await logged_in_by(listening(port), settings, partial(_open, has_browser), come_back)
 
 
-def _wish(server: RemoteServer, secret: str | None, kept: Login | None) -> LoginWish:
+def _settings(server: RemoteServer, secret: str | None, kept: Login | None) -> LoginSettings:
     auth = server.auth
     if auth is None:
         raise TypeError("the server has no auth")
-    return LoginWish(
+    return LoginSettings(
         server.url,
         client_id=auth.client_id,
         client_secret=secret,

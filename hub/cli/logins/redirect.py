@@ -17,7 +17,7 @@ from mcp.client.auth import AuthorizationCodeResult
 from msgspec.structs import replace
 
 from hub.cli.logins.flow import BrowserLogin, LoginFailedError, OpenPage, log_in
-from hub.logins.login import Login, LoginWish
+from hub.logins.login import Login, LoginSettings
 
 PATH: Final = "/callback"
 PATIENCE: Final = 300.0
@@ -114,7 +114,7 @@ async def listening(port: int | None) -> AsyncGenerator[Redirect]:
 
 async def logged_in_by(
     place: AbstractAsyncContextManager[Redirect],
-    wish: LoginWish,
+    settings: LoginSettings,
     open_page: OpenPage,
     come_back: Callable[[Redirect], Awaitable[AuthorizationCodeResult]] = Redirect.come_back,
 ) -> Login:
@@ -124,7 +124,7 @@ async def logged_in_by(
     """
     outcome: Login | LoginFailedError
     async with place as redirect:
-        there = replace(wish, redirect=redirect.url)
+        there = replace(settings, redirect=redirect.url)
         flow = BrowserLogin(there, open_page, partial(come_back, redirect))
         try:
             outcome = await log_in(flow, time.time)

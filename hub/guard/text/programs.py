@@ -233,7 +233,7 @@ _OPTION_OF_SED = re.compile(r"-[nErszi]+(?:\.[\w.]+)?|''|\"\"")
 def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
     """Return the texts that commands print or put into files, with the numbers of the commands.
 
-    None if something may run or open what is printed.
+    An empty list if something may run or open what is printed.
     """
     found = list[tuple[CommandWord, int]]()
     is_literal_all = all(is_literal(word) for one in commands for word in one.words)

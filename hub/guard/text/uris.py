@@ -147,8 +147,8 @@ def local_uri_paths(text: str, flavour: Flavour) -> Iterable[str]:
 def host_as_folder(text: str) -> str | None:
     """Return a local URI without its scheme if it has a host: `sqlite://tmp/x` is `//tmp/x`.
 
-    Some children cut off `sqlite:` and open the rest, as PHP's PDO does. None if it has no host, or
-    for `file:`, which no host may follow.
+    Some children cut off `sqlite:` and open the rest, as PHP's PDO does. None if it has no host,
+    and for `file:`, where a host is an error.
     """
     _, sign, rest = text.partition("://")
     if not sign or rest[:1] == "/" or _LOCAL_URI.match(text):

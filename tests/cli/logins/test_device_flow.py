@@ -9,7 +9,7 @@ import pytest
 
 from hub.cli.logins.device_grant import GRANT, DeviceCode, DeviceLogin
 from hub.cli.logins.flow import LoginFailedError, log_in
-from hub.logins.login import Login, LoginWish
+from hub.logins.login import Login, LoginSettings
 
 URL: Final = "https://mcp.example.com/mcp"
 ISSUER: Final = "https://login.example.com"
@@ -75,7 +75,7 @@ class DeviceLoginWorld:
             return httpx2.Response(status, json=body)
         return httpx2.Response(404)
 
-    async def log_in(self, **wish: Any) -> Login:
+    async def log_in(self, **settings: Any) -> Login:
         way = httpx2.MockTransport(self.answer)
         now = 0.0
 
@@ -84,7 +84,7 @@ class DeviceLoginWorld:
             now += seconds
 
         flow = DeviceLogin(
-            LoginWish(URL, **wish),
+            LoginSettings(URL, **settings),
             self.shown.append,
             clock=lambda: now,
             sleep=sleep,

@@ -5,7 +5,7 @@ import pytest
 from mcp.client.auth import AuthorizationCodeResult
 
 from hub.cli.logins.flow import BrowserLogin, LoginFailedError, log_in
-from hub.logins.login import LoginWish
+from hub.logins.login import LoginSettings
 from tests.cli.logins.test_device_flow import URL, DeviceLoginWorld
 
 
@@ -26,7 +26,7 @@ async def test_a_client_registers_as_what_its_redirect_uri_is_of(redirect: str, 
     async def come_back() -> AuthorizationCodeResult:
         raise LoginFailedError("nobody came back")
 
-    flow = BrowserLogin(LoginWish(URL, redirect=redirect), open_page, come_back)
+    flow = BrowserLogin(LoginSettings(URL, redirect=redirect), open_page, come_back)
     with pytest.raises(LoginFailedError, match="nobody came back"):
         await log_in(flow, lambda: 1000.0, httpx2.MockTransport(world.answer))
     assert world.registered is not None
