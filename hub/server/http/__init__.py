@@ -5,7 +5,8 @@ an event stream if other messages come before the answer. Only legacy clients ha
 event stream and resumable streams. No message is parsed before Host, Origin and token are checked.
 
 A POST needs no task if it is a call whose route is cached: `DirectHttp` gives it to
-`FastCallAcceptor`. For any other POST a task runs `HttpServer`. Only `uvicorn_protocol`,
+`FastCallAcceptor`, and skips uvicorn's parser where a connection repeats the head of the call
+before (`RepeatedHead`). For any other POST a task runs `HttpServer`. Only `uvicorn_protocol`,
 `bounds.bounded_protocol` and `bounds.plain_http` use uvicorn's private names.
 
 Main types: `HttpServer`, `AccessCheck`, `PostResponse`, `ModernPosts`, `PlainCall`.

@@ -2,11 +2,13 @@
 
 A client sends the same headers with each of its requests. The result of the checks is cached by all
 headers but `content-length` and `mcp-session-id`. The result for a refused head is not cached: the
-endpoint checks the head again, and says why it is refused.
+endpoint checks the head again, and says why it is refused. Where a connection repeats a head byte
+for byte, it is not even parsed again.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Final
@@ -31,6 +33,8 @@ MAX_KEPT_BYTES: Final = 4096
 """How many bytes the headers may have whose result is cached."""
 UNAUTHORIZED: Final = 401
 _SESSION: Final = b"mcp-session-id"
+_LENGTH: Final = re.compile(rb"\r\n(?i:content-length):[ \t]*(\d{1,8})(?=\r\n)")
+_END: Final = b"\r\n\r\n"
 _SHOWN: Final = 64
 """How many characters of a URL a refusal repeats."""
 NO_PROFILE: Final = Refusal(403, "No profile of this hub is for you; its operator can add one")
@@ -69,6 +73,37 @@ class RequestHead(Struct, eq=False):
 
     def __repr__(self) -> str:
         return f"RequestHead({self.checked!r})"  # the other fields are secrets
+
+
+class RepeatedHead(Struct, frozen=True):
+    """The bytes of a head that was let in, `before` and `after` the length of the body in it."""
+
+    head: RequestHead
+    before: bytes
+    after: bytes
+
+    @classmethod
+    def of(cls, head: RequestHead, data: bytes, body: bytes) -> RepeatedHead | None:
+        """Return the bytes of `head` if `data` is that one request with `body`, else None."""
+        end = len(data) - len(body)
+        lengths = list(_LENGTH.finditer(data, 0, end))
+        if not data.startswith(b"POST ") or data.find(_END) != end - len(_END):
+            return None
+        if len(lengths) != 1 or int(lengths[0][1]) != len(body):
+            return None
+        start, stop = lengths[0].span(1)
+        return cls(head, data[:start], data[stop:end])
+
+    def body_in(self, data: bytes) -> bytes | None:
+        """Return the body if `data` is one whole request with this head, else None."""
+        if not data.startswith(self.before):
+            return None
+        start = len(self.before)
+        stop = data.find(b"\r", start, start + 9)
+        if not data.startswith(self.after, stop) or not data[start:stop].isdigit():
+            return None
+        body = data[stop + len(self.after) :]
+        return body if len(body) == int(data[start:stop]) else None
 
 
 class HeaderChecks:

@@ -1,11 +1,13 @@
 """uvicorn's HTTP protocol, which answers calls with cached routes without a task.
 
-All other requests are served by a task, as in uvicorn. So is a request that waited for the answer
+A call whose head is that of the call before it does not go through the parser either. All other
+requests are served by a task, as in uvicorn. So is a request that waited for the answer
 to the one before it, that expects `100 Continue`, or after which the connection closes.
 """
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
 from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,7 +17,7 @@ from hub.jsonrpc.write_batches import LARGE
 from hub.server.http.bounds.bodies import BodyLoad, BodyPieces
 from hub.server.http.bounds.bounded_protocol import BoundedHttp
 from hub.server.http.fast_calls import FastCallAcceptor, PlainCall
-from hub.server.http.request_heads import RequestHead
+from hub.server.http.request_heads import RepeatedHead, RequestHead
 
 _JSON = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
@@ -27,9 +29,56 @@ class DirectHttp(BoundedHttp):
         super().__init__(*args, **options)
         self._acceptor = acceptor
         self._head: RequestHead | None = None
+        self._repeated: RepeatedHead | None = None
+        self._arrived = b""
         self._pieces = BodyPieces()
         self._load = acceptor.bodies.load()
         self.call: PlainCall | None = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._repeated is not None and self._takes_again(self._repeated, data):
+            return
+        self._arrived = b"" if self._in_message or self.has_unparsed else data
+        super().data_received(data)
+        self._arrived = b""
+
+    def _takes_again(self, repeated: RepeatedHead, data: bytes) -> bool:
+        """Take a call whose head need not be parsed; return whether `data` was one.
+
+        The connection must be idle: no part of another request has arrived.
+        """
+        waiting, before = self._waiting, self.cycle
+        if waiting is not self._connections.idle or self.has_unparsed:
+            return False
+        body = repeated.body_in(data)
+        if body is None or not self._load.add(len(body)):
+            self._load.release()
+            return False
+        self._unset_keepalive_if_required()
+        cycle = self.cycle = self._cycle_like(before)
+        if self._is_taken(repeated.head, body, cycle):
+            return True
+        self.cycle = before
+        return False
+
+    def _cycle_like(self, cycle: RequestResponseCycle) -> RequestResponseCycle:
+        """Return a request that has arrived, with the head of another one."""
+        again = RequestResponseCycle(
+            cycle.scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=True,
+            on_response=self.on_response_complete,
+        )
+        again.more_body = False
+        again.message_event.set()
+        return again
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve a request by a task, unless its body may show that the request needs none."""
@@ -71,17 +120,25 @@ class DirectHttp(BoundedHttp):
         if head is None:
             return
         body, cycle = self._pieces.taken(), self.cycle
+        if self._is_taken(head, body, cycle):
+            self._repeated = RepeatedHead.of(head, self._arrived, body)
+        else:
+            cycle.body += body
+            self.serve(cycle, self.app)
+
+    def _is_taken(self, head: RequestHead, body: bytes, cycle: RequestResponseCycle) -> bool:
+        """Start a request if it is a plain call; return whether it was, or an error is told."""
         try:
             call = self._acceptor.take(head, body, _Line(self, cycle))
         except Exception as error:  # noqa: BLE001 - the parser would blame the client
             self.serve(cycle, _failing(error))
-            return
+            return True
         if call is None:
             self._load.release()  # the application counts the body again
-            cycle.body += body
-            self.serve(cycle, self.app)
-        elif not cycle.response_complete:
+            return False
+        if not cycle.response_complete:
             self.call = call
+        return True
 
     def _let_go(self) -> None:
         """Forget the part of a body that has arrived."""

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import httptools
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
@@ -10,7 +13,14 @@ from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.request_heads import KEPT, MAX_KEPT_BYTES, CheckedHeaders, HeaderChecks
+from hub.server.http.request_heads import (
+    KEPT,
+    MAX_KEPT_BYTES,
+    CheckedHeaders,
+    HeaderChecks,
+    RepeatedHead,
+    RequestHead,
+)
 from hub.values import JsonObject
 from tests.kit.asgi import scope_of
 from tests.kit.fakes import FakeClock
@@ -204,3 +214,159 @@ def test_a_message_belongs_to_a_session_by_its_version_or_by_its_envelope() -> N
         assert of_legacy.is_legacy(message)
         assert not of_modern.is_legacy(message)
         assert unknown.is_legacy(message) is (message is not enveloped)
+
+
+class Parsed:
+    """What httptools makes of some bytes: the requests, each as target, fields and body."""
+
+    def __init__(self, data: bytes) -> None:
+        self.whole: list[tuple[bytes, list[tuple[bytes, bytes]], bytes]] = []
+        self._is_begun = False
+        parser = httptools.HttpRequestParser(self)
+        parser.feed_data(data)
+        assert parser.get_method() == b"POST"
+        assert parser.should_keep_alive()
+
+    def on_message_begin(self) -> None:
+        self._url, self._body, self._fields = b"", b"", list[tuple[bytes, bytes]]()
+        self._is_begun = True
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() != b"content-length":
+            self._fields.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.whole.append((self._url, self._fields, self._body))
+        self._is_begun = False
+
+    @property
+    def only(self) -> tuple[bytes, list[tuple[bytes, bytes]], bytes]:
+        """The one request that the bytes are, with nothing behind it."""
+        assert len(self.whole) == 1
+        assert not self._is_begun
+        return self.whole[0]
+
+
+def let_in() -> RequestHead:
+    head = Looked().of(post())
+    assert head is not None
+    return head
+
+
+PLAIN = b"POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nAccept: b\r\n\r\nbody"
+
+
+def repeated(data: bytes = PLAIN, body: bytes = b"body") -> RepeatedHead | None:
+    return RepeatedHead.of(let_in(), data, body)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PLAIN,
+        PLAIN.replace(b"4\r\n", b"11\r\n").replace(b"body", b"longer body"),
+        PLAIN.replace(b"4\r\n", b"0\r\n").replace(b"body", b""),
+        PLAIN.replace(b"4\r\n", b"0004\r\n"),
+    ],
+)
+def test_the_body_behind_the_same_head_is_read_whatever_its_length(data: bytes) -> None:
+    head = repeated()
+    assert head is not None
+    assert head.body_in(data) == Parsed(data).only[2]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PLAIN[:-1],
+        PLAIN + b"P",
+        2 * PLAIN,
+        b"\r\n" + PLAIN,
+        PLAIN.replace(b"4", b"+4"),
+        PLAIN.replace(b" 4", b" "),
+        PLAIN.replace(b"4", b"4 "),
+        PLAIN.replace(b"4", "\N{SUPERSCRIPT FOUR}".encode()),
+        PLAIN.replace(b"4", b"000000004"),
+        PLAIN.replace(b"4\r\n", b"4\r\nContent-Length: 4\r\n"),
+        PLAIN.replace(b"4\r\n", b"4\r\nTransfer-Encoding: chunked\r\n"),
+        PLAIN.replace(b"4\r\n", b"4\r\n\r\n"),
+        PLAIN.replace(b"4\r\n", b"4\n"),
+        PLAIN.replace(b"Host: a", b"Host: b"),
+        PLAIN.replace(b"Accept: b", b"Accept: c"),
+        PLAIN.replace(b"/mcp", b"/mcp/"),
+        PLAIN[:40],
+        b"",
+    ],
+)
+def test_what_is_not_one_request_with_the_same_head_is_left_to_the_parser(data: bytes) -> None:
+    head = repeated()
+    assert head is not None
+    assert head.body_in(data) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "body"),
+    [
+        (b"", b"body"),  # it came in pieces
+        (PLAIN, b"bod"),
+        (PLAIN, b""),
+        (2 * PLAIN, b"body"),
+        (b"\r\n" + PLAIN, b"body"),
+        (PLAIN.replace(b"4\r\n", b"4\r\nContent-Length: 4\r\n"), b"body"),
+        (
+            PLAIN.replace(b"Content-Length: 4", b"Transfer-Encoding: chunked").replace(
+                b"body", b"4\r\nbody\r\n0\r\n\r\n"
+            ),
+            b"body",
+        ),
+    ],
+)
+def test_only_a_request_that_came_whole_tells_how_its_head_is_written(
+    data: bytes, body: bytes
+) -> None:
+    assert repeated(data, body) is None
+
+
+fields = st.lists(
+    st.tuples(
+        st.sampled_from([b"Host", b"Content-Length", b"content-length", b"X", b"Connection"]),
+        st.sampled_from([b"1", b"4", b"a", b"keep-alive", b"", b" 4", b"4 "]),
+    ),
+    max_size=4,
+)
+ends = st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r\n "])
+bodies = st.sampled_from([b"", b"a", b"body", b"\r\n\r\n", b"X: 1\r\n\r\nbody", PLAIN])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """Return what may be a request, and its body."""
+    body = draw(bodies)
+    length = draw(st.sampled_from([b"%d" % len(body), b"%d" % len(body), b"4"]))
+    told = [(b"Host", b"a"), (b"Content-Length", length), *draw(fields)]
+    lines = [name + b": " + value + draw(ends) for name, value in draw(st.permutations(told))]
+    return b"POST /mcp HTTP/1.1\r\n" + b"".join(lines) + b"\r\n" + body, body
+
+
+@given(requests(), st.lists(requests(), max_size=3), st.integers(1, 4))
+def test_a_repeated_head_is_what_a_parser_reads(
+    first: tuple[bytes, bytes], others: list[tuple[bytes, bytes]], times: int
+) -> None:
+    data, body = first
+    try:
+        url, told, read = Parsed(data).only
+    except (AssertionError, httptools.HttpParserError):
+        return  # the hub has let in no such request
+    if read != body or (head := RepeatedHead.of(let_in(), data, body)) is None:
+        return
+    changed = data.replace(b"Content-Length: ", b"Content-Length: " + b"0" * times)
+    for other in [data, changed, data * times, *(sent for sent, _ in others)]:
+        found = head.body_in(other)
+        if found is not None:
+            assert Parsed(other).only == (url, told, found)

@@ -159,7 +159,7 @@ async def connected(
                     await client.post(told(), **more)
                     await client.call(1, **more)
                     child.answers["tools/call"] = script
-                    CountingHttp.served = 0
+                    CountingHttp.served = CountingHttp.parsed = 0
                     yield client
             finally:
                 server.should_exit = True
@@ -186,13 +186,18 @@ class Idle(Deadlines):
 
 
 class CountingHttp(DirectHttp):
-    """Counts the requests that a task serves."""
+    """Counts the requests that a task serves, and the heads that are parsed."""
 
     served = 0
+    parsed = 0
 
     def serve(self, cycle: Any, app: Any) -> None:
         CountingHttp.served += 1
         super().serve(cycle, app)
+
+    def on_headers_complete(self) -> None:
+        CountingHttp.parsed += 1
+        super().on_headers_complete()
 
 
 async def test_plain_calls_are_answered_without_a_task() -> None:
@@ -200,6 +205,39 @@ async def test_plain_calls_are_answered_without_a_task() -> None:
         for id_ in (2, 3):
             assert (await client.call(id_))["structuredContent"] == {"text": "hi"}
         assert CountingHttp.served == 0
+
+
+async def test_a_call_with_the_head_of_the_one_before_is_not_parsed() -> None:
+    async with connected() as client:
+        for id_ in (2, 30, 400):
+            await client.call(id_)
+        assert (CountingHttp.parsed, CountingHttp.served) == (1, 0)
+        await client.call(5, x_other="a field more")
+        await client.call(6)
+        assert CountingHttp.parsed == 3
+
+
+async def test_what_is_no_call_is_served_whole_though_its_head_is_that_of_a_call() -> None:
+    async with connected() as client:
+        for id_ in (2, 4):
+            await client.call(id_)
+            status, body = await client.post({"jsonrpc": "2.0", "id": 3, "method": "ping"})
+            assert (status, json.loads(body)["result"]) == (200, {})
+
+
+async def test_a_head_is_parsed_where_part_of_another_request_has_arrived() -> None:
+    async with connected() as client:
+        whole = client.bytes_of(echo(2))
+        await client.stream.send(whole + whole[:40])
+        assert json.loads((await client.answer())[1])["id"] == 2
+        await client.stream.send(whole[40:])
+        assert json.loads((await client.answer())[1])["id"] == 2
+        await client.stream.send(b"\r\n")
+        await all_tasks_blocked()
+        await client.stream.send(whole)
+        assert json.loads((await client.answer())[1])["id"] == 2
+        await client.stream.send(2 * whole)
+        assert [json.loads((await client.answer())[1])["id"] for _ in range(2)] == [2, 2]
 
 
 async def test_any_other_request_is_served_by_a_task() -> None:

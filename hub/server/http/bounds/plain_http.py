@@ -50,10 +50,6 @@ class PlainHttp(HttpToolsProtocol):
         head += [b"%b: %b\r\n" % field for field in fields]
         PlainHttp.data_received(self, b"".join(head) + b"\r\n" + rest)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_body:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
             return  # the parser stops after this, and the request is read again
@@ -61,6 +57,7 @@ class PlainHttp(HttpToolsProtocol):
         if self.url[:1] not in {b"/", b"*"}:
             self._take_target()
         super().on_headers_complete()
+        self.headers = []  # for the fields behind the body: the request has a list of its own
 
     def _take_target(self) -> None:
         """Replace the Host header by the host of an absolute target (RFC 9112, 3.2.2)."""
