@@ -107,9 +107,14 @@ class PipeOutlet:
         if not self._flow.is_lost:
             self._transport.abort()
 
+    def end(self) -> None:
+        """Have the pipe closed once all data is written."""
+        self._writer.flush()
+        self._transport.close()
+
     async def close(self) -> None:
         """Close the pipe once all data is written."""
-        self._transport.close()
+        self.end()
         await self._flow.lost()
 
 

@@ -1,4 +1,4 @@
-"""Write batches: all that is written while one received chunk is processed is one system call."""
+"""Write batches: what is written while received data is processed takes few system calls."""
 
 from __future__ import annotations
 
@@ -29,20 +29,56 @@ class ReadBatch:
     def __exit__(self, *_: object) -> None:
         self.is_under_way = False
         waiting, self.waiting = self.waiting, []
-        for writer in waiting:
-            try:
-                writer.flush()
-            except Exception:
-                # A failed write must not break the connection that received the data.
-                log.exception("not written")
+        _flush(waiting)
+
+
+class SharedTurn:
+    """Delays writes in one turn of the loop, in which it may read from many connections.
+
+    What a writer writes first is written at once, and all else together at the end of the turn: so
+    a single call loses no time, and the calls of many clients wake their server once.
+    """
+
+    def __init__(self) -> None:
+        self.is_shared = False
+        self._begun: list[BatchedWriter] = []
+
+    def share(self) -> None:
+        """Delay writes until the end of this turn."""
+        if not self.is_shared:
+            self.is_shared = True
+            asyncio.get_running_loop().call_soon(self._end)
+
+    def has_begun(self, writer: BatchedWriter) -> bool:
+        """Return whether `writer` has written in this turn; from now on it has."""
+        if writer in self._begun:
+            return True
+        self._begun.append(writer)
+        return False
+
+    def _end(self) -> None:
+        self.is_shared = False
+        begun, self._begun = self._begun, []
+        _flush(begun)
+
+
+def _flush(writers: list[BatchedWriter]) -> None:
+    for writer in writers:
+        try:
+            writer.flush()
+        except Exception:
+            # A failed write must not break the connection that received the data.
+            log.exception("not written")
 
 
 arrival: Final = ReadBatch()
 """The batch of the running loop; one is enough, because callbacks do not interrupt each other."""
+turn: Final = SharedTurn()
+"""The turn of the running loop."""
 
 
 class BatchedWriter:
-    """Writes into a transport in order: at once, or at the end of the current `ReadBatch`."""
+    """Writes into a transport in order: at once, or when a `ReadBatch` or `SharedTurn` ends."""
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:
         self._transport = transport
@@ -53,10 +89,11 @@ class BatchedWriter:
         """Write `piece` after all earlier pieces."""
         pieces = self._pieces
         if not pieces:
-            if not arrival.is_under_way:
+            if arrival.is_under_way:
+                arrival.waiting.append(self)
+            elif not turn.is_shared or not turn.has_begun(self):
                 self._transport.write(piece)
                 return
-            arrival.waiting.append(self)
         pieces.append(piece)
         self._size += len(piece)
         if self._size > LARGE:

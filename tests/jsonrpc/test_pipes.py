@@ -22,6 +22,7 @@ from hub.jsonrpc.pipes import (
     open_lines,
     open_outlet,
 )
+from hub.jsonrpc.write_batches import turn
 from tests.kit.loops import BOTH, all_tasks_blocked
 
 
@@ -257,6 +258,16 @@ async def test_a_pipe_that_is_closed_has_everything_that_was_written() -> None:
         assert os.read(made.reader.fileno(), 1000) == LINE
         with pytest.raises(GoneError):
             await outlet.send(MESSAGE)
+
+
+async def test_a_pipe_that_is_closed_has_what_was_written_in_the_same_turn() -> None:
+    async with pipe() as made:
+        outlet = await open_outlet(made.writer)
+        assert isinstance(outlet, PipeOutlet)
+        turn.share()
+        assert [outlet.post(MESSAGE) for _ in range(3)] == [True] * 3
+        await outlet.close()
+        assert os.read(made.reader.fileno(), 1000) == 3 * LINE
 
 
 async def test_a_file_needs_no_closing(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hub.jsonrpc.write_batches import LARGE, arrival
+import anyio.lowlevel
+
+from hub.jsonrpc.write_batches import LARGE, arrival, turn
 from tests.kit.fakes import WrittenTransport, batched_writer
 
 
@@ -13,11 +15,56 @@ class BrokenTransport(WrittenTransport):
         raise RuntimeError("broken")
 
 
-def test_outside_of_a_read_batch_data_is_written_at_once() -> None:
+def test_outside_of_a_batch_data_is_written_at_once() -> None:
     made, transport = batched_writer()
     for piece in (b"a", b"b", b"x" * (LARGE + 1)):
         made.write(piece)
     assert transport.written == [b"a", b"b", b"x" * (LARGE + 1)]
+
+
+async def test_of_a_shared_turn_the_first_is_written_at_once_and_the_rest_together() -> None:
+    (one, first), (other, second) = batched_writer(), batched_writer()
+    for _ in range(2):
+        turn.share()
+        turn.share()
+        for piece in (b"a", b"b", b"c"):
+            one.write(piece)
+            other.write(piece)
+        assert (first.written, second.written) == ([b"a"], [b"a"])
+        await anyio.lowlevel.checkpoint()
+        assert (first.written, second.written) == ([b"a", b"bc"], [b"a", b"bc"])
+        assert not turn.is_shared
+        del first.written[:], second.written[:]
+
+
+async def test_what_waits_for_the_end_of_a_turn_stays_in_order() -> None:
+    made, transport = batched_writer()
+    turn.share()
+    made.write(b"a")
+    made.write(b"b")
+    with arrival:
+        made.write(b"c")
+    made.write(b"d")
+    await anyio.lowlevel.checkpoint()
+    made.write(b"e")
+    assert b"".join(transport.written) == b"abcde"
+    turn.share()
+    for piece in (b"x", b"y", b"z" * LARGE):
+        made.write(piece)
+    assert transport.written[-2:] == [b"y", b"z" * LARGE]
+    await anyio.lowlevel.checkpoint()
+
+
+async def test_a_writer_that_fails_keeps_no_other_back_at_the_end_of_a_turn() -> None:
+    (broken, taken), (sound, transport) = batched_writer(BrokenTransport()), batched_writer()
+    turn.share()
+    with suppress(RuntimeError):
+        broken.write(b"a")
+    broken.write(b"b")
+    sound.write(b"x")
+    sound.write(b"y")
+    await anyio.lowlevel.checkpoint()
+    assert (taken.written, transport.written) == ([], [b"x", b"y"])
 
 
 def test_a_large_piece_is_written_at_once_after_what_was_before_it() -> None:

@@ -125,7 +125,7 @@ class Process:
         self._stderr = Stderr(self.conduct.log, self.conduct.pace)
         self._exited = anyio.Event()
         self._running: Spawned | None = None
-        self._stdin: asyncio.WriteTransport | None = None
+        self._stdin: PipeOutlet | None = None
         self._closing: list[Callable[[], None]] = [self.lines.close]
 
     async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
@@ -143,8 +143,8 @@ class Process:
             raise ChildError(f"it cannot start: {_why(exc)}") from exc
         self._closing.append(when_ended(running.popen, self._has_exited))
         loop, flow = asyncio.get_running_loop(), Flow()
-        self._stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
-        outlet = self.outlet = PipeOutlet(self._stdin, flow)
+        stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
+        outlet = self.outlet = self._stdin = PipeOutlet(stdin, flow)
         self._closing.append(outlet.abort)
         said, _ = await loop.connect_read_pipe(lambda: self._stderr, running.stderr.taken(loop))
         self._closing.append(said.close)
@@ -192,7 +192,7 @@ class Process:
     async def end(self) -> None:
         """Close stdin, then end the process and all processes that it has started."""
         if self._stdin is not None:
-            self._stdin.close()
+            self._stdin.end()
         if self._running is not None:
             graces = self._tree.graces
             await self._tree.shutdown.until(self._exited.wait, graces.eof, graces.eof_at_end)

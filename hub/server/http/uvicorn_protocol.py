@@ -13,7 +13,7 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from hub.jsonrpc.write_batches import LARGE
+from hub.jsonrpc.write_batches import LARGE, turn
 from hub.server.http.bounds.bodies import BodyLoad, BodyPieces
 from hub.server.http.bounds.bounded_protocol import BoundedHttp
 from hub.server.http.fast_calls import FastCallAcceptor, PlainCall
@@ -36,6 +36,7 @@ class DirectHttp(BoundedHttp):
         self.call: PlainCall | None = None
 
     def data_received(self, data: bytes) -> None:
+        turn.share()
         if self._repeated is not None and self._takes_again(self._repeated, data):
             return
         self._arrived = b"" if self._in_message or self.has_unparsed else data
