@@ -31,7 +31,7 @@ CALL: dict[str, Any] = {
     "method": "tools/call",
     "params": {"name": "pid", "arguments": {}},
 }
-BIG = 20 * 1024 * 1024
+BIG = 6 * 1024 * 1024
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])

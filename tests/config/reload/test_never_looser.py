@@ -426,7 +426,7 @@ def test_what_waits_and_what_is_taken_over_is_the_whole_change(
     assert not config_change(new, new, only_tightens=True, locate=located).waiting
 
 
-@settings(max_examples=5 * EXAMPLES)
+@settings(max_examples=3 * EXAMPLES)
 @given(
     old=some(PATTERNS, 4),
     new=some(PATTERNS, 4),
