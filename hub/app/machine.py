@@ -14,8 +14,7 @@ from hub.config.own_files import own_files
 from hub.confinement.confined_launch import this_kernel
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
-from hub.system.disk import OsDisk
-from hub.system.machine import Machine
+from hub.system.machine import Machine, OsDisk
 
 
 def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -> Machine:

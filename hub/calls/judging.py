@@ -22,7 +22,7 @@ from hub.roots.roots import Root, RootSet
 from hub.roots.state import State
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.disk import CachedDisk
+from hub.system.machine import CachedDisk
 from hub.values import Call
 
 

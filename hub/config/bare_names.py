@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from hub.catalog.names import SEPARATOR, NamesMode
 from hub.config.own_files import record_key, record_path
 from hub.system.machine import Machine
-from hub.system.state_file import StateFile
+from hub.system.private_file import StateFile
 from hub.values import ServerName
 
 log = structlog.stdlib.get_logger(__name__)

@@ -13,7 +13,7 @@ from typing import Final
 from hub.config.own_files import record_key, record_path
 from hub.errors import ConfigError, StartError
 from hub.system.machine import Machine
-from hub.system.state_file import StateFile
+from hub.system.private_file import StateFile
 
 FOUND: Final = "hub.yaml"
 """The name of the config that `run` looks for in its directory."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hub.paths.resolve import Flavour, PathError, is_inside, parts_of, resolve
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 
 MAX_READ = 16 * 1024 * 1024
 MAX_FOUND = 1000

@@ -12,8 +12,7 @@ from hub.launch.plan import LaunchTemplate, passes_roots
 from hub.paths.resolve import LinkReader
 from hub.roots.effective import OperatorRoots
 from hub.roots.no_roots import why_no_roots
-from hub.roots.presence import RootPresence
-from hub.roots.roots import Root, RootSet
+from hub.roots.roots import Root, RootPresence, RootSet
 from hub.roots.state import State
 from hub.specs import ServerSpec
 from hub.system.machine import Machine

@@ -25,7 +25,7 @@ from hub.config.own_files import state_directory
 from hub.errors import ConfigError, HubError, StartError, leaves
 from hub.paths.resolve import Entry
 from hub.protocol.bearer import token_hash
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.system.shutdown import Shutdown
 from tests.kit.fakes import ECHO, FakeChild, RecordingOutlet
 from tests.kit.scripted import scripted

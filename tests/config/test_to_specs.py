@@ -14,7 +14,7 @@ from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour
 from hub.roots.roots import UnsafePaths
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import ServerName
 from tests.kit.trees import plant
 

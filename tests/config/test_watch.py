@@ -23,7 +23,7 @@ from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
 from hub.protocol.bearer import token_hash
 from hub.sessions.config_file import ConfigFile, ConfigState
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 from tests.kit.trees import plant
 from tests.kit.worlds import share

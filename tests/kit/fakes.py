@@ -44,7 +44,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.request_state import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.system.threads import FairWorker
 from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
 from tests.kit.loops import in_time

@@ -35,7 +35,7 @@ from hub.paths.resolve import Entry
 from hub.server.connection import ClientConnection, ConnectionFactory
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeChild
 from tests.kit.loops import in_time

@@ -29,8 +29,7 @@ from hub.launch.plan import LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.disk import CachedDisk
-from hub.system.machine import Machine
+from hub.system.machine import CachedDisk, Machine
 from hub.system.this_process import run_loop
 from hub.values import STDIO, Call, Json, JsonObject, ServerName
 
