@@ -13,8 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub import __version__
-from hub.app.machine import place_of
-from hub.app.setting import Setting
+from hub.app.machine import Setting, place_of
 from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.catalog.names import Names

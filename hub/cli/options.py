@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
-from hub.app.setting import Setting
+from hub.app.machine import Setting
 from hub.catalog.names import Names, NamesMode
 from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config

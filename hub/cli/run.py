@@ -18,11 +18,9 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.app.client_access import ClientAccess, keys_in, limit_principals
-from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.machine import this_machine
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting, this_machine
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.cli.hubs.attach import AttachOptions, attached_to
 from hub.cli.options import (
     Subparsers,

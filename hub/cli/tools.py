@@ -13,7 +13,7 @@ from typing import NoReturn, cast
 import anyio
 from msgspec.structs import replace
 
-from hub.app.setting import Setting
+from hub.app.machine import Setting
 from hub.calls.builtin_tools import GET_ROOTS
 from hub.cli.options import (
     Subparsers,

@@ -20,8 +20,14 @@ from hub.config.listening.listen import NamedToken, has_unread
 from hub.config.load import Loaded, load_config, tokens_in
 from hub.config.models import HubConfig
 from hub.config.reload.orders import NEEDS_RESTART
-from hub.config.reload.report import ReloadReport, faults_of, told
-from hub.config.reload.tightening import ConfigChange, config_change, without_revoked
+from hub.config.reload.tightening import (
+    ConfigChange,
+    ReloadReport,
+    config_change,
+    faults_of,
+    told,
+    without_revoked,
+)
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
 from hub.config.trust import TrustRecord, digest_of

@@ -42,7 +42,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     SERVER_INFO_META,
 )
-from hub.protocol.request_state import NO_RETRY, ChildInputRound
+from hub.protocol.input_requests import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
 from hub.system.machine import OsDisk
 from hub.system.threads import FairWorker

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
 
-from hub.app.machine import place_of, this_machine
-from hub.app.setting import Setting
+from hub.app.machine import Setting, place_of, this_machine
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
 from hub.cli.check.connecting import ServerAnswer, answers_of

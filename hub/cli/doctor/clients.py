@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from hub.app.machine import this_machine
-from hub.cli.doctor.files import barred_by, is_others, is_plain_file, quoted, reason, take_over
-from hub.cli.doctor.scene import HubEntry, Scene
+from hub.cli.doctor.scene import (
+    HubEntry,
+    Scene,
+    barred_by,
+    is_others,
+    is_plain_file,
+    quoted,
+    reason,
+    take_over,
+)
 from hub.cli.output import Finding
 from hub.cli.setup.client_changes import read_client, to_uninstall
 from hub.config.clients.entries import read_entry

@@ -13,9 +13,10 @@ from typing import Final
 
 from hub.app.machine import this_machine
 from hub.attach.runtime_directory import runtime_paths
-from hub.cli.doctor.files import (
+from hub.cli.doctor.scene import (
     OTHERS,
     OTHERS_WRITE,
+    Scene,
     barred_by,
     is_directory,
     is_others,
@@ -24,8 +25,8 @@ from hub.cli.doctor.files import (
     reason,
     status,
     take_over,
+    users_home,
 )
-from hub.cli.doctor.scene import Scene, users_home
 from hub.cli.output import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
