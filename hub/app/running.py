@@ -27,8 +27,8 @@ from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Outlet
 from hub.server.connection import ClientConnection
 from hub.sessions.services import Services
-from hub.system.cache_files import CacheFiles
 from hub.system.machine import Machine
+from hub.system.private_file import CacheFiles
 from hub.system.shutdown import Shutdown
 from hub.system.tasks import IndependentTasks, TaskStarter
 from hub.values import SessionKey

@@ -8,6 +8,6 @@ Main types: `Root`, `RootSet`, `Announcement` (a parsed `roots/list` result), `S
 `EffectiveRoots` (what calls are judged against), `RootPresence` (are the roots still in place).
 
 Read first `roots.py` (parse and compare roots; which of them were deleted or replaced), then
-`state.py` (when a client is asked), `effective.py` (client's roots, fallback and ceiling combined)
-and `no_roots.py` (why none is in force).
+`state.py` (when a client is asked) and `effective.py` (client's roots, fallback and ceiling
+combined; why none is in force).
 """

@@ -1,4 +1,4 @@
-"""From references to secrets to their values, which may block: from files and from commands.
+"""From references to secrets to their values, which may block: files, commands, the keyring.
 
 `SecretReader` does that for a child at its launch, in a thread.
 """
@@ -10,10 +10,12 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 from threading import Thread
-from typing import IO, Final, assert_never, cast
+from typing import IO, Final, Protocol, TypeVar, assert_never, cast
 
 import structlog
 from anyio import CapacityLimiter, to_thread
@@ -100,8 +102,6 @@ def _value(reference: SecretReference, environment: Mapping[str, str], scope: Re
                 reference.argv, directory=directory, environment=environment, scope=scope
             )
         case KeyringSecret(service, user):
-            from hub.secrets.keyrings import keyring_value  # noqa: PLC0415 - seldom needed
-
             return keyring_value(service, user, scope)
         case _:
             assert_never(reference)
@@ -262,3 +262,86 @@ def _how(code: int, said: bytes) -> str:
         return how
     last = on_one_line(lines[-1].strip())
     return f"{how}; its stderr ends: {last[:_LAST_WORDS]}{'…' if len(last) > _LAST_WORDS else ''}"
+
+
+KEYRING_LIMIT: Final = 30.0
+"""Seconds that the keyring may take: its user may have to unlock it."""
+
+
+T = TypeVar("T")
+
+
+class _Keyring(Protocol):
+    def get_password(self, service_name: str, username: str) -> str | None: ...
+
+    def set_password(self, service_name: str, username: str, password: str) -> None: ...
+
+
+def is_installed() -> bool:
+    """Return whether the package `keyring` is installed. It is not loaded."""
+    try:
+        return find_spec("keyring") is not None
+    except ValueError:  # it is hidden
+        return False
+
+
+def not_installed() -> SecretError:
+    """Return the error for a hub without the package `keyring`."""
+    what = "the package `keyring` is not installed"
+    return SecretError(what, "Install it: pip install 'roots-hub[keyring]'")
+
+
+def keyring_value(
+    service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
+) -> str:
+    """Return a password from the user's keyring.
+
+    Raises: SecretError.
+    """
+    entry = f"{service}/{user}"
+    found = find_in_keyring(service, user, scope, limit=limit)
+    if found is None:
+        raise SecretError(f"the keyring has no {entry}", f"Run `keyring set {service} {user}`.")
+    return value_in(found.encode(errors="replace"), f"{entry} in the keyring")
+
+
+def find_in_keyring(
+    service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
+) -> str | None:
+    """Return a password from the user's keyring; None if it has none of that name.
+
+    Raises: SecretError.
+    """
+    return _asked("read", lambda keyring: keyring.get_password(service, user), scope, limit)
+
+
+def put_into_keyring(service: str, user: str, value: str, scope: ReadingScope) -> None:
+    """Put a password into the user's keyring.
+
+    Raises: SecretError.
+    """
+    _asked(
+        "written", lambda keyring: keyring.set_password(service, user, value), scope, KEYRING_LIMIT
+    )
+
+
+def _asked(how: str, work: Callable[[_Keyring], T], scope: ReadingScope, limit: float) -> T:
+    try:
+        return within(limit, lambda: work(_loaded()), scope)
+    except TimeoutError:
+        what = f"the keyring did not answer within {limit:g} s"
+        raise SecretError(what, "Unlock it.") from None
+    except SecretError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - backends raise what they like; its text is not ours
+        what = f"the keyring cannot be {how} ({type(exc).__name__})"
+        raise SecretError(what, "Run `keyring diagnose`.") from None
+
+
+def _loaded() -> _Keyring:
+    try:
+        return cast("_Keyring", import_module("keyring"))
+    except ModuleNotFoundError as exc:
+        if exc.name == "keyring":
+            raise not_installed() from None
+        raise

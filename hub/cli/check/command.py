@@ -48,7 +48,7 @@ from hub.legible import legible, on_one_line
 from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
-from hub.system.cache_files import CacheFiles
+from hub.system.private_file import CacheFiles
 from hub.system.this_process import run_loop
 from hub.values import STDIO, JsonObject, ServerName
 

@@ -33,7 +33,7 @@ from hub.config.clients.locations import (
 from hub.config.installing.changes import parsed, section_of
 from hub.config.installing.own_entry import argv_of, hub_arguments, hub_command
 from hub.config.installing.record import InstallRecord, install_record
-from hub.config.source.mistakes import SyntaxMistakesError
+from hub.config.source.syntax import SyntaxMistakesError
 from hub.errors import ConfigError, HubError, StartError
 
 _NO_ROOTS: Final = frozenset({"claude-desktop", "windsurf", "codex", "zed"})

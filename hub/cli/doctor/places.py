@@ -30,7 +30,7 @@ from hub.cli.doctor.scene import (
 from hub.cli.output import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
-from hub.system.cache_files import UnfitEntryError
+from hub.system.private_file import UnfitEntryError
 
 _LEAST_ROOM: Final = 100 * 1024 * 1024
 _MOST_ENTRIES: Final = 512
@@ -159,7 +159,7 @@ def room(scene: Scene) -> Iterator[Finding]:
 def catalogs(_scene: Scene) -> Iterator[Finding]:
     """Yield the cached lists of servers that the hub cannot use."""
     from hub.children.known.cache import decoded_entry  # noqa: PLC0415 - loads the catalog
-    from hub.system.cache_files import CacheFiles  # noqa: PLC0415 - with it
+    from hub.system.private_file import CacheFiles  # noqa: PLC0415 - with it
 
     place = catalog_directory(this_machine(os.environ))
     try:

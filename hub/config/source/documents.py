@@ -13,7 +13,6 @@ from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from hub.config.source.excerpts import excerpt, line_and_column, masked, shown_key, syntax_excerpt
-from hub.config.source.mistakes import Mistake, SyntaxMistakesError
 from hub.config.source.places import (
     JsonPlaces,
     Path,
@@ -23,7 +22,7 @@ from hub.config.source.places import (
     places_in_yaml,
     spelled,
 )
-from hub.config.source.strict_json import read_json, without_extras
+from hub.config.source.syntax import Mistake, SyntaxMistakesError, read_json, without_extras
 from hub.errors import ConfigError, Fault
 
 Form: TypeAlias = Literal["yaml", "json", "toml"]
@@ -210,7 +209,7 @@ def _parsed(text: str, form: Form) -> object:
 def _toml(text: str) -> object:
     import tomllib  # noqa: PLC0415 - few configs are TOML
 
-    from hub.config.source.toml import read_toml  # noqa: PLC0415
+    from hub.config.source.syntax import read_toml  # noqa: PLC0415
 
     try:
         return read_toml(text)

@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from hub.config.source.toml import read_toml
+from hub.config.source.syntax import read_toml
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

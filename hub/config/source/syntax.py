@@ -1,14 +1,68 @@
-"""Read JSON as configs have it: with comments and trailing commas, and no key twice."""
+"""Parse JSON and TOML as configs have them; the mistakes in the syntax of a text.
+
+JSON may have comments and trailing commas, but no key twice. TOML may have inline tables over
+several lines, which TOML 1.1 allows and 1.0 does not.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
-from hub.config.source.mistakes import Mistake, SyntaxMistakesError, twice
+from msgspec import Struct
+
 from hub.config.source.places import JsonPlaces
+from hub.errors import ConfigError
+
+
+class Mistake(Struct, frozen=True):
+    """A mistake in the syntax of a text, and its position."""
+
+    what: str
+    fix: str
+    at: int
+
+
+class SyntaxMistakesError(ValueError):
+    """A text that cannot be parsed, or has keys twice."""
+
+    def __init__(self, *mistakes: Mistake) -> None:
+        super().__init__(mistakes[0].what)
+        self.mistakes = mistakes
+
+
+def twice(key: str, at: int) -> Mistake:
+    """Return the mistake of a key that a mapping has twice; `at` is its second place."""
+    return Mistake(f"duplicate key {key!r}", "Keep one of them.", at)
+
+
+def awkward(where: str) -> NoReturn:
+    """Refuse to edit what is written at `where`.
+
+    Raises: ConfigError.
+    """
+    raise ConfigError(
+        where,
+        "cannot be edited safely in the form it is written in",
+        "Nothing was changed. Edit the file by hand.",
+    )
+
+
+def alike(one: object, other: object) -> bool:
+    """Return whether two parsed values are alike, whatever the order of their keys."""
+    if type(one) is not type(other) and not (isinstance(one, float) and isinstance(other, float)):
+        return False
+    if isinstance(one, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
+    if isinstance(one, list):
+        ones, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(ones) == len(others) and all(map(alike, ones, others))
+    return repr(one) == repr(other)
+
 
 # What is not closed reaches to the end: else each of many would be looked for there.
 _EXTRAS: Final = re.compile(
@@ -147,3 +201,57 @@ def _quote(text: str, at: int) -> int:
         return at
     start = text.rfind('"', 0, at)
     return at if start < 0 else start
+
+
+# What is not closed reaches to the end: else each of many would be looked for there.
+TOKEN: Final = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"{3,5}|\\?\Z)|\'\'\'.*?(?:\'{3,5}|\Z)'
+    r'|"(?:\\.|[^"\\\n])*(?:"|(?=\n)|\\?\Z)|\'[^\'\n]*\''
+    r"|#[^\n]*|[\[\]{},\n]|[^\s\[\]{},\"'#]+",
+    re.DOTALL,
+)
+"""A text, a comment, a bracket, a comma, the end of a line, or another word."""
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Return the value of a TOML text.
+
+    Raises: tomllib.TOMLDecodeError if it is not TOML; positions are those in the text.
+    """
+    # Files from Windows have other ends of lines, which must keep their places.
+    try:
+        return _loaded(text)
+    except tomllib.TOMLDecodeError:
+        on_one_line = _without_lines_in_tables(text)
+        if on_one_line == text:
+            raise
+        return _loaded(on_one_line)
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("is nested too deeply (at line 1, column 1)") from None
+    except ValueError:  # more digits than Python reads
+        raise tomllib.TOMLDecodeError(
+            "has a number that cannot be read (at line 1, column 1)"
+        ) from None
+
+
+def _without_lines_in_tables(text: str) -> str:
+    """Return the text with spaces for line ends, comments and last commas in inline tables."""
+    made = list(text)
+    depth, comma = 0, -1
+    for token in TOKEN.finditer(text):
+        kind = token[0]
+        if kind == "}" and comma >= 0:
+            made[comma] = " "
+        depth += {"{": 1, "}": -1}.get(kind, 0)
+        if depth > 0 and (kind == "\n" or kind.startswith("#")):
+            made[token.start() : token.end()] = " " * len(kind)
+        elif kind != "\n":
+            comma = token.start() if kind == "," else -1
+    return "".join(made).replace("\r ", "  ")
