@@ -18,9 +18,9 @@ from hub.values import Json
 
 MAX_ROOTS = 256
 MAX_NAME = 256
+"""Letters of a root's name that are kept: it is in the environment of children, which is small."""
 MAX_URI = 16 * 1024
 """Characters of a root's URI, which its session keeps: the longest path of Linux takes fewer."""
-"""Letters of a root's name that are kept: it is in the environment of children, which is small."""
 INACCESSIBLE = "Path is not accessible"
 """How the reason begins why a root that is not there, or cannot be read, is rejected."""
 

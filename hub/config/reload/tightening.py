@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,8 +10,16 @@ from msgspec import Struct
 
 from hub.config.fields import Part
 from hub.config.listening.listen import NamedToken
-from hub.config.models import Confine, Guard, HubConfig, RemoteServer, StdioServer, ToolOverride
-from hub.config.reload.changed_keys import changed_keys, pattern_of, said_by, shown
+from hub.config.models import (
+    Confine,
+    Guard,
+    HubConfig,
+    RemoteServer,
+    StdioServer,
+    ToolOverride,
+    said_by,
+)
+from hub.config.reload.changed_keys import changed_keys, pattern_of, shown
 from hub.config.reload.folders import covered, shared_paths, tighter_roots
 from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by_key
 from hub.config.source.places import Path
@@ -45,18 +53,13 @@ class ConfigChange(Struct, frozen=True):
 
 
 def config_change(
-    running: HubConfig,
-    new: HubConfig,
-    *,
-    only_tightens: bool,
-    locate: Locate,
-    needs_restart: Sequence[str] = NEEDS_RESTART,
+    running: HubConfig, new: HubConfig, *, only_tightens: bool, locate: Locate
 ) -> ConfigChange:
     """Return what becomes of the config `new` in a hub that runs with `running`.
 
     `only_tightens`: nothing is taken over that may allow more than `running` does.
     """
-    startable = _without_restart(running, new, needs_restart)
+    startable = _without_restart(running, new)
     taken = _tightened(running, startable, locate) if only_tightens else startable
     return ConfigChange(
         taken,
@@ -91,18 +94,16 @@ def _why(at: Path, running: HubConfig) -> str:
     return order_of(pattern_of(at)).why
 
 
-def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) -> HubConfig:
+def _without_restart(running: HubConfig, new: HubConfig) -> HubConfig:
     """Return `new` with what cannot change while the hub runs as in `running`."""
     made = new
-    for key in keys:
+    for key in NEEDS_RESTART:
         first, _, second = key.partition(".")
         value = getattr(running, first)
         if second:
             part: Part = getattr(made, first)
             value = part.model_copy(update={second: getattr(value, second)})
         made = made.model_copy(update={first: value})
-    if "servers" in keys:
-        made = made.with_left_out(running.left_out)
     # The old address may be one that needs a token.
     has_old_address = made.listen.host != new.listen.host
     # What is to keep strangers out may be what waits for the restart.
