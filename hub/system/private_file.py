@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final, cast
 
@@ -26,8 +27,10 @@ from hub.values import Json
 _FILE, _DIRECTORY = 0o600, 0o700
 _OTHERS: Final = 0o077
 _OTHERS_MAY_WRITE: Final = 0o022
-_NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0)
+_FLAGS: Final[int] = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+"""No link is followed, no pipe is waited for, and line ends stay."""
 _SECRET_BYTES: Final = 32
 
 
@@ -87,24 +90,30 @@ def secret_in(path: Path) -> bytes:
     return text.encode()
 
 
-def _opened(path: Path, flags: int) -> int:
-    descriptor = os.open(path, flags | _NO_LINK | _AT_ONCE, _FILE)
+def _opened(path: Path, flags: int, forbidden: int = _OTHERS) -> int:
+    """Open a file of which others have none of the rights `forbidden`, and which is no link."""
     try:
-        _must_be_private(path, os.fstat(descriptor))
+        descriptor = os.open(path, flags | _FLAGS, _FILE)
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", str(path)) from None
+        raise
+    try:
+        _must_be_private(path, os.fstat(descriptor), forbidden)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _must_be_private(path: Path, found: os.stat_result) -> None:
+def _must_be_private(path: Path, found: os.stat_result, forbidden: int) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is no plain file", str(path))
     if not hasattr(os, "geteuid"):
         return
     if found.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
-    if found.st_mode & _OTHERS:
+    if found.st_mode & forbidden:
         raise PermissionError(errno.EPERM, "other users may access it", str(path))
     if found.st_nlink > 1:
         raise PermissionError(errno.EPERM, "it has more than one hard link", str(path))
@@ -161,7 +170,6 @@ def _entries(path: Path) -> Mapping[str, Json]:
     return cast("Mapping[str, Json]", found) if isinstance(found, dict) else {}
 
 
-_PRIVATE: Final = 0o700
 _NEW: Final = ".new-"
 """How the names of files begin that are being written."""
 _HOUR: Final = 3600.0
@@ -199,20 +207,14 @@ class CacheFiles:
         directory = self._directory
         if directory is None or not self._is_usable(directory):
             return None
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            handle = os.open(directory / name, flags | getattr(os, "O_BINARY", 0))
+            descriptor = _opened(directory / name, os.O_RDONLY, _OTHERS_MAY_WRITE)
+            with os.fdopen(descriptor, "rb") as file:
+                return self._content(file)
         except FileNotFoundError:
             return None
         except OSError as exc:
-            why = "it is a link" if exc.errno == errno.ELOOP else str(exc.strerror)
-            raise UnfitEntryError(why) from None
-        try:
-            return self._content(handle)
-        except OSError as exc:
             raise UnfitEntryError(str(exc.strerror)) from None
-        finally:
-            os.close(handle)
 
     def ignored(self, name: str, why: str) -> None:
         """Log that a file is not used, and why."""
@@ -234,21 +236,14 @@ class CacheFiles:
         except OSError as exc:
             self._complain(directory, str(exc.strerror))
 
-    def _content(self, handle: int) -> bytes:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise UnfitEntryError("it is no file of its own")
-        if not is_ours(found):
-            raise UnfitEntryError("other users may write it")
+    def _content(self, file: BufferedReader) -> bytes:
+        found = os.fstat(file.fileno())
         if found.st_size > self._limits.file_bytes:
             raise UnfitEntryError("it is too large")
-        content = bytearray()
-        while part := os.read(handle, found.st_size + 1 - len(content)):
-            content += part
         if time.time() - found.st_mtime > _HOUR:
             with suppress(OSError, NotImplementedError):
-                os.utime(handle)  # for `_make_room`: it is in use
-        return bytes(content)
+                os.utime(file.fileno())  # for `_make_room`: it is in use
+        return file.read(self._limits.file_bytes)
 
     def _is_usable(self, directory: Path) -> bool:
         try:
@@ -292,5 +287,5 @@ def _made_private(directory: Path) -> None:
     """
     if directory.is_symlink():
         raise NotADirectoryError(errno.ENOTDIR, "it is a link")
-    directory.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    directory.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
     private_directory(directory)
