@@ -33,7 +33,6 @@ from hub.config.clients.locations import (
 from hub.config.installing.changes import parsed, section_of
 from hub.config.installing.own_entry import argv_of, hub_arguments, hub_command
 from hub.config.installing.record import InstallRecord, install_record
-from hub.config.source.syntax import SyntaxMistakesError
 from hub.errors import ConfigError, HubError, StartError
 
 _NO_ROOTS: Final = frozenset({"claude-desktop", "windsurf", "codex", "zed"})
@@ -57,7 +56,7 @@ def hub_entries(place: UserPlace) -> tuple[list[HubEntry], list[Finding]]:
             try:
                 text = read_client(file)
                 servers = section_of(parsed(text or "", file.form), file.section)
-            except (HubError, SyntaxMistakesError, ValueError, RecursionError) as error:
+            except (HubError, ValueError, RecursionError) as error:
                 found.append(_broken(file, error))
                 continue
             entries += filter(None, (_entry(file, name, raw) for name, raw in servers.items()))

@@ -14,7 +14,8 @@ from hub.config.installing import json_text, toml_text
 from hub.config.source import yaml_text
 from hub.config.source.documents import Form, real_form
 from hub.config.source.strict_yaml import MISREAD
-from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json, read_toml
+from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json
+from hub.config.source.toml import read_toml
 
 ClientEntry: TypeAlias = Mapping[str, Any]
 """A server of a client's config, as parsed."""
