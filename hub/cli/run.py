@@ -37,8 +37,8 @@ from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
 from hub.config.own_files import record_key
+from hub.config.records import FOUND, trust_record
 from hub.config.source.documents import is_inline
-from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
 from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots

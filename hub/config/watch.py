@@ -19,6 +19,7 @@ from hub.config.fields import LoadContext
 from hub.config.listening.listen import NamedToken, has_unread
 from hub.config.load import Loaded, load_config, tokens_in
 from hub.config.models import HubConfig
+from hub.config.records import TrustRecord, digest_of
 from hub.config.reload.tightening import (
     ConfigChange,
     ReloadReport,
@@ -29,7 +30,6 @@ from hub.config.reload.tightening import (
 )
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
-from hub.config.trust import TrustRecord, digest_of
 from hub.errors import ConfigError, Fault, HubError, StartError
 from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.atomic_file import Look, look

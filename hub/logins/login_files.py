@@ -29,7 +29,7 @@ from hub.secrets.values import ReadingScope, SecretError
 from hub.system.atomic_file import alone_in, replace_file
 from hub.system.private_file import append_private, private_directory, read_private, secret_in
 from hub.system.sealing import Sealer, SealingSecrets
-from hub.system.threads import in_own_thread
+from hub.system.tasks import in_own_thread
 
 if sys.platform != "win32":
     import fcntl

@@ -13,7 +13,7 @@ Read in this order:
 - `atomic_file`: replace a file as a whole, and detect changes (`Look`); `private_file`: secrets,
   small records that outlive the process, and caches; `sealing`, `remembered_ids`: what secrets
   seal, and which ids are used up;
-- `shutdown`, `threads`, `tasks`: signals, work beside the event loop, and tasks for many clients;
+- `shutdown`, `tasks`: signals; tasks for many clients, and work in threads beside the event loop;
 - `log`: the hub's own log on stderr;
 - `this_process`: its limits and memory, and the socket that systemd listens on for it;
 - `connecting`: how HTTP clients look names up and connect, and whose certificates are trusted.

@@ -45,7 +45,7 @@ from hub.protocol.constants import (
 from hub.protocol.input_requests import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
 from hub.system.machine import OsDisk
-from hub.system.threads import FairWorker
+from hub.system.tasks import FairWorker
 from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
 from tests.kit.loops import in_time
 

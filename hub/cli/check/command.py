@@ -38,10 +38,10 @@ from hub.cli.options import (
 )
 from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, Finding, NoSteps, painted, steps
 from hub.cli.questions import ask_for_inputs
-from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
+from hub.config.records import following, moved, names_record, recorded
 from hub.config.withholding import missed, settle_confinement
 from hub.confinement.confined_launch import this_kernel
 from hub.legible import legible, on_one_line

@@ -21,7 +21,7 @@ from hub.cli.doctor.starting import LastWords, started
 from hub.cli.options import Subparsers, add_config_option
 from hub.cli.output import BAD, GOOD, HINT, LEVELS, WARNING, Finding, NoSteps, Steps, painted, steps
 from hub.config.load import config_source
-from hub.config.trust import FOUND
+from hub.config.records import FOUND
 from hub.errors import HubError, UsageError
 from hub.legible import on_one_line
 from hub.system.this_process import run_loop
