@@ -34,6 +34,7 @@ from hub.system.private_file import UnfitEntryError
 
 _LEAST_ROOM: Final = 100 * 1024 * 1024
 _MOST_ENTRIES: Final = 512
+_NEW_HOME: Final = 'mkdir -p "/tmp/home-$(id -u)" && export HOME="/tmp/home-$(id -u)"'
 _INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "simple-v16")
 """What npm and uv keep in their caches, and `sudo npm` leaves to root."""
 
@@ -41,7 +42,7 @@ _INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "si
 def home(scene: Scene) -> Iterator[Finding]:
     """Yield what is wrong with the home directory and the runtime directory."""
     known = users_home()
-    other = f"export HOME={quoted(known)}" if known else _new_home()
+    other = f"export HOME={quoted(known)}" if known else _NEW_HOME
     if scene.home is None:
         yield Finding("problem", "places", "HOME", "is not set, or no absolute path", other)
     elif status(scene.home) is not None and not is_directory(scene.home):
@@ -73,10 +74,6 @@ def barred(scene: Scene) -> Iterator[Finding]:
                 continue  # it is another user's on purpose
             what = "you may not look into it: what is in it was not looked at"
             yield Finding("problem", "places", str(place), what, fix)
-
-
-def _new_home() -> str:
-    return 'mkdir -p "/tmp/home-$(id -u)" && export HOME="/tmp/home-$(id -u)"'
 
 
 def directories(scene: Scene) -> Iterator[Finding]:

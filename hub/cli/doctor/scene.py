@@ -57,24 +57,19 @@ def status(path: Path) -> os.stat_result | None:
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether there is a directory."""
-    found = status(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    """Return whether there is a directory; False if it cannot be asked."""
+    return os.path.isdir(path)  # noqa: PTH112 - that of `Path` may raise
 
 
 def is_plain_file(path: Path) -> bool:
     """Return whether there is a file that can be read to its end, unlike a pipe."""
-    found = status(path)
-    return found is not None and stat.S_ISREG(found.st_mode)
+    return os.path.isfile(path)  # noqa: PTH113 - as above
 
 
 def barred_by(path: Path) -> Path | None:
     """Return the outermost directory above a path that this user may not look into."""
-    return next((one for one in reversed(path.parents) if _is_barred(one)), None)
-
-
-def _is_barred(place: Path) -> bool:
-    return is_directory(place) and not os.access(place, os.X_OK)
+    above = (one for one in reversed(path.parents) if is_directory(one))
+    return next((one for one in above if not os.access(one, os.X_OK)), None)
 
 
 def is_others(found: os.stat_result) -> bool:
