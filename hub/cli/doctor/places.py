@@ -30,7 +30,7 @@ from hub.cli.doctor.scene import (
 from hub.cli.output import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
-from hub.system.private_file import UnfitEntryError
+from hub.system.private_file import CacheFiles, UnfitEntryError
 
 _LEAST_ROOM: Final = 100 * 1024 * 1024
 _MOST_ENTRIES: Final = 512
@@ -156,23 +156,23 @@ def room(scene: Scene) -> Iterator[Finding]:
 def catalogs(_scene: Scene) -> Iterator[Finding]:
     """Yield the cached lists of servers that the hub cannot use."""
     from hub.children.known.cache import decoded_entry  # noqa: PLC0415 - loads the catalog
-    from hub.system.private_file import CacheFiles  # noqa: PLC0415 - with it
 
     place = catalog_directory(this_machine(os.environ))
+    if place is None:
+        return
     try:
-        names = [] if place is None else sorted(one.name for one in place.iterdir())
+        entries = sorted(place.iterdir())
     except OSError:
         return
     files = CacheFiles(place)
-    for name in names[:_MOST_ENTRIES]:
-        if place is None or name.startswith("."):
+    for entry in entries[:_MOST_ENTRIES]:
+        if entry.name.startswith("."):
             continue
         try:
-            decoded_entry(name, files.read(name) or b"")
+            decoded_entry(entry.name, files.read(entry.name) or b"")
         except UnfitEntryError as exc:
             what = f"a cached list that the hub ignores: {exc}"
-            fix = f"rm -r {quoted(place / name)}"
-            yield Finding("warning", "caches", str(place / name), what, fix)
+            yield Finding("warning", "caches", str(entry), what, f"rm -r {quoted(entry)}")
 
 
 def caches_of_runners(scene: Scene) -> Iterator[Finding]:
