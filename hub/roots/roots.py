@@ -244,24 +244,19 @@ class _World(Struct, frozen=True):
 
 
 def _root(path: str, uri: str, name: str, world: _World) -> Root:
-    canonical, found = _look_up(path, world.links, world.flavour)
+    try:
+        canonical = resolve(path, cwd=None, links=world.links, flavour=world.flavour)
+        found = world.links.entry(canonical)
+    except PathError as exc:
+        raise RootError(f"{INACCESSIBLE}: {exc.reason}") from exc
+    if found is None or found.kind not in {"directory", "file"}:
+        raise RootError(INACCESSIBLE)
     parts = parts_of(canonical, world.flavour)
     spellings = _spellings(path, parts, world.flavour)
     if world.unsafe is not None and any(map(world.unsafe.refuses, spellings)):
         raise RootError(UNSAFE)
     is_file = found.kind == "file"
     return Root(uri, canonical, name, is_file, parts, found.device, found.inode)
-
-
-def _look_up(path: str, links: LinkReader, flavour: Flavour) -> tuple[str, Entry]:
-    try:
-        canonical = resolve(path, cwd=None, links=links, flavour=flavour)
-        found = links.entry(canonical)
-    except PathError as exc:
-        raise RootError(f"{INACCESSIBLE}: {exc.reason}") from exc
-    if found is None or found.kind not in {"directory", "file"}:
-        raise RootError(INACCESSIBLE)
-    return canonical, found
 
 
 def _spellings(path: str, parts: tuple[str, ...], flavour: Flavour) -> Sequence[tuple[str, ...]]:
