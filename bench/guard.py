@@ -30,7 +30,7 @@ from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import DenyPatterns, Policy, ToolPolicy
 from hub.paths.resolve import Flavour, LinkReader
 from hub.roots.roots import UnsafePaths, root_from_path, root_set
-from hub.system.disk import CachedDisk, OsDisk
+from hub.system.machine import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 
 ROUNDS = 5

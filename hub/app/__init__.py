@@ -4,10 +4,10 @@ Nothing below it knows it. It decides nothing about calls: it hands each part th
 and replaces what a changed config changes.
 
 Read in this order:
-- `setting`, `machine`: what the command line and this machine add to a config;
+- `machine`: what the command line (`Setting`) and this machine add to a config;
 - `hub` (`configured`, `Hub`, `View`): from a config to the values that serve its clients; what
   these share; a changed config is taken over here;
-- `running` (`open_hub`, `running_hub`): owns children and tasks, and ends them;
-- `connections`: opens clients' connections;
+- `running` (`open_hub`, `running_hub`): owns children and tasks, and ends them; opens clients'
+  connections;
 - `client_access`, `issuers`, `login_pages`: who is let in over HTTP, and how much it may use.
 """

@@ -14,7 +14,7 @@ from hub.config.listening.listen import Listen
 from hub.config.listening.profile import ClientMatch
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import ConfigError
-from hub.protocol.bearer import NOT_SENDABLE, is_sendable
+from hub.protocol.http_headers import NOT_SENDABLE, is_sendable
 from hub.server.http.access import AccessCheck, TrustedIssuers
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials

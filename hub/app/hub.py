@@ -13,23 +13,21 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub import __version__
-from hub.app.machine import place_of
-from hub.app.setting import Setting
+from hub.app.machine import Setting, place_of
 from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.catalog.names import Names
 from hub.children.pool.opener import LoginAddress
 from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildSlot
-from hub.config.bare_names import names_record, settled
 from hub.config.models import HubConfig, StdioServer
 from hub.config.narrowing import narrowed
 from hub.config.operator_roots import operator_roots
 from hub.config.own_files import state_directory
+from hub.config.records import names_record, settled, trust_record
 from hub.config.reload.changed_keys import changed_keys
 from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, usable_servers
-from hub.config.trust import trust_record
 from hub.config.watch import ConfigWatch, WritableBy
 from hub.config.withholding import settle_confinement, warn_of_left_out, warn_of_missed
 from hub.errors import StartError

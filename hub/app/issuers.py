@@ -92,7 +92,7 @@ def _logins(auth: Auth, trusted: Mapping[str, Issuer]) -> Iterator[IssuerLogin]:
     for one in auth.issuers:
         client = one.client_of_pages
         if client is not None:
-            # Whom no token of theirs would let in, is nobody here: the claims must be there, too.
+            # The same claims are wanted as of tokens: others can log in nowhere on the pages.
             provider = login_provider(auth.resource, one, client)
             yield IssuerLogin(provider, _id_tokens(trusted[one.issuer], client))
 

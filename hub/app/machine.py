@@ -1,21 +1,49 @@
-"""What the hub knows of this machine: paths, environment, clocks, kernel."""
+"""What the command line (`Setting`) and this machine add to a config.
+
+Of the machine: paths, environment, clocks, kernel.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.config.own_files import own_files
+from hub.config.watch import Watched
 from hub.confinement.confined_launch import this_kernel
 from hub.paths.resolve import Flavour, PathError, resolve
 from hub.roots.roots import UnsafePaths
-from hub.system.disk import OsDisk
-from hub.system.machine import Machine
+from hub.system.machine import Machine, OsDisk
+
+
+class Setting(Struct, frozen=True):
+    """What the command line adds: `given` are `--root` options, `ceiling` limits all clients.
+
+    `watched` is the config file; a running hub takes over its changes. `is_for_one`: one
+    client is served, over stdio. `shared_by`: others are served beside it, by a hub with this
+    machine. `log_file` is where the log goes beside stderr. `is_told`: the command itself has told
+    what the config leaves out.
+    """
+
+    given: Sequence[str] = ()
+    ceiling: Sequence[str] = ()
+    watched: Watched | None = None
+    is_for_one: bool = False
+    shared_by: Machine | None = None
+    log_file: str | None = None
+    is_told: bool = False
+
+    @property
+    def config_path(self) -> Path | None:
+        """The path of the config file; None if there is no config file."""
+        return None if self.watched is None else self.watched.path
 
 
 def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -> Machine:

@@ -1,15 +1,21 @@
-"""Build a hub, own its children and tasks, and end them."""
+"""Build a hub, own its children and tasks, and end them; open the connections of its clients."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
+from itertools import count
 
 import anyio
 
 from hub.app.hub import INFO, AuditLogs, Hub, configured
-from hub.app.machine import machine_with
-from hub.app.setting import Setting
+from hub.app.machine import Setting, machine_with
+from hub.calls.dispatch import CallDispatcher, RequestRegistry
+from hub.calls.modern_calls import ModernCalls, principal_key_of
+from hub.calls.resolve import Relay
+from hub.calls.rounds.modern_routes import Headers
+from hub.calls.rounds.sealed_state import StateSealer
+from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.known.cache import CatalogCache
 from hub.children.pool.opener import Opener, opener
 from hub.children.pool.pool import ChildPool
@@ -17,10 +23,15 @@ from hub.children.process.process_tree import ProcessSupervisor, inherits_orphan
 from hub.config.models import HubConfig
 from hub.config.own_files import catalog_directory, state_directory
 from hub.config.watch import watching
-from hub.system.cache_files import CacheFiles
+from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer import Outlet
+from hub.server.connection import ClientConnection
+from hub.sessions.services import Services
 from hub.system.machine import Machine
+from hub.system.private_file import CacheFiles
 from hub.system.shutdown import Shutdown
 from hub.system.tasks import IndependentTasks, TaskStarter
+from hub.values import SessionKey
 
 MAX_CHILDREN = 64
 """The limit on running children, until a config says another."""
@@ -92,3 +103,49 @@ async def _children(
                 yield children, supervisor.prepare if open_child is None else lambda: None
             finally:
                 shutdown.begin()
+
+
+class ConnectionBuilder:
+    """Opens the client connections of one hub; implements `ConnectionFactory`.
+
+    `seals` is for states that outlive the process. `profiles` has the services of each profile; it
+    may change.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        seals: StateSealer | None = None,
+        profiles: Mapping[str, Services] | None = None,
+    ) -> None:
+        self._services = services
+        self._seals = seals
+        self._profiles: Mapping[str, Services] = {} if profiles is None else profiles
+        self._within: dict[str, ConnectionBuilder] = {}
+        self._relay = Relay(services)
+        self._rounds = ModernCalls(self._relay, services, seals)
+        self._clients = count(1)
+
+    def __call__(self, outlet: Outlet, tasks: TaskStarter, principal: str, /) -> ClientConnection:
+        return ClientConnection(
+            self._relay, self._rounds, self._services, outlet, tasks, principal=principal
+        )
+
+    def within(self, profile: str | None, /) -> ConnectionBuilder:
+        if profile is None:
+            return self
+        made = self._within.get(profile)
+        if made is None:
+            made = ConnectionBuilder(self._profiles[profile], self._seals)
+            made._clients = self._clients  # the keys of their sessions are the hub's
+            self._within[profile] = made
+        return made
+
+    def route_for(
+        self, principal: str, request: Request, headers: Headers, /
+    ) -> CallRoute | KnownAnswer | None:
+        kept = principal_key_of(principal, None)
+        return self._rounds.route_for(self._services.identity_of(principal), kept, request, headers)
+
+    def dispatcher(self, register: RequestRegistry, tasks: TaskStarter, /) -> CallDispatcher:
+        return self._rounds.dispatcher(register, tasks, SessionKey(f"post {next(self._clients)}"))

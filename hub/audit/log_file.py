@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 import structlog
-from msgspec import structs
 from msgspec.structs import asdict
 
 from hub.audit.open_file import open_to_add
@@ -64,7 +63,7 @@ class LoggedAudit:
 
     def write(self, end: Recordable) -> None:
         """Log the record, without what it does not say, and pass it on."""
-        told = {key: value for key, value in structs.asdict(end.record()).items() if value}
+        told = {key: value for key, value in asdict(end.record()).items() if value}
         del told["time"]
         log.debug("call", **told)
         self._sink.write(end)

@@ -25,7 +25,12 @@ from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import (
     ELICITATION,
     ELICITED,
+    NO_RETRY,
+    NO_STATE,
     URL_NEEDED,
+    CallState,
+    ChildInputRound,
+    RetryInput,
     accepts,
     in_legacy_words,
     in_modern_words,
@@ -36,7 +41,6 @@ from hub.protocol.input_requests import (
     takes_urls,
     urls_needed,
 )
-from hub.protocol.request_state import NO_RETRY, NO_STATE, CallState, ChildInputRound, RetryInput
 from hub.sessions.client import Client
 from hub.sessions.notifications import ClientNotifier
 from hub.sessions.session import Session

@@ -24,7 +24,7 @@ from hub.jsonrpc.messages import Failure, Payload, Request, Response
 from hub.jsonrpc.peer import Asked, Outlet
 from hub.jsonrpc.requests import UNSAID, Answer, Cancellable
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.protocol.request_state import CallState
+from hub.protocol.input_requests import CallState
 from hub.roots.roots import Root
 from hub.sessions.services import ResultLimit
 from hub.usage.principals import ClientUsage

@@ -16,13 +16,13 @@ from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within_inline_budget
 from hub.jsonrpc.peer import Asked
 from hub.launch.plan import LaunchPlan
-from hub.protocol.request_state import NO_RETRY, RetryInput
+from hub.protocol.input_requests import NO_RETRY, RetryInput
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
 from hub.roots.state import State
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.disk import CachedDisk
+from hub.system.machine import CachedDisk
 from hub.values import Call
 
 

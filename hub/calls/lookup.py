@@ -27,7 +27,7 @@ from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import CALLS
-from hub.protocol.request_state import RetryInput
+from hub.protocol.input_requests import RetryInput
 from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session

@@ -28,8 +28,7 @@ from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.input_requests import ASKABLE, ROOTS
-from hub.protocol.request_state import NO_RETRY, RetryInput, call_digest
+from hub.protocol.input_requests import ASKABLE, NO_RETRY, ROOTS, RetryInput, call_digest
 from hub.roots.roots import Announcement
 from hub.sessions.services import Services
 from hub.sessions.session import Session

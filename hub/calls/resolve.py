@@ -35,7 +35,7 @@ from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import CALLS
-from hub.protocol.request_state import NO_RETRY, RetryInput
+from hub.protocol.input_requests import NO_RETRY, RetryInput
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.usage.principals import underway

@@ -27,7 +27,7 @@ from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.disk import CachedDisk
+from hub.system.machine import CachedDisk
 from hub.values import CallMethod, Json, JsonObject, ServerName, SessionKey
 
 MAX_ROUTES: Final = 256

@@ -23,8 +23,7 @@ from hub.jsonrpc.send_queue import SendQueue
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from hub.protocol.input_requests import FOR_CLIENTS, inward
-from hub.protocol.request_state import ChildInputRound
+from hub.protocol.input_requests import FOR_CLIENTS, ChildInputRound, inward
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
 from hub.values import Call, Json, JsonObject, SessionKey, object_or_empty

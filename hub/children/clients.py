@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.requests import RequestOwner
-from hub.protocol.request_state import CallState, ChildInputRound, RetryInput
+from hub.protocol.input_requests import CallState, ChildInputRound, RetryInput
 from hub.specs import ServerSpec
 from hub.values import JsonObject, SessionKey
 

@@ -11,14 +11,14 @@ from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
-from hub.app.setting import Setting
+from hub.app.machine import Setting
 from hub.catalog.names import Names, NamesMode
 from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import roots_in
+from hub.config.records import FOUND, found_in
 from hub.config.source.documents import is_inline
-from hub.config.trust import FOUND, found_in
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.system.log import ThreadedLog

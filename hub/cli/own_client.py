@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from hub import __version__
-from hub.app.connections import ConnectionBuilder
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.config.models import HubConfig
 from hub.errors import RouteError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object

@@ -18,11 +18,9 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.app.client_access import ClientAccess, keys_in, limit_principals
-from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.machine import this_machine
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting, this_machine
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.cli.hubs.attach import AttachOptions, attached_to
 from hub.cli.options import (
     Subparsers,
@@ -39,15 +37,14 @@ from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
 from hub.config.own_files import record_key
+from hub.config.records import FOUND, trust_record
 from hub.config.source.documents import is_inline
-from hub.config.trust import FOUND, trust_record
 from hub.config.watch import Watched
 from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
-from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
-from hub.system.this_process import run_loop
+from hub.system.this_process import run_loop, take_passed_socket
 
 if TYPE_CHECKING:
     from hub.server.http.adoption.surviving_state import SurvivingState

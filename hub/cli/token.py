@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from hub.cli.options import Subparsers
 from hub.config.listening.listen import NamedToken
 from hub.errors import UsageError
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 
 _PREFIX = "rh_"
 """What tokens begin with: whoever finds one in a log or a repository sees what it is."""

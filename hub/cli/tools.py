@@ -13,7 +13,7 @@ from typing import NoReturn, cast
 import anyio
 from msgspec.structs import replace
 
-from hub.app.setting import Setting
+from hub.app.machine import Setting
 from hub.calls.builtin_tools import GET_ROOTS
 from hub.cli.options import (
     Subparsers,
@@ -29,7 +29,7 @@ from hub.cli.options import (
 from hub.cli.own_client import OwnClient, own_client
 from hub.config.load import config_source
 from hub.config.models import HubConfig
-from hub.config.trust import found_in
+from hub.config.records import found_in
 from hub.errors import HubError, RouteError
 from hub.legible import legible, on_one_line
 from hub.system.this_process import run_loop

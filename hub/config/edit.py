@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import yaml
 
 from hub.config.source.documents import ParsedConfig
-from hub.config.source.mistakes import alike, awkward
+from hub.config.source.syntax import alike, awkward
 from hub.config.source.yaml_text import YamlText, scalar
 
 _LIST: Final = ("roots", "fallback")

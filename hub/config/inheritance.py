@@ -13,7 +13,7 @@ from hub.config.operator_roots import PathContext
 from hub.launch.environments import Inherits, inherited, is_withheld, stable, without_hubs_own
 from hub.launch.plan import plan
 from hub.launch.secret_references import CommandSecret
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.roots.roots import EMPTY
 
 _SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})

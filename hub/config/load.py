@@ -19,7 +19,7 @@ from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_wi
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
-from hub.config.source.strict_json import as_text
+from hub.config.source.syntax import as_text
 from hub.config.suggestions import likely_key
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits

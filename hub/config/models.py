@@ -83,6 +83,11 @@ class Guard(Part):
     refuse_options: Flag = False
 
 
+def said_by(guard: Guard | None) -> dict[str, object]:
+    """Return the keys that a server's guard sets itself: they go before the hub's."""
+    return {} if guard is None else {key: getattr(guard, key) for key in guard.model_fields_set}
+
+
 GuardKey: TypeAlias = Annotated[
     Guard, BeforeValidator(mode_alone, json_schema_input_type=GuardMode | Guard)
 ]
@@ -366,9 +371,7 @@ class HubConfig(Part):
 
     def guard_of(self, server: str) -> Guard:
         """Return the guard settings of one server: its own keys, else the hub's."""
-        own = self.servers[server].guard
-        said = {} if own is None else {key: getattr(own, key) for key in own.model_fields_set}
-        return self.guard.model_copy(update=said)
+        return self.guard.model_copy(update=said_by(self.servers[server].guard))
 
 
 def is_for_principals(server: Server) -> bool:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from hub.catalog.merge import Offer
-from hub.config.listening.profile import Profile, ProfileGuard
+from hub.config.listening.profile import Profile
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext, ceiling_of
 from hub.config.to_specs import access_rules
@@ -95,7 +95,7 @@ def globs_for(server: ServerName, globs: Sequence[str]) -> tuple[str, ...]:
 
 
 def _policy(policy: Policy, profile: Profile, rules: Sequence[AccessRule]) -> Policy:
-    guard: ProfileGuard = profile.guard
+    guard = profile.guard
     return replace(
         policy,
         mode=Mode.ENFORCE if guard.mode == "enforce" else policy.mode,

@@ -13,7 +13,7 @@ from hub.config.models import Roots
 from hub.errors import RootError, StartError
 from hub.guard.own_files import OwnFiles
 from hub.paths.file_uris import path_meant, uri_from_path
-from hub.paths.resolve import Flavour, LinkReader
+from hub.paths.resolve import Flavour, LinkReader, resolve
 from hub.roots.effective import OperatorRoots, Source
 from hub.roots.roots import EMPTY, Rejected, Root, RootSet, UnsafePaths, root_from_path, root_set
 
@@ -90,6 +90,13 @@ class PathContext(Struct, frozen=True):
     environment: Mapping[str, str]
     own: OwnFiles | None = None
     is_shared: bool = False
+
+    def resolved(self, path: str) -> str:
+        """Return a path with links followed. A relative path starts at the working directory.
+
+        Raises: PathError if it cannot be followed.
+        """
+        return resolve(path, cwd=self.directory, links=self.links, flavour=self.flavour)
 
     def root(self, path: str, name: str | None = None) -> Root:
         """Return the root at `path`. A relative path starts at the working directory.

@@ -18,7 +18,7 @@ from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault, RootError
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.launch.plan import argv_directories, known_filesystem_server, known_to_keep_nothing
-from hub.paths.resolve import PathError, parts_of, resolve
+from hub.paths.resolve import PathError, parts_of
 from hub.roots.roots import RootSet, root_set
 from hub.specs import (
     ConfineSetting,
@@ -45,7 +45,7 @@ def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
 
     A filesystem server with a directory in its arguments that may not be shared is left out.
 
-    Raises: ConfigError if a path or pattern in the config is not usable, or if no server is.
+    Raises: ConfigError if a path in the config is not usable, or if no server is.
     """
     rules = access_rules(config.roots.access, ("roots", "access"), place, config.fault)
     inheritance = Inheritance(config, place)
@@ -205,7 +205,7 @@ def _unsafe(config: HubConfig, name: ServerName, server: StdioServer, place: Pat
 
 def _has_all_files(path: str, place: PathContext) -> bool:
     try:
-        found = resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour)
+        found = place.resolved(path)
     except PathError:
         return False
     return found in {"/", ntpath.splitdrive(found)[0] + "\\"}
@@ -213,9 +213,7 @@ def _has_all_files(path: str, place: PathContext) -> bool:
 
 def _is_directory(path: str, place: PathContext) -> bool:
     try:
-        found = place.links.entry(
-            resolve(path, cwd=place.directory, links=place.links, flavour=place.flavour)
-        )
+        found = place.links.entry(place.resolved(path))
     except PathError:
         return False
     return found is not None and found.kind == "directory"
@@ -225,14 +223,10 @@ def _policy(
     config: HubConfig, name: str, server: Server, rules: tuple[AccessRule, ...], place: PathContext
 ) -> Policy:
     guard = config.guard_of(name)
-    try:
-        deny = DenyPatterns(tuple(config.roots.deny))
-    except ValueError as exc:
-        raise ConfigError("roots.deny", str(exc), "Patterns are written as in .gitignore.") from exc
     return Policy(
         mode=Mode(guard.mode),
         access=rules,
-        deny=deny,
+        deny=DenyPatterns(config.roots.deny),
         unsafe=place.unsafe,
         symlinks=guard.symlinks,
         rewrite=guard.rewrite,
@@ -253,9 +247,7 @@ def access_rules(
     rules: list[AccessRule] = []
     for index, entry in enumerate(entries):
         try:
-            found = resolve(
-                entry.path, cwd=place.directory, links=place.links, flavour=place.flavour
-            )
+            found = place.resolved(entry.path)
         except PathError as exc:
             fix = "Name a path that the hub may read."
             found = fault((*at, index, "path"), f"{entry.path}: {exc}", fix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,17 @@ from hub.config.fields import LoadContext
 from hub.config.listening.listen import NamedToken, has_unread
 from hub.config.load import Loaded, load_config, tokens_in
 from hub.config.models import HubConfig
-from hub.config.reload.orders import NEEDS_RESTART
-from hub.config.reload.report import ReloadReport, faults_of, told
-from hub.config.reload.tightening import ConfigChange, config_change, without_revoked
+from hub.config.records import TrustRecord, digest_of
+from hub.config.reload.tightening import (
+    ConfigChange,
+    ReloadReport,
+    config_change,
+    faults_of,
+    told,
+    without_revoked,
+)
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
-from hub.config.trust import TrustRecord, digest_of
 from hub.errors import ConfigError, Fault, HubError, StartError
 from hub.sessions.config_file import ConfigFile, ConfigState
 from hub.system.atomic_file import Look, look
@@ -105,15 +110,12 @@ class ConfigWatch:
         running: HubConfig,
         take: Take,
         writable_by: WritableBy,
-        *,
-        needs_restart: Sequence[str] = NEEDS_RESTART,
     ) -> None:
         self._watched = watched
         self._running = running
         self._take = take
         self.file = writable_by.file
         self._writable_by = writable_by
-        self._needs_restart = needs_restart
         self._problem: tuple[Fault, ...] = ()
         self._last_taken: tuple[str, ...] = ()
         self._revoked: tuple[str, ...] = ()
@@ -175,7 +177,6 @@ class ConfigWatch:
             loaded.config,
             only_tightens=why_waits is not None,
             locate=self._writable_by.lookup.parts,
-            needs_restart=self._needs_restart,
         )
         change = await anyio.to_thread.run_sync(split)  # it looks at the disk
         if change.taken or confirmed:  # the user may have made a folder anew

@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.confinement import landlock, launcher, seccomp
+from hub.confinement import landlock, launcher
 from hub.confinement.grants import Confined, FileGrant, FileGrants, Needs, file_grants
 from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
@@ -54,7 +54,7 @@ _SHOWN = PrivateDirs("(private HOME)", "(private TMPDIR)", "")
 
 def this_kernel() -> Kernel:
     """Return whether this machine's kernel has Landlock and seccomp, and if not why."""
-    return Kernel(landlock.abi(), landlock.why_not(), seccomp.why_not())
+    return Kernel(landlock.abi(), landlock.why_not(), launcher.why_no_seccomp())
 
 
 def cache_of(server: str, environment: Mapping[str, str]) -> str:
@@ -100,7 +100,7 @@ def confined_plan(
 def _launcher_file(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
     """Return the content of the launcher's file: grants, seccomp filter, kept capabilities."""
     refused = b""
-    machine = seccomp.machine()
+    machine = launcher.architecture()
     if not found.no_seccomp and machine:
         spared = (os.getpid(), -os.getpgrp())
         refused = compiled(machine, frozenset(setting.allow), spared)

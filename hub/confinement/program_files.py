@@ -158,7 +158,7 @@ class _Search:
 
         If a writable place has named it, it may be a program of any other project.
         """
-        if depth == 0 or file in self.found or not _is_program(file):
+        if depth == 0 or file in self.found or not (_is_file(file) and os.access(file, os.X_OK)):
             return
         self.found[file] = None
         for step in _steps(file):
@@ -282,21 +282,9 @@ def _steps(file: Path) -> Iterator[Path]:
     yield file.resolve()
 
 
-def _is_there(place: Path) -> bool:
-    """Return whether the path exists. False if the system refuses to tell."""
-    try:
-        place.stat()
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def _is_file(place: Path) -> bool:
-    return _is_there(place) and place.is_file()
-
-
-def _is_program(file: Path) -> bool:
-    return _is_file(file) and os.access(file, os.X_OK)
+# Those of `Path` may raise where the system refuses to tell.
+_is_there: Final = os.path.exists
+_is_file: Final = os.path.isfile
 
 
 def _text(file: Path) -> str:

@@ -9,5 +9,5 @@ Main types: `SharedFiles` (operations on files below some directories, without M
 `SharedFilesError` (an operation failed; its text is for the model), `FileTools` (the MCP tools;
 their docstrings are the descriptions that models read).
 
-Read `files` first, then `diffs` (what an edit has changed), then `server`.
+Read `files` first, then `server`.
 """

@@ -35,8 +35,13 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from hub import __version__
-from hub.file_server.diffs import unified_diff
-from hub.file_server.files import FLAVOUR, SharedFiles, SharedFilesError, shared_directory
+from hub.file_server.files import (
+    FLAVOUR,
+    SharedFiles,
+    SharedFilesError,
+    shared_directory,
+    unified_diff,
+)
 from hub.paths.file_uris import uri_from_path
 
 Path = Annotated[str, Field(description="Absolute, or relative to the first shared directory")]

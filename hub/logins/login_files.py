@@ -24,12 +24,12 @@ from msgspec.structs import replace
 
 from hub.errors import StartError
 from hub.logins.login import Login
-from hub.secrets.keyrings import find_in_keyring, put_into_keyring
+from hub.secrets.reading import find_in_keyring, put_into_keyring
 from hub.secrets.values import ReadingScope, SecretError
 from hub.system.atomic_file import alone_in, replace_file
 from hub.system.private_file import append_private, private_directory, read_private, secret_in
 from hub.system.sealing import Sealer, SealingSecrets
-from hub.system.threads import in_own_thread
+from hub.system.tasks import in_own_thread
 
 if sys.platform != "win32":
     import fcntl

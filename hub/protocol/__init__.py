@@ -11,6 +11,6 @@ decides no policy: what a call may reach is up to `guard`.
 Main types: `ParamHeader`, `ListenFilter`, `CallState`, `RetryInput`, `ChildInputRound`,
 `EventParser`, `ServerSentEvent`.
 
-Reading order: `constants`, `http_headers`, `input_requests`, `request_state`, `listen_filter`,
-`sse_parser`, `host_names`, `bearer`.
+Reading order: `constants`, `http_headers` (with bearer tokens), `input_requests` (with the state
+between rounds), `listen_filter`, `sse_parser`, `host_names`.
 """

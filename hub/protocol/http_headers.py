@@ -1,14 +1,15 @@
-"""HTTP headers `Mcp-Name`, `Mcp-Method` and `Mcp-Param-*`, which repeat parts of a request's body.
+"""HTTP headers: those that repeat parts of a request's body, and bearer tokens (RFC 6750).
 
-They let a proxy route without reading bodies. MCP 2026-07-28, "Streamable HTTP": `Mcp-Name` has the
-tool, prompt or resource; `Mcp-Param-*` have the arguments that a tool's `inputSchema` marks with
-`x-mcp-header`.
+`Mcp-Name`, `Mcp-Method` and `Mcp-Param-*` let a proxy route without reading bodies. MCP 2026-07-28,
+"Streamable HTTP": `Mcp-Name` has the tool, prompt or resource; `Mcp-Param-*` have the arguments
+that a tool's `inputSchema` marks with `x-mcp-header`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -280,3 +281,24 @@ def offered(listing: JsonObject) -> Offered:
         except AnnotationError as exc:
             refused[name] = str(exc)
     return Offered({**listing, "tools": kept} if refused else listing, marked, refused)
+
+
+NOT_SENDABLE: Final = "begins or ends with a blank, or has a character that is not shown"
+"""What is wrong with a token that no request can have."""
+_SENDABLE: Final = re.compile(r"(?! )[^\x00-\x08\x0a-\x1f\x7f]+(?<! )", re.ASCII)
+
+
+def bearer_in(authorization: str | None) -> bytes | None:
+    """Return the token in an Authorization header, as the bytes that came; None: it has none."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip(" \t").encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def is_sendable(token: str) -> bool:
+    """Return whether an Authorization header can bring a token as it is."""
+    return _SENDABLE.fullmatch(token) is not None and token.strip("\t") == token
+
+
+def token_hash(token: str) -> str:
+    """Return the SHA-256 of a token, in hex."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -7,7 +7,7 @@ the events and performs the effects.
 Main types: `Root`, `RootSet`, `Announcement` (a parsed `roots/list` result), `State`,
 `EffectiveRoots` (what calls are judged against), `RootPresence` (are the roots still in place).
 
-Read first `roots.py` (parse and compare roots), then `state.py` (when a client is asked),
-`effective.py` (client's roots, fallback and ceiling combined), `no_roots.py` (why none is in
-force), `presence.py` (roots that were deleted or replaced on disk).
+Read first `roots.py` (parse and compare roots; which of them were deleted or replaced), then
+`state.py` (when a client is asked) and `effective.py` (client's roots, fallback and ceiling
+combined; why none is in force).
 """

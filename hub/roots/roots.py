@@ -1,8 +1,12 @@
-"""Roots: parse and compare the directories (or single files) that a client or operator shares."""
+"""Roots: parse and compare the directories (or single files) that a client or operator shares.
+
+Before each guarded call, `RootPresence` tells which of them were deleted, moved or replaced.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,9 +18,9 @@ from hub.values import Json
 
 MAX_ROOTS = 256
 MAX_NAME = 256
+"""Letters of a root's name that are kept: it is in the environment of children, which is small."""
 MAX_URI = 16 * 1024
 """Characters of a root's URI, which its session keeps: the longest path of Linux takes fewer."""
-"""Letters of a root's name that are kept: it is in the environment of children, which is small."""
 INACCESSIBLE = "Path is not accessible"
 """How the reason begins why a root that is not there, or cannot be read, is rejected."""
 
@@ -240,24 +244,19 @@ class _World(Struct, frozen=True):
 
 
 def _root(path: str, uri: str, name: str, world: _World) -> Root:
-    canonical, found = _look_up(path, world.links, world.flavour)
+    try:
+        canonical = resolve(path, cwd=None, links=world.links, flavour=world.flavour)
+        found = world.links.entry(canonical)
+    except PathError as exc:
+        raise RootError(f"{INACCESSIBLE}: {exc.reason}") from exc
+    if found is None or found.kind not in {"directory", "file"}:
+        raise RootError(INACCESSIBLE)
     parts = parts_of(canonical, world.flavour)
     spellings = _spellings(path, parts, world.flavour)
     if world.unsafe is not None and any(map(world.unsafe.refuses, spellings)):
         raise RootError(UNSAFE)
     is_file = found.kind == "file"
     return Root(uri, canonical, name, is_file, parts, found.device, found.inode)
-
-
-def _look_up(path: str, links: LinkReader, flavour: Flavour) -> tuple[str, Entry]:
-    try:
-        canonical = resolve(path, cwd=None, links=links, flavour=flavour)
-        found = links.entry(canonical)
-    except PathError as exc:
-        raise RootError(f"{INACCESSIBLE}: {exc.reason}") from exc
-    if found is None or found.kind not in {"directory", "file"}:
-        raise RootError(INACCESSIBLE)
-    return canonical, found
 
 
 def _spellings(path: str, parts: tuple[str, ...], flavour: Flavour) -> Sequence[tuple[str, ...]]:
@@ -271,3 +270,76 @@ def _shared(root: Root, ceiling: RootSet) -> tuple[Root, ...]:
     if ceiling.covers(root.parts) is not None:
         return (root,)
     return tuple(limit for limit in ceiling.roots if root.covers(limit.parts))
+
+
+class RootCondition(Enum):
+    """Whether a root is in place; the value of the other members is the reason for the client."""
+
+    PRESENT = "present"
+    GONE = "Path is not accessible"
+    REPLACED = "Path was replaced by another one since it was shared"
+
+
+class RootPresence(Struct, frozen=True):
+    """Roots in the client's order, each with its condition; only `PRESENT` roots grant access.
+
+    A root that is `GONE` grants access again when a directory (or file) that is no link is back at
+    its path. A root that is `REPLACED` grants access again when the original is back, or when the
+    client announces the root anew. So no change on disk makes a root mean a different place.
+    """
+
+    roots: tuple[tuple[Root, RootCondition], ...]
+
+    @staticmethod
+    def of(roots: Iterable[Root]) -> RootPresence:
+        """Return the presence of roots that were just parsed: all of them `PRESENT`."""
+        return RootPresence(tuple((root, RootCondition.PRESENT) for root in roots))
+
+    @property
+    def present(self) -> RootSet:
+        return RootSet(tuple(root for root, how in self.roots if how is RootCondition.PRESENT))
+
+    @property
+    def absent(self) -> tuple[Rejected, ...]:
+        return tuple(
+            Rejected(root.uri, how.value)
+            for root, how in self.roots
+            if how is not RootCondition.PRESENT
+        )
+
+    def is_unchanged(self, links: LinkReader, flavour: Flavour) -> bool:
+        """Return whether each root that grants access is still the same file at the same path.
+
+        One disk query per root, where `refresh` also asks for each directory above the root. If a
+        root is not `PRESENT`, `refresh` is called: true if no condition changed.
+        """
+        if any(how is not RootCondition.PRESENT for _, how in self.roots):
+            return self.refresh(links, flavour) is self
+        try:
+            return all(links.entry(root.path) == entry_of(root) for root, _ in self.roots)
+        except PathError:
+            return False
+
+    def refresh(self, links: LinkReader, flavour: Flavour) -> RootPresence:
+        """Look at all roots again; return this same object if no condition changed."""
+        looked = tuple(_look(root, how, links, flavour) for root, how in self.roots)
+        return self if looked == self.roots else RootPresence(looked)
+
+
+def _look(
+    root: Root, how: RootCondition, links: LinkReader, flavour: Flavour
+) -> tuple[Root, RootCondition]:
+    try:
+        moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
+        found = links.entry(root.path)
+    except PathError:
+        return root, RootCondition.GONE
+    if found is None:
+        return root, RootCondition.GONE
+    if moved or (found.kind == "file") is not root.is_file:
+        return root, RootCondition.REPLACED
+    if (found.device, found.inode) == (root.device, root.inode):
+        return root, RootCondition.PRESENT
+    if how is RootCondition.GONE:
+        return replace(root, device=found.device, inode=found.inode), RootCondition.PRESENT
+    return root, RootCondition.REPLACED

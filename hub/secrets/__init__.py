@@ -9,8 +9,7 @@ Main types: `SecretReader` (reads for children, beside the event loop), `SecretE
 cannot be had), `ReadingScope` (tells a reading when nobody waits for its value any more).
 
 Read in this order:
-- `reading`: from a reference or a text to its value, and what is in files; `SecretReader` warns of
-  files that others can read;
-- `commands`, `keyrings`: the other kinds of references, loaded where there are any;
+- `reading`: from a reference or a text to its value, in files, commands and the keyring;
+  `SecretReader` warns of files that others can read;
 - `values`: what a value must be, and how long it is waited for.
 """

@@ -1,4 +1,4 @@
-"""From references to secrets to their values, which may block; those in files are read here.
+"""From references to secrets to their values, which may block: files, commands, the keyring.
 
 `SecretReader` does that for a child at its launch, in a thread.
 """
@@ -6,10 +6,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Final, assert_never
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Thread
+from typing import IO, Final, Protocol, TypeVar, assert_never, cast
 
 import structlog
 from anyio import CapacityLimiter, to_thread
@@ -22,7 +28,8 @@ from hub.launch.secret_references import (
     SecretReference,
     SecretText,
 )
-from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, value_in
+from hub.legible import on_one_line
+from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, value_in, within
 
 AT_ONCE = 8
 """Number of children whose secrets are read at the same time."""
@@ -91,14 +98,10 @@ def _value(reference: SecretReference, environment: Mapping[str, str], scope: Re
         case FileSecret(path):
             return file_value(path)
         case CommandSecret(_, directory):
-            from hub.secrets.commands import command_value  # noqa: PLC0415 - seldom needed
-
             return command_value(
                 reference.argv, directory=directory, environment=environment, scope=scope
             )
         case KeyringSecret(service, user):
-            from hub.secrets.keyrings import keyring_value  # noqa: PLC0415 - seldom needed
-
             return keyring_value(service, user, scope)
         case _:
             assert_never(reference)
@@ -145,3 +148,200 @@ class SecretReader:
             self._warned.add(path)
             if (sentence := open_to_others(path)) is not None:
                 log.warning("others can read a secret", what=sentence)
+
+
+COMMAND_LIMIT: Final = 10.0
+"""Seconds that a command may take."""
+_LAST_WORDS: Final = 200
+"""Characters of its last line on stderr that an error shows."""
+_TAIL: Final = 4096
+_LAST_LOOK: Final = 0.5
+"""Seconds for the end of its stderr to arrive once it has ended."""
+
+
+def command_value(
+    argv: Sequence[str],
+    *,
+    directory: str,
+    environment: Mapping[str, str],
+    scope: ReadingScope,
+    limit: float = COMMAND_LIMIT,
+) -> str:
+    """Return what a command prints on stdout.
+
+    Raises: SecretError if it cannot be started, fails, takes too long or prints no fit value.
+    """
+    source = f"the command {argv[0]!r}"
+    process = _started(argv, directory, environment)
+    try:
+        printed, said = within(limit, lambda: _output(process), scope)
+    except TimeoutError:
+        fix = "It must not ask for anything: it has no terminal."
+        raise SecretError(f"{source} did not end within {limit:g} s", fix) from None
+    finally:
+        _end(process)
+    if len(printed) > MAX_BYTES:
+        raise SecretError(f"{source} prints more than 64 KiB", "Print the secret alone.")
+    if process.returncode:
+        raise SecretError(
+            f"{source} failed: {_how(process.returncode, said)}", "Run it by hand to see why."
+        )
+    return value_in(printed, f"the output of {source}")
+
+
+def _started(
+    argv: Sequence[str], directory: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 - the operator configured the command
+            [program_path(argv[0], directory), *argv[1:]],
+            cwd=directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        fix = "Install it, or write its whole path."
+        raise SecretError(f"there is no command {argv[0]!r}", fix) from None
+    except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "a word of it cannot be passed on"
+        fix = "Correct the command."
+        raise SecretError(f"the command {argv[0]!r} cannot be started ({why})", fix) from None
+
+
+def program_path(program: str, directory: str) -> str:
+    """Return a program as it is started: a relative path starts at `directory`."""
+    if program.startswith("~/"):
+        return os.path.expanduser(program)  # noqa: PTH111 - as text
+    return os.path.join(directory, program) if os.sep in program else program  # noqa: PTH118 - as text
+
+
+def _output(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Return what a process prints, up to a little more than is fit, and the end of its stderr."""
+    stdout, stderr = cast("tuple[IO[bytes], IO[bytes]]", (process.stdout, process.stderr))
+    said = bytearray()
+    listening = Thread(target=_keep_tail, args=(stderr, said), daemon=True)
+    listening.start()
+    with stdout:
+        printed = stdout.read(MAX_BYTES + 1)
+    if len(printed) > MAX_BYTES:
+        _end(process)
+    process.wait()
+    listening.join(_LAST_LOOK)  # what it has left running may keep its stderr open
+    return printed, bytes(said)
+
+
+def _keep_tail(stream: IO[bytes], said: bytearray) -> None:
+    with stream:
+        while chunk := os.read(stream.fileno(), _TAIL):
+            said += chunk
+            del said[:-_TAIL]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs, and what it has started in its group."""
+    if process.poll() is None:
+        with suppress(OSError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):  # it may belong to another user
+        process.wait(_LAST_LOOK)
+
+
+def _how(code: int, said: bytes) -> str:
+    how = f"exit code {code}"
+    if code < 0:
+        with suppress(ValueError):
+            how = f"ended by {signal.Signals(-code).name}"
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+    if not lines:
+        return how
+    last = on_one_line(lines[-1].strip())
+    return f"{how}; its stderr ends: {last[:_LAST_WORDS]}{'…' if len(last) > _LAST_WORDS else ''}"
+
+
+KEYRING_LIMIT: Final = 30.0
+"""Seconds that the keyring may take: its user may have to unlock it."""
+
+
+T = TypeVar("T")
+
+
+class _Keyring(Protocol):
+    def get_password(self, service_name: str, username: str) -> str | None: ...
+
+    def set_password(self, service_name: str, username: str, password: str) -> None: ...
+
+
+def is_installed() -> bool:
+    """Return whether the package `keyring` is installed. It is not loaded."""
+    try:
+        return find_spec("keyring") is not None
+    except ValueError:  # it is hidden
+        return False
+
+
+def not_installed() -> SecretError:
+    """Return the error for a hub without the package `keyring`."""
+    what = "the package `keyring` is not installed"
+    return SecretError(what, "Install it: pip install 'roots-hub[keyring]'")
+
+
+def keyring_value(
+    service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
+) -> str:
+    """Return a password from the user's keyring.
+
+    Raises: SecretError.
+    """
+    entry = f"{service}/{user}"
+    found = find_in_keyring(service, user, scope, limit=limit)
+    if found is None:
+        raise SecretError(f"the keyring has no {entry}", f"Run `keyring set {service} {user}`.")
+    return value_in(found.encode(errors="replace"), f"{entry} in the keyring")
+
+
+def find_in_keyring(
+    service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
+) -> str | None:
+    """Return a password from the user's keyring; None if it has none of that name.
+
+    Raises: SecretError.
+    """
+    return _asked("read", lambda keyring: keyring.get_password(service, user), scope, limit)
+
+
+def put_into_keyring(service: str, user: str, value: str, scope: ReadingScope) -> None:
+    """Put a password into the user's keyring.
+
+    Raises: SecretError.
+    """
+    _asked(
+        "written", lambda keyring: keyring.set_password(service, user, value), scope, KEYRING_LIMIT
+    )
+
+
+def _asked(how: str, work: Callable[[_Keyring], T], scope: ReadingScope, limit: float) -> T:
+    try:
+        return within(limit, lambda: work(_loaded()), scope)
+    except TimeoutError:
+        what = f"the keyring did not answer within {limit:g} s"
+        raise SecretError(what, "Unlock it.") from None
+    except SecretError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - backends raise what they like; its text is not ours
+        what = f"the keyring cannot be {how} ({type(exc).__name__})"
+        raise SecretError(what, "Run `keyring diagnose`.") from None
+
+
+def _loaded() -> _Keyring:
+    try:
+        return cast("_Keyring", import_module("keyring"))
+    except ModuleNotFoundError as exc:
+        if exc.name == "keyring":
+            raise not_installed() from None
+        raise

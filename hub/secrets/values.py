@@ -9,7 +9,7 @@ from threading import Event
 from typing import Final, TypeVar
 
 from hub.errors import HubError
-from hub.system.threads import in_daemon_thread
+from hub.system.tasks import in_daemon_thread
 
 MAX_BYTES: Final = 64 * 1024
 """The largest value of a secret."""

@@ -36,9 +36,8 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
-from hub.protocol.input_requests import ASKABLE, ROOTS_KEY, wanting_roots
+from hub.protocol.input_requests import ASKABLE, NO_RETRY, ROOTS_KEY, RetryInput, wanting_roots
 from hub.protocol.listen_filter import LISTEN
-from hub.protocol.request_state import NO_RETRY, RetryInput
 from hub.sessions.client import Client
 from hub.sessions.services import Services
 from hub.sessions.session import Session

@@ -19,8 +19,7 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import LosableOutlet, Outlet
 from hub.paths.resolve import Flavour, LinkReader
-from hub.roots.presence import RootPresence
-from hub.roots.roots import Announcement, Rejected
+from hub.roots.roots import Announcement, Rejected, RootPresence
 from hub.roots.state import (
     Ask,
     Changed,

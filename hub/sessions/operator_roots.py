@@ -10,10 +10,8 @@ from msgspec.structs import replace
 from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchTemplate, passes_roots
 from hub.paths.resolve import LinkReader
-from hub.roots.effective import OperatorRoots
-from hub.roots.no_roots import why_no_roots
-from hub.roots.presence import RootPresence
-from hub.roots.roots import Root, RootSet
+from hub.roots.effective import OperatorRoots, why_no_roots
+from hub.roots.roots import Root, RootPresence, RootSet
 from hub.roots.state import State
 from hub.specs import ServerSpec
 from hub.system.machine import Machine

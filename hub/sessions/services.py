@@ -24,8 +24,7 @@ from hub.sessions.operator_roots import Operator
 from hub.sessions.tool_guards import ToolGuards
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
-from hub.system.tasks import TaskStarter
-from hub.system.threads import FairWorker
+from hub.system.tasks import FairWorker, TaskStarter
 from hub.usage.principals import UsageByPrincipal
 from hub.values import JsonObject, ServerName, identity_of
 

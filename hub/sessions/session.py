@@ -25,8 +25,8 @@ from hub.roots.effective import (
     OperatorRoots,
     effective_roots,
     for_server,
+    why_no_roots,
 )
-from hub.roots.no_roots import why_no_roots
 from hub.roots.roots import Announcement, parse_announcement, sifted
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client

@@ -16,7 +16,7 @@ from hub.catalog.resource_uris import UriTemplate
 from hub.guard.decide import ToolGuard, compile_tool
 from hub.jsonrpc.exact_json import encode
 from hub.specs import ServerSpec
-from hub.system.threads import FairWorker
+from hub.system.tasks import FairWorker
 from hub.values import CallMethod, ChildRoute, Json, JsonObject, Route, ServerName, object_or_empty
 
 MAX_GUARDS: Final = 10_000

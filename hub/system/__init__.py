@@ -9,13 +9,12 @@ and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being repl
 `Sealer` (encrypted texts that clients carry).
 
 Read in this order:
-- `machine`, `disk`: what the guard asks the computer;
-- `atomic_file`: replace a file as a whole, and detect changes (`Look`); `state_file`: small
-  records that outlive the process; `cache_files`: files that may be lost; `private_file`,
-  `sealing`, `remembered_ids`: secrets, what they seal, and which ids are used up;
-- `shutdown`, `threads`, `tasks`: signals, work beside the event loop, and tasks for many clients;
+- `machine`: what the guard asks the computer;
+- `atomic_file`: replace a file as a whole, and detect changes (`Look`); `private_file`: secrets,
+  small records that outlive the process, and caches; `sealing`, `remembered_ids`: what secrets
+  seal, and which ids are used up;
+- `shutdown`, `tasks`: signals; tasks for many clients, and work in threads beside the event loop;
 - `log`: the hub's own log on stderr;
-- `this_process`: its limits and its memory, in the kernel and in glibc's heap;
-- `passed_socket`: the socket that systemd listens on for the hub;
+- `this_process`: its limits and memory, and the socket that systemd listens on for it;
 - `connecting`: how HTTP clients look names up and connect, and whose certificates are trusted.
 """

@@ -18,7 +18,7 @@ import httpcore2
 import httpx2
 from anyio.lowlevel import RunVar
 
-from hub.system.threads import OwnThread
+from hub.system.tasks import OwnThread
 
 STAGGER: Final = 0.25
 """Seconds until the next address is tried as well (RFC 8305, section 5)."""

@@ -298,9 +298,6 @@ class UsageByPrincipal:
         self.counts: dict[str, CountOf] = {}
         self.refused: NoteRefusal = _unrecorded
 
-    def _now(self) -> float:
-        return self.clock()
-
     def follow(self, limits_of: LimitsOf | None) -> None:
         """Ask `limits_of` for the limits of a principal from now on; None: nobody has any."""
         self._limits_of = limits_of or _none
@@ -339,7 +336,7 @@ class UsageByPrincipal:
             return None
         found = self._of.get((principal, profile))
         if found is None:
-            found = PrincipalUsage(principal, limits, self._now)
+            found = PrincipalUsage(principal, limits, self.clock)
             self._of[principal, profile] = found
         else:
             found.follow(limits)

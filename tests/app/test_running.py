@@ -14,18 +14,16 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from hub.app.connections import ConnectionBuilder
 from hub.app.hub import INFO
-from hub.app.machine import this_machine
-from hub.app.running import open_hub, running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting, this_machine
+from hub.app.running import ConnectionBuilder, open_hub, running_hub
 from hub.config.inheritance import offered
 from hub.config.models import HubConfig
 from hub.config.own_files import state_directory
 from hub.errors import ConfigError, HubError, StartError, leaves
 from hub.paths.resolve import Entry
-from hub.protocol.bearer import token_hash
-from hub.system.disk import OsDisk
+from hub.protocol.http_headers import token_hash
+from hub.system.machine import OsDisk
 from hub.system.shutdown import Shutdown
 from tests.kit.fakes import ECHO, FakeChild, RecordingOutlet
 from tests.kit.scripted import scripted

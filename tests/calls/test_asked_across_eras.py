@@ -9,8 +9,14 @@ from hub.children.clients import InputNeededError
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
-from hub.protocol.input_requests import ELICITATION, ELICITED, ROOTS_KEY, SAMPLING, URL_NEEDED
-from hub.protocol.request_state import CallState
+from hub.protocol.input_requests import (
+    ELICITATION,
+    ELICITED,
+    ROOTS_KEY,
+    SAMPLING,
+    URL_NEEDED,
+    CallState,
+)
 from hub.sessions.client import Client
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingAsker

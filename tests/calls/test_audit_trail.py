@@ -10,7 +10,7 @@ from hub.children.clients import InputNeededError, StaleError
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.errors import RpcError
-from hub.protocol.request_state import NO_STATE
+from hub.protocol.input_requests import NO_STATE
 from hub.values import Call, ServerName
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
 from tests.kit.rigs import Rig, admitted, remote, rig

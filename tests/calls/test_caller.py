@@ -8,8 +8,7 @@ from hub.calls.caller import ClientCaller
 from hub.children.clients import InputNeededError
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification, as_object
-from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING
-from hub.protocol.request_state import ChildInputRound
+from hub.protocol.input_requests import ELICITATION, ELICITED, SAMPLING, ChildInputRound
 from hub.sessions.client import Client
 from hub.values import JsonObject, ServerName
 from tests.kit.fakes import RecordingOutlet, failure

@@ -14,7 +14,7 @@ from hub.guard.decide import Admitted, Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.messages import Request
 from hub.roots.effective import OperatorRoots
-from hub.system.threads import FairWorker, Result
+from hub.system.tasks import FairWorker, Result
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingWorker
 from tests.kit.rigs import Rig, RigClient, remote, rig, roots_at

@@ -14,8 +14,14 @@ from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.requests import RequestOwner
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.input_requests import ELICITATION, ROOTS_KEY, SAMPLING
-from hub.protocol.request_state import CallState, ChildInputRound, RetryInput
+from hub.protocol.input_requests import (
+    ELICITATION,
+    ROOTS_KEY,
+    SAMPLING,
+    CallState,
+    ChildInputRound,
+    RetryInput,
+)
 from hub.roots.roots import Root, RootSet
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject, ServerName

@@ -7,7 +7,7 @@ from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import InputNeededError
 from hub.errors import ChildError
 from hub.jsonrpc.errors import RpcError
-from hub.protocol.request_state import NO_STATE
+from hub.protocol.input_requests import NO_STATE
 from tests.kit.fakes import FakeClock
 
 

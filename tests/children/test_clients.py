@@ -1,6 +1,6 @@
 from hub.children.clients import Caller, ChildUser, InputNeededError
 from hub.jsonrpc.messages import Notification
-from hub.protocol.request_state import CallState
+from hub.protocol.input_requests import CallState
 from hub.specs import RemoteTarget, ServerSpec
 from hub.values import JsonObject, ServerName, SessionKey
 from tests.kit.fakes import RecordingAsker, RecordingLessee

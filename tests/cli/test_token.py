@@ -8,7 +8,7 @@ import yaml
 from hub.cli import token as module
 from hub.config.listening.listen import NamedToken
 from hub.errors import UsageError
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 
 
 def run(*arguments: str) -> int:

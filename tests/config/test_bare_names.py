@@ -4,11 +4,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.catalog.names import Names, NamesMode
-from hub.config.bare_names import moved, names_record, recorded, settled
+from hub.config.records import moved, names_record, recorded, settled
 from hub.paths.resolve import Flavour
-from hub.system.disk import OsDisk
-from hub.system.machine import Machine
-from hub.system.state_file import StateFile
+from hub.system.machine import Machine, OsDisk
+from hub.system.private_file import StateFile
 from hub.values import ServerName
 from tests.kit.fakes import FakeClock
 

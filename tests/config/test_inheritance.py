@@ -9,7 +9,7 @@ from hub.config.operator_roots import PathContext
 from hub.config.to_specs import usable_servers
 from hub.paths.resolve import Flavour
 from hub.specs import ServerSpec
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 
 TERMINAL = {"PATH": "/bin", "LANG": "C", "SHLVL": "1", "TERM": "xterm", "WINDOWID": "7"}
 ANOTHER = {**TERMINAL, "SHLVL": "2", "TERM": "vt100", "WINDOWID": "8", "SSH_AUTH_SOCK": "/run/a"}

@@ -8,7 +8,7 @@ from hub.config.fields import LoadContext
 from hub.config.load import Loaded, config_from_command, config_source, is_own_config, load_config
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.errors import ConfigError
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 
 HIDDEN = "s3cret"
 EXAMPLE = Path(__file__).parents[2] / "hub.yaml.example"

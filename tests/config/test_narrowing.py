@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.app.hub import configured
-from hub.app.machine import this_machine
-from hub.app.setting import Setting
+from hub.app.machine import Setting, this_machine
 from hub.config.models import HubConfig
 from hub.config.narrowing import globs_for, stricter
 from hub.errors import ConfigError

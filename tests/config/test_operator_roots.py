@@ -13,7 +13,7 @@ from hub.errors import RootError, StartError
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import Rejected, UnsafePaths
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from tests.kit.trees import asked_as_another_user, plant
 
 

@@ -15,15 +15,14 @@ from hub.config import watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
-from hub.config.reload.orders import NEEDS_RESTART
+from hub.config.records import TrustRecord, digest_of
 from hub.config.reload.writable import PathLookup, WritablePlace
-from hub.config.trust import TrustRecord, digest_of
 from hub.config.watch import UNTRUSTED, ConfigWatch, Watched, WritableBy, watching
 from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.sessions.config_file import ConfigFile, ConfigState
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 from tests.kit.trees import plant
 from tests.kit.worlds import share
@@ -60,16 +59,11 @@ class Running:
         self.refuses: Exception | None = None
         self.watch = self.watch_with(self.take)
 
-    def watch_with(
-        self,
-        take: watch.Take,
-        watched: Watched | None = None,
-        needs_restart: tuple[str, ...] = NEEDS_RESTART,
-    ) -> ConfigWatch:
+    def watch_with(self, take: watch.Take, watched: Watched | None = None) -> ConfigWatch:
         lookup = PathLookup(OsDisk(), Flavour.POSIX, str(self.top))
         by = WritableBy(self.known, lookup, self._places, self.trust)
         found = watched or Watched.now(self.file.name, self.context)
-        return ConfigWatch(found, self.running, take, by, needs_restart=needs_restart)
+        return ConfigWatch(found, self.running, take, by)
 
     def _places(self) -> list[WritablePlace]:
         paths = (*self.places, *self.known.granted)

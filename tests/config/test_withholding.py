@@ -9,7 +9,7 @@ from hub.config.operator_roots import PathContext
 from hub.config.to_specs import usable_servers
 from hub.config.withholding import missed
 from hub.paths.resolve import Flavour
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 
 ENVIRONMENT = {"GITHUB_TOKEN": "s3cret", "EDITOR": "vi", "PATH": "/bin"}
 PLACE = PathContext(OsDisk(), Flavour.POSIX, None, "/", ENVIRONMENT)

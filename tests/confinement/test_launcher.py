@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.confinement import landlock, launcher, seccomp
+from hub.confinement import landlock, launcher
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled, rules
 from hub.specs import Allowance
 from tests.conftest import PROJECT
@@ -22,7 +22,8 @@ pytestmark = [
     needs_landlock,
     pytest.mark.live,
     pytest.mark.skipif(
-        bool(seccomp.why_not()), reason=f"no system call is filtered here: {seccomp.why_not()}"
+        bool(launcher.why_no_seccomp()),
+        reason=f"no system call is filtered here: {launcher.why_no_seccomp()}",
     ),
 ]
 needs_root = pytest.mark.skipif(
@@ -51,7 +52,7 @@ def begin(
     write: tuple[Path, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code as a confined child is run, or the same without."""
-    machine = seccomp.machine()
+    machine = launcher.architecture()
     assert machine is not None
     file_grants: list[tuple[str, str, tuple[int, int] | None]] = [
         ("r", place, None)
@@ -77,14 +78,14 @@ def begin(
 
 def numbers(*names: str) -> list[int]:
     """Return the numbers of calls on this machine."""
-    at = ["x86_64", "aarch64"].index(str(seccomp.machine()))
+    at = ["x86_64", "aarch64"].index(str(launcher.architecture()))
     all_calls = {name: both for rule in rules(frozenset(), ()) for name, both in rule.calls.items()}
     found = [all_calls[name][at] for name in names]
     return [one for one in found if one is not None]
 
 
 def test_every_call_of_the_list_is_refused_here(tmp_path: Path) -> None:
-    at = ["x86_64", "aarch64"].index(str(seccomp.machine()))
+    at = ["x86_64", "aarch64"].index(str(launcher.architecture()))
     tried: list[tuple[str, int, list[int], int]] = []
     for rule in rules(frozenset(), ()):
         for name, both in rule.calls.items():
@@ -134,7 +135,7 @@ def test_its_parent_is_out_of_reach(what: str, tmp_path: Path) -> None:
 ALONE = """
 import os, sys
 sys.path.append(sys.argv[1])
-from hub.confinement.seccomp import filled_in, load
+from hub.confinement.launcher import filled_in, load
 above, other = os.getppid(), int(sys.argv[5])
 numbers = {int(sys.argv[3]): above, int(sys.argv[4]): -os.getpgid(above)}
 load(filled_in(bytes.fromhex(sys.argv[2]), numbers))
@@ -148,7 +149,7 @@ for one in above, -os.getpgid(above), -1, other:
 
 
 def test_without_landlocks_scopes_its_parent_is_out_of_reach_and_others_are_not() -> None:
-    machine = seccomp.machine()
+    machine = launcher.architecture()
     assert machine is not None
     with subprocess.Popen(["/bin/sleep", "60"]) as other:
         numbers = (PARENT, PARENTS_GROUP, other.pid)
@@ -169,7 +170,7 @@ def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
         "probe()\n"
     )
     wrapped = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
-    machine = seccomp.machine()
+    machine = launcher.architecture()
     assert machine is not None
     held = tmp_path / "held"
     file_grants = landlock.encode([("r", place, None) for place in SYSTEM_READ])
@@ -225,7 +226,7 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
 """
 
 
-@pytest.mark.skipif(seccomp.machine() != "x86_64", reason="only x86_64 has such calls")
+@pytest.mark.skipif(launcher.architecture() != "x86_64", reason="only x86_64 has such calls")
 def test_calls_of_other_kinds_of_programs_are_refused(tmp_path: Path) -> None:
     assert begin(tmp_path, "print(call(0x40000000 | 39))").stdout == f"-{errno.ENOSYS}\n"
     bare = begin(tmp_path, INTO_32_BIT, filtered=False)
@@ -288,9 +289,9 @@ def test_a_machine_that_cannot_filter_says_why(
     error: int, says: str, libc: Callable[[object], None]
 ) -> None:
     libc(RefusingLibc(error))
-    assert (says in seccomp.why_not()) if says else seccomp.why_not() == ""
-    with pytest.raises(seccomp.SeccompError, match="filter of system calls cannot be loaded"):
-        seccomp.load(b"")
+    assert (says in launcher.why_no_seccomp()) if says else launcher.why_no_seccomp() == ""
+    with pytest.raises(launcher.SeccompError, match="filter of system calls cannot be loaded"):
+        launcher.load(b"")
 
 
 @pytest.fixture
@@ -308,13 +309,13 @@ def in_32_bits() -> Generator[None]:
 
 @pytest.mark.usefixtures("in_32_bits")
 def test_a_machine_of_another_kind_has_no_filter() -> None:
-    assert seccomp.machine() is None
-    assert "x86_64 and aarch64" in seccomp.why_not()
+    assert launcher.architecture() is None
+    assert "x86_64 and aarch64" in launcher.why_no_seccomp()
 
 
 def test_another_system_has_no_filter(platform: Callable[[str], None]) -> None:
     platform("darwin")
-    assert seccomp.why_not() == "only Linux has seccomp"
+    assert launcher.why_no_seccomp() == "only Linux has seccomp"
 
 
 def test_a_filter_that_the_kernel_does_not_take_runs_nothing(tmp_path: Path) -> None:

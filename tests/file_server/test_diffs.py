@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.file_server.diffs import unified_diff
+from hub.file_server.files import unified_diff
 
 PATCH = shutil.which("patch")
 

@@ -8,7 +8,7 @@ from hub.guard.containment import OUTSIDE, CallContext, PathTracer
 from hub.guard.policy import DenyPatterns, Policy
 from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.roots.roots import EMPTY, root_set
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from tests.kit.trees import PROJECT, plant
 from tests.kit.worlds import POSIX, context, on_windows, share
 

@@ -27,7 +27,7 @@ from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
 from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
-from hub.system.disk import CachedDisk, OsDisk
+from hub.system.machine import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import PROJECT, grow, plant

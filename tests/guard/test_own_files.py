@@ -19,7 +19,7 @@ from hub.guard.own_names import own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.guard.test_plain_paths import candidate
 from tests.kit.trees import plant

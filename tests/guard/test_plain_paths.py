@@ -17,7 +17,7 @@ from hub.guard.policy import Access, AccessRule, DenyPatterns, Policy, ToolPolic
 from hub.guard.text.readings import Reader, readings
 from hub.paths.resolve import PathError, parts_of
 from hub.roots.roots import RootSet, UnsafePaths
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Json
 from tests.kit.fakes import FakeLinks
 from tests.kit.trees import PROJECT, grow, plant

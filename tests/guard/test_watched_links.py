@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hub.guard.budget import Meter, MeteredDisk, TooMuchError
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from tests.kit.trees import plant
 
 

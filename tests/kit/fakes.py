@@ -42,10 +42,10 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     SERVER_INFO_META,
 )
-from hub.protocol.request_state import NO_RETRY, ChildInputRound
+from hub.protocol.input_requests import NO_RETRY, ChildInputRound
 from hub.specs import ServerSpec
-from hub.system.disk import OsDisk
-from hub.system.threads import FairWorker
+from hub.system.machine import OsDisk
+from hub.system.tasks import FairWorker
 from hub.values import Json, JsonObject, ServerName, SessionKey, object_or_empty
 from tests.kit.loops import in_time
 

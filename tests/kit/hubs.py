@@ -19,10 +19,9 @@ import pytest
 from anyio.abc import TaskGroup
 
 from hub.app import machine
-from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
@@ -35,7 +34,7 @@ from hub.paths.resolve import Entry
 from hub.server.connection import ClientConnection, ConnectionFactory
 from hub.sessions.services import Services
 from hub.specs import ServerSpec
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeChild
 from tests.kit.loops import in_time

@@ -42,10 +42,9 @@ from hub.sessions.operator_roots import Operator
 from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.cache_files import CacheFiles
-from hub.system.disk import OsDisk
-from hub.system.machine import Machine
-from hub.system.threads import FairWorker
+from hub.system.machine import Machine, OsDisk
+from hub.system.private_file import CacheFiles
+from hub.system.tasks import FairWorker
 from hub.values import Call, CallMethod, Json, JsonObject, ServerName
 from tests.kit.fakes import FakeChild, FakeLinks, RecordingAudit, RecordingOutlet, Silence
 from tests.kit.loops import in_time

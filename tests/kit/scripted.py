@@ -9,9 +9,8 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from hub.app.connections import ConnectionBuilder
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched

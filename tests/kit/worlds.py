@@ -6,7 +6,7 @@ from pathlib import Path
 from hub.guard.containment import CallContext
 from hub.paths.resolve import Entry, Flavour, LinkReader
 from hub.roots.roots import RootSet, root_from_path, root_set
-from hub.system.disk import CachedDisk, OsDisk
+from hub.system.machine import CachedDisk, OsDisk
 from hub.values import Call, JsonObject
 
 POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS

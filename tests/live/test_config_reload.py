@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hub.roots.presence import RootCondition
+from hub.roots.roots import RootCondition
 from tests.kit.warm import ROOTS_HUB
 from tests.live.programs import SOON, connected, environment, report
 

@@ -19,7 +19,7 @@ from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import AccessRule, Policy, ToolPolicy
 from hub.paths.resolve import Flavour
 from hub.specs import Allowance, ConfineMode, ConfineSetting
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Call, JsonObject
 from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock

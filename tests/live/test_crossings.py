@@ -16,8 +16,8 @@ from typing import Any, Final
 import anyio
 import httpx2
 
-from hub.protocol.bearer import token_hash
 from hub.protocol.constants import CLIENT_CAPABILITIES_META, PROTOCOL_VERSION_META
+from hub.protocol.http_headers import token_hash
 from hub.protocol.input_requests import ROOTS_KEY
 from tests.kit.trees import plant
 from tests.live.programs import config_file, http_hub

@@ -19,9 +19,8 @@ from urllib.parse import unquote, urlsplit
 import anyio
 import pytest
 
-from hub.app.connections import ConnectionBuilder
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.config.models import HubConfig
 from hub.jsonrpc.exact_json import WireError
 from hub.values import Json, JsonObject

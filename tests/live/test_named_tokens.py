@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from tests.kit.trees import plant
 from tests.kit.warm import WARM_HUB, ran
 from tests.live.attaching import hubs, run, until

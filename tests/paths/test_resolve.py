@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.paths.resolve import Entry, Flavour, PathError, collapse, is_inside, parts_of, resolve
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from tests.kit.trees import PROJECT, grow, plant
 from tests.kit.worlds import Directories
 

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from hub.protocol.bearer import bearer_in, is_sendable, token_hash
+from hub.protocol.http_headers import bearer_in, is_sendable, token_hash
 
 
 @pytest.mark.parametrize(

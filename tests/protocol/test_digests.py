@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from hub.protocol.request_state import digest
+from hub.protocol.input_requests import digest
 from hub.values import Json
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.jsonrpc.exact_json import decode_strict, encode
-from hub.protocol.request_state import NO_STATE, CallState, ChildInputRound, call_digest, state_in
+from hub.protocol.input_requests import NO_STATE, CallState, ChildInputRound, call_digest, state_in
 from hub.values import JsonObject, ServerName, object_or_empty
 
 TEXT = st.none() | st.text()

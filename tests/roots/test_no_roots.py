@@ -3,8 +3,7 @@
 import pytest
 
 from hub.paths.resolve import Flavour
-from hub.roots.effective import OperatorRoots
-from hub.roots.no_roots import SHOWN, why_no_roots
+from hub.roots.effective import SHOWN, OperatorRoots, why_no_roots
 from hub.roots.roots import EMPTY, Announcement, Rejected, RootSet, root_from_path
 from hub.roots.state import Asking, RootsKnown, Settled, State, Undeclared
 from tests.kit.fakes import FakeLinks

@@ -1,8 +1,7 @@
 import pytest
 
 from hub.paths.resolve import Entry, Flavour
-from hub.roots.presence import RootCondition, RootPresence
-from hub.roots.roots import Rejected, root_from_path
+from hub.roots.roots import Rejected, RootCondition, RootPresence, root_from_path
 from tests.kit.fakes import FakeLinks
 
 POSIX = Flavour.POSIX

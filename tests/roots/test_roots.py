@@ -19,7 +19,7 @@ from hub.roots.roots import (
     root_set,
     sifted,
 )
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Json
 from tests.kit.trees import PROJECT, plant
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.secrets.commands import command_value, program_path
+from hub.secrets.reading import command_value, program_path
 from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, within
 
 pytestmark = pytest.mark.live

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.secrets.keyrings import is_installed, keyring_value
+from hub.secrets.reading import is_installed, keyring_value
 from hub.secrets.values import ReadingScope, SecretError
 
 STORE = """

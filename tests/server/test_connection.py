@@ -7,7 +7,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app.connections import ConnectionBuilder
+from hub.app.running import ConnectionBuilder
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.resolve import Relay
 from hub.errors import ChildError, ConfigError, RouteError

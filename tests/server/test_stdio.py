@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 from structlog.testing import capture_logs
 
-from hub.app.connections import ConnectionBuilder
+from hub.app.running import ConnectionBuilder
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages
 from hub.jsonrpc import requests as requests_module

@@ -20,7 +20,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.roots import Announcement, parse_announcement
 from hub.roots.state import State
 from hub.sessions.client_roots import MAX_PAGES, ClientRoots
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
 from tests.kit.loops import all_tasks_blocked

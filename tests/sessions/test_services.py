@@ -5,8 +5,7 @@ import pytest
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.sessions.operator_roots import MAX_WARNED, MAX_WARNED_OF_ONE, Operator
-from hub.system.disk import OsDisk
-from hub.system.machine import Machine
+from hub.system.machine import Machine, OsDisk
 from hub.values import ServerName
 from tests.kit.fakes import FakeClock
 from tests.kit.rigs import launched, roots_at

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.system.cache_files import CacheFiles, CacheLimits, UnfitEntryError
+from hub.system.private_file import CacheFiles, CacheLimits, UnfitEntryError
 
 SMALL = CacheLimits(files=3, file_bytes=100, bytes=250)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hub.paths.resolve import DeadEndError, Entry, PathError
-from hub.system.disk import CachedDisk, OsDisk
+from hub.system.machine import CachedDisk, OsDisk
 from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import plant
 

@@ -36,7 +36,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     secret_in(real)
     link.symlink_to(real)
     for use in (secret_in, append_private):
-        with pytest.raises(OSError, match=r"symbolic links|Too many"):
+        with pytest.raises(OSError, match=r"it is a link"):
             use(link)
     os.link(real, hard)
     with pytest.raises(PermissionError, match="hard link"):

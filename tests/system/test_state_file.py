@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.system.state_file import StateFile
+from hub.system.private_file import StateFile
 
 
 def mode_of(path: Path) -> int:

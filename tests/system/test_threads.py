@@ -6,7 +6,7 @@ import threading
 import anyio
 import pytest
 
-from hub.system.threads import GIVES_WAY, FairWorker, in_own_thread
+from hub.system.tasks import GIVES_WAY, FairWorker, in_own_thread
 from hub.values import SessionKey
 
 ONE, OTHER = SessionKey("one"), SessionKey("other")

@@ -19,8 +19,7 @@ from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
-from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, takes_forms
-from hub.protocol.request_state import CallState, digest
+from hub.protocol.input_requests import ASKABLE, CONSENT_KEY, CallState, digest, takes_forms
 from hub.values import Json, JsonObject
 
 PATIENCE: Final = 6

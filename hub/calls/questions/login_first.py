@@ -23,8 +23,15 @@ from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.peer import Asked
 from hub.logins.login_process import LIMIT, LoginRun
-from hub.protocol.input_requests import ASKABLE, ELICITATION, ELICITED, LOGIN_KEY, takes_urls
-from hub.protocol.request_state import NO_STATE, RetryInput
+from hub.protocol.input_requests import (
+    ASKABLE,
+    ELICITATION,
+    ELICITED,
+    LOGIN_KEY,
+    NO_STATE,
+    RetryInput,
+    takes_urls,
+)
 from hub.secrets.values import SecretError
 from hub.sessions.logins import ServerLogins
 from hub.sessions.session import Session

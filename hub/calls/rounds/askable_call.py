@@ -30,8 +30,7 @@ from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Respon
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import UNSAID, RequestOwner
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.protocol.input_requests import in_modern_words, inward
-from hub.protocol.request_state import CallState, RetryInput
+from hub.protocol.input_requests import CallState, RetryInput, in_modern_words, inward
 from hub.roots.effective import EffectiveRoots
 from hub.sessions.notifications import require_taken
 from hub.sessions.session import Session

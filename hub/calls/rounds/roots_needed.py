@@ -36,7 +36,7 @@ from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.sessions.tool_guards import ToolGuards
 from hub.specs import ServerSpec
-from hub.system.disk import CachedDisk
+from hub.system.machine import CachedDisk
 from hub.values import Call, ChildRoute, Json, JsonObject, ServerName, object_or_empty
 
 _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}

@@ -19,8 +19,8 @@ from hub.children.slot import ChildKey
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import WireError
 from hub.specs import ServerSpec
-from hub.system.cache_files import CacheFiles, UnfitEntryError
-from hub.system.threads import OwnThread
+from hub.system.private_file import CacheFiles, UnfitEntryError
+from hub.system.tasks import OwnThread
 from hub.values import Json, JsonObject
 
 MAX_KEPT: Final = 512

@@ -22,7 +22,7 @@ from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import Kernel
-from hub.system.threads import in_own_thread
+from hub.system.tasks import in_own_thread
 from hub.values import ServerName
 
 log = structlog.stdlib.get_logger(__name__)

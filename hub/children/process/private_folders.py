@@ -18,7 +18,7 @@ from typing import Final
 import anyio
 
 from hub.system.private_file import is_ours
-from hub.system.threads import OwnThread
+from hub.system.tasks import OwnThread
 
 if sys.platform != "win32":
     import fcntl

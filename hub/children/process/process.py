@@ -27,7 +27,7 @@ from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
-from hub.system.threads import in_own_thread
+from hub.system.tasks import in_own_thread
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5

@@ -20,7 +20,7 @@ import anyio
 from hub.children.process import watchdog
 from hub.children.process.spawn import ChildPipes, Started
 from hub.children.process.subreaper import END_NOW
-from hub.system.threads import OwnThread
+from hub.system.tasks import OwnThread
 
 START_PATIENCE: Final = 10.0
 """Seconds in which a subreaper must report that the process has started or cannot be started."""

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
 
-from hub.app.machine import place_of, this_machine
-from hub.app.setting import Setting
+from hub.app.machine import Setting, place_of, this_machine
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
 from hub.cli.check.connecting import ServerAnswer, answers_of
@@ -39,17 +38,17 @@ from hub.cli.options import (
 )
 from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, Finding, NoSteps, painted, steps
 from hub.cli.questions import ask_for_inputs
-from hub.config.bare_names import following, moved, names_record, recorded
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
+from hub.config.records import following, moved, names_record, recorded
 from hub.config.withholding import missed, settle_confinement
 from hub.confinement.confined_launch import this_kernel
 from hub.legible import legible, on_one_line
 from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
-from hub.system.cache_files import CacheFiles
+from hub.system.private_file import CacheFiles
 from hub.system.this_process import run_loop
 from hub.values import STDIO, JsonObject, ServerName
 

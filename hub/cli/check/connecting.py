@@ -8,8 +8,8 @@ from functools import partial
 import anyio
 from msgspec import Struct
 
+from hub.app.machine import Setting
 from hub.app.running import running_hub
-from hub.app.setting import Setting
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from hub.confinement import landlock, launcher, seccomp
+from hub.confinement import landlock, launcher
 from hub.confinement.grants import missing
 from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
@@ -62,7 +62,7 @@ def _tried(run: _Run, *, filters: bool) -> str | None:
         places = [*SYSTEM, "/etc/ld.so.cache", *code, str(inside)]
         held = Path(folder, "held")
         grants = landlock.encode([("r", place, None) for place in places])
-        machine = seccomp.machine() if filters else None
+        machine = launcher.architecture() if filters else None
         refused = b"" if machine is None else compiled(machine)
         held.write_bytes(launcher.encode(grants, refused, (PARENT, PARENTS_GROUP)))
         python = [sys.executable, "-I", "-S", "-B"]

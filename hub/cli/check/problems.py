@@ -32,9 +32,13 @@ from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecre
 from hub.legible import on_one_line
 from hub.protocol.host_names import is_loopback
 from hub.roots.effective import EffectiveRoots
-from hub.secrets.commands import program_path
-from hub.secrets.keyrings import is_installed, not_installed
-from hub.secrets.reading import file_value, open_to_others
+from hub.secrets.reading import (
+    file_value,
+    is_installed,
+    not_installed,
+    open_to_others,
+    program_path,
+)
 from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 

@@ -7,12 +7,12 @@ variable and no token is shown. A check that fails itself is a finding as well: 
 Main types: `Scene` (what the checks look at), and `Finding`, which is in `hub.cli`.
 
 Read in this order:
-- `scene`: what the checks look at; `files`: what they ask of files; `command`: the subcommand, its
+- `scene`: what the checks look at, and what they ask of files; `command`: the subcommand, its
   checks in their order;
 - `surroundings` (versions, limits, locale, proxies, confinement), `places` (directories, caches,
   disk), `running_hubs`;
 - `programs`: what is not on the PATH or too old, and how to get it;
 - `clients`: their configs; `config_files`: whether configs load, and their modes;
-- `settings` (folders, audit file, port) and `tokens`: what is wrong with a config that loads;
+- `settings`: what is wrong with a config that loads (folders, audit file, port, tokens);
 - `starting`: `--connect`.
 """

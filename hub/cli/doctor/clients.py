@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from hub.app.machine import this_machine
-from hub.cli.doctor.files import barred_by, is_others, is_plain_file, quoted, reason, take_over
-from hub.cli.doctor.scene import HubEntry, Scene
+from hub.cli.doctor.scene import (
+    HubEntry,
+    Scene,
+    barred_by,
+    is_others,
+    is_plain_file,
+    quoted,
+    reason,
+    take_over,
+)
 from hub.cli.output import Finding
 from hub.cli.setup.client_changes import read_client, to_uninstall
 from hub.config.clients.entries import read_entry
@@ -25,7 +33,6 @@ from hub.config.clients.locations import (
 from hub.config.installing.changes import parsed, section_of
 from hub.config.installing.own_entry import argv_of, hub_arguments, hub_command
 from hub.config.installing.record import InstallRecord, install_record
-from hub.config.source.mistakes import SyntaxMistakesError
 from hub.errors import ConfigError, HubError, StartError
 
 _NO_ROOTS: Final = frozenset({"claude-desktop", "windsurf", "codex", "zed"})
@@ -49,7 +56,7 @@ def hub_entries(place: UserPlace) -> tuple[list[HubEntry], list[Finding]]:
             try:
                 text = read_client(file)
                 servers = section_of(parsed(text or "", file.form), file.section)
-            except (HubError, SyntaxMistakesError, ValueError, RecursionError) as error:
+            except (HubError, ValueError, RecursionError) as error:
                 found.append(_broken(file, error))
                 continue
             entries += filter(None, (_entry(file, name, raw) for name, raw in servers.items()))

@@ -15,14 +15,13 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from hub.cli.doctor import clients, config_files, places, programs, settings, surroundings, tokens
-from hub.cli.doctor.files import is_plain_file
-from hub.cli.doctor.scene import Scene, looked_at, surroundings_now
+from hub.cli.doctor import clients, config_files, places, programs, settings, surroundings
+from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now
 from hub.cli.doctor.starting import LastWords, started
 from hub.cli.options import Subparsers, add_config_option
 from hub.cli.output import BAD, GOOD, HINT, LEVELS, WARNING, Finding, NoSteps, Steps, painted, steps
 from hub.config.load import config_source
-from hub.config.trust import FOUND
+from hub.config.records import FOUND
 from hub.errors import HubError, UsageError
 from hub.legible import on_one_line
 from hub.system.this_process import run_loop
@@ -52,9 +51,9 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     settings.secrets,
     settings.audit_file,
     settings.port,
-    tokens.own_token,
-    tokens.ending,
-    tokens.expired,
+    settings.weak_tokens,
+    settings.ending_tokens,
+    settings.expired_tokens,
     clients.clients,
 )
 _STYLES: Final = {"ok": GOOD, "note": HINT, "warning": WARNING, "problem": BAD}

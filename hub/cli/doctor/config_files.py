@@ -9,9 +9,12 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
 
-from hub.cli.doctor.files import (
+from hub.cli.doctor.scene import (
+    NO_FILE,
     OTHERS_READ,
     OTHERS_WRITE,
+    LookedAtConfig,
+    Scene,
     barred_by,
     is_directory,
     is_others,
@@ -21,7 +24,6 @@ from hub.cli.doctor.files import (
     status,
     take_over,
 )
-from hub.cli.doctor.scene import NO_FILE, LookedAtConfig, Scene
 from hub.cli.output import Finding
 from hub.config.clients.entries import read_entry
 from hub.config.importing.secrets import SecretVariables, hidden, looks_secret

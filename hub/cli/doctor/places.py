@@ -13,9 +13,10 @@ from typing import Final
 
 from hub.app.machine import this_machine
 from hub.attach.runtime_directory import runtime_paths
-from hub.cli.doctor.files import (
+from hub.cli.doctor.scene import (
     OTHERS,
     OTHERS_WRITE,
+    Scene,
     barred_by,
     is_directory,
     is_others,
@@ -24,15 +25,16 @@ from hub.cli.doctor.files import (
     reason,
     status,
     take_over,
+    users_home,
 )
-from hub.cli.doctor.scene import Scene, users_home
 from hub.cli.output import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
-from hub.system.cache_files import UnfitEntryError
+from hub.system.private_file import CacheFiles, UnfitEntryError
 
 _LEAST_ROOM: Final = 100 * 1024 * 1024
 _MOST_ENTRIES: Final = 512
+_NEW_HOME: Final = 'mkdir -p "/tmp/home-$(id -u)" && export HOME="/tmp/home-$(id -u)"'
 _INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "simple-v16")
 """What npm and uv keep in their caches, and `sudo npm` leaves to root."""
 
@@ -40,7 +42,7 @@ _INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "si
 def home(scene: Scene) -> Iterator[Finding]:
     """Yield what is wrong with the home directory and the runtime directory."""
     known = users_home()
-    other = f"export HOME={quoted(known)}" if known else _new_home()
+    other = f"export HOME={quoted(known)}" if known else _NEW_HOME
     if scene.home is None:
         yield Finding("problem", "places", "HOME", "is not set, or no absolute path", other)
     elif status(scene.home) is not None and not is_directory(scene.home):
@@ -72,10 +74,6 @@ def barred(scene: Scene) -> Iterator[Finding]:
                 continue  # it is another user's on purpose
             what = "you may not look into it: what is in it was not looked at"
             yield Finding("problem", "places", str(place), what, fix)
-
-
-def _new_home() -> str:
-    return 'mkdir -p "/tmp/home-$(id -u)" && export HOME="/tmp/home-$(id -u)"'
 
 
 def directories(scene: Scene) -> Iterator[Finding]:
@@ -158,23 +156,23 @@ def room(scene: Scene) -> Iterator[Finding]:
 def catalogs(_scene: Scene) -> Iterator[Finding]:
     """Yield the cached lists of servers that the hub cannot use."""
     from hub.children.known.cache import decoded_entry  # noqa: PLC0415 - loads the catalog
-    from hub.system.cache_files import CacheFiles  # noqa: PLC0415 - with it
 
     place = catalog_directory(this_machine(os.environ))
+    if place is None:
+        return
     try:
-        names = [] if place is None else sorted(one.name for one in place.iterdir())
+        entries = sorted(place.iterdir())
     except OSError:
         return
     files = CacheFiles(place)
-    for name in names[:_MOST_ENTRIES]:
-        if place is None or name.startswith("."):
+    for entry in entries[:_MOST_ENTRIES]:
+        if entry.name.startswith("."):
             continue
         try:
-            decoded_entry(name, files.read(name) or b"")
+            decoded_entry(entry.name, files.read(entry.name) or b"")
         except UnfitEntryError as exc:
             what = f"a cached list that the hub ignores: {exc}"
-            fix = f"rm -r {quoted(place / name)}"
-            yield Finding("warning", "caches", str(place / name), what, fix)
+            yield Finding("warning", "caches", str(entry), what, f"rm -r {quoted(entry)}")
 
 
 def caches_of_runners(scene: Scene) -> Iterator[Finding]:

@@ -16,8 +16,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from hub.cli.check.problems import missing_program
-from hub.cli.doctor.files import is_others, is_plain_file, quoted, status, without_secrets
-from hub.cli.doctor.scene import LookedAtConfig, Scene
+from hub.cli.doctor.scene import (
+    LookedAtConfig,
+    Scene,
+    is_others,
+    is_plain_file,
+    quoted,
+    status,
+    without_secrets,
+)
 from hub.cli.output import Finding
 from hub.config.clients.locations import is_installed
 from hub.errors import HubError

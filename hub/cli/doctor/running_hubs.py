@@ -13,8 +13,7 @@ from hub.attach.frames import peer_of
 from hub.attach.inquiry import ask
 from hub.attach.lifeline import NotAttachedError, connected
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
-from hub.cli.doctor.files import OTHERS, quoted, status
-from hub.cli.doctor.scene import Scene
+from hub.cli.doctor.scene import OTHERS, Scene, quoted, status
 from hub.cli.output import Finding
 from hub.values import JsonObject, object_or_empty
 

@@ -14,9 +14,9 @@ import structlog
 from msgspec.structs import replace
 from structlog.typing import EventDict, WrappedLogger
 
+from hub.app.machine import Setting
 from hub.app.running import running_hub
-from hub.app.setting import Setting
-from hub.cli.doctor.files import without_secrets
+from hub.cli.doctor.scene import without_secrets
 from hub.cli.output import Finding, Steps
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError

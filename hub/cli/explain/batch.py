@@ -13,7 +13,7 @@ from hub.guard.decide import Refused, compile_tool, decide
 from hub.guard.policy import Policy, ToolPolicy
 from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
 from hub.roots.roots import EMPTY, UnsafePaths, parse_announcement
-from hub.system.disk import CachedDisk, OsDisk
+from hub.system.machine import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 
 _FLAVOURS = {"linux": Flavour.POSIX, "darwin": Flavour.MACOS, "windows": Flavour.WINDOWS}

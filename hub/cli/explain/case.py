@@ -12,9 +12,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.app.machine import place_of, this_machine
+from hub.app.machine import Setting, place_of, this_machine
 from hub.app.running import running_hub
-from hub.app.setting import Setting
 from hub.calls.permission import Circumstances
 from hub.cli.explain.allowing import Setup
 from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool
@@ -29,8 +28,7 @@ from hub.launch.plan import LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.disk import CachedDisk
-from hub.system.machine import Machine
+from hub.system.machine import CachedDisk, Machine
 from hub.system.this_process import run_loop
 from hub.values import STDIO, Call, Json, JsonObject, ServerName
 

@@ -13,8 +13,8 @@ import structlog
 
 from hub import __version__
 from hub.app.hub import Hub
-from hub.app.setting import Setting
-from hub.config.reload.report import ReloadReport
+from hub.app.machine import Setting
+from hub.config.reload.tightening import ReloadReport
 from hub.errors import StartError
 from hub.server.connection import ConnectionFactory
 from hub.system.shutdown import Shutdown

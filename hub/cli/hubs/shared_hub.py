@@ -37,11 +37,9 @@ with lean():
     from msgspec.structs import replace
 
     from hub import __version__
-    from hub.app.connections import ConnectionBuilder
     from hub.app.hub import Hub, View
-    from hub.app.machine import this_machine
-    from hub.app.running import open_hub
-    from hub.app.setting import Setting
+    from hub.app.machine import Setting, this_machine
+    from hub.app.running import ConnectionBuilder, open_hub
     from hub.attach.inquiry import ask
     from hub.attach.lifeline import NotAttachedError
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
@@ -50,7 +48,7 @@ with lean():
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
-    from hub.config.reload.report import ReloadReport
+    from hub.config.reload.tightening import ReloadReport
     from hub.config.watch import NO_FILE, ConfigWatch, Watched, watching
     from hub.errors import HubError, leaves
     from hub.server.attached.lifeline_end import RelayedLog

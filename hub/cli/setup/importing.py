@@ -21,8 +21,8 @@ from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_
 from hub.config.importing.carrying import Carried, CarriedServer, carried, renamed_servers
 from hub.config.importing.discovery import Discovery, discover
 from hub.config.importing.hub_yaml import hub_yaml
+from hub.config.records import FOUND
 from hub.config.source.documents import form_of
-from hub.config.trust import FOUND
 from hub.errors import StartError, UsageError
 from hub.legible import legible, on_one_line
 from hub.specs import shown_url

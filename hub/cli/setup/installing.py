@@ -29,8 +29,8 @@ from hub.config.importing.discovery import Discovery
 from hub.config.installing.own_entry import NAME, hub_command, own_entry
 from hub.config.installing.record import InstallRecord, install_record
 from hub.config.load import config_source, is_own_config, load_config
+from hub.config.records import FOUND, found_in
 from hub.config.source.documents import is_inline
-from hub.config.trust import FOUND, found_in
 from hub.errors import ConfigError, HubError, StartError, UsageError
 from hub.legible import legible, on_one_line
 

@@ -8,7 +8,6 @@ shape, its problems, and where its keys came from).
 
 Read in this order:
 - `locations`: the files of each program;
-- `sections`: where the servers are in the files of each program;
-- `entries`: one server, in the spellings of all programs;
-- `placeholders`: the programs' placeholders, put into the hub's.
+- `sections`: where the servers are in the files of each program, and their placeholders;
+- `entries`: one server, in the spellings of all programs.
 """

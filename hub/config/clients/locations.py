@@ -120,7 +120,7 @@ def _base(base: str, place: UserPlace) -> Path:
         return own[base]
     if place.platform == "win32":
         below = {"goose": "Block/goose/config", "zed": "Zed", "programs": "."}
-        return _roaming(place) / below[base]
+        return (_given(place, "APPDATA") or home / "AppData" / "Roaming") / below[base]
     xdg = _given(place, "XDG_CONFIG_HOME") or home / ".config"
     if place.platform == "darwin":
         below_home = {"zed": home / ".config" / "zed", "goose": xdg / "goose"}
@@ -131,7 +131,3 @@ def _base(base: str, place: UserPlace) -> Path:
 def _given(place: UserPlace, variable: str) -> Path | None:
     found = Path(place.environment.get(variable, ""))
     return found if found.is_absolute() else None
-
-
-def _roaming(place: UserPlace) -> Path:
-    return _given(place, "APPDATA") or place.home / "AppData" / "Roaming"

@@ -18,7 +18,7 @@ from hub.config.load import server_problems
 from hub.config.source.documents import ParsedConfig
 from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
-from hub.config.source.strict_json import as_text
+from hub.config.source.syntax import as_text
 
 _LOGIN: Final = "logins are not taken over: say `auth: oauth`, then `roots-hub login`"
 _REASONS: Final[Mapping[str, str]] = {

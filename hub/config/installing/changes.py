@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from hub.config.installing import json_text, toml_text
 from hub.config.source import yaml_text
 from hub.config.source.documents import Form, real_form
-from hub.config.source.mistakes import SyntaxMistakesError, alike, awkward
-from hub.config.source.strict_json import read_json
 from hub.config.source.strict_yaml import MISREAD
+from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json
 from hub.config.source.toml import read_toml
 
 ClientEntry: TypeAlias = Mapping[str, Any]

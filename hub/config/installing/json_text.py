@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from hub.config.source.mistakes import awkward
-from hub.config.source.strict_json import without_extras
+from hub.config.source.syntax import awkward, without_extras
 
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|(?P<comment>//[^\n]*|/\*.*?\*/)', re.DOTALL)
 _SPACE: Final = re.compile(r"\s*")

@@ -11,7 +11,7 @@ from hub.config.installing.changes import Installation
 from hub.config.own_files import record_path
 from hub.errors import StartError
 from hub.system.machine import Machine
-from hub.system.state_file import StateFile
+from hub.system.private_file import StateFile
 from hub.values import Json
 
 

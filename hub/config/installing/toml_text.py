@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from hub.config.source.mistakes import awkward
+from hub.config.source.syntax import awkward
 from hub.config.source.toml import TOKEN
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")

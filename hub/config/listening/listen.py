@@ -35,8 +35,8 @@ from hub.config.fields import (
 )
 from hub.config.listening.auth import Auth
 from hub.errors import ConfigError
-from hub.protocol.bearer import NOT_SENDABLE, is_sendable, token_hash
 from hub.protocol.host_names import host_name, is_loopback, origin_in
+from hub.protocol.http_headers import NOT_SENDABLE, is_sendable, token_hash
 from hub.usage.principals import UsageLimits
 from hub.values import LOCAL, STDIO, UNNAMED
 

@@ -8,9 +8,8 @@ Main types: `ConfigChange` (the config to take over, and what waits), `WritableP
 or children may write), `ReloadReport` (what a reload did, for people).
 
 Read in this order:
-- `tightening`: the split of a change; with it `orders`, which says of each key what is tighter, and
-  `folders`, which says it of lists of folders;
+- `tightening`: the split of a change, and its report; with it `orders`, which says of each key
+  what is tighter, and `folders`, which says it of lists of folders;
 - `changed_keys`: the keys in which two configs differ;
-- `writable`: whether the file lies where calls or children may write;
-- `report`.
+- `writable`: whether the file lies where calls or children may write.
 """

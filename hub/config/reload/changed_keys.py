@@ -8,7 +8,7 @@ from typing import Final, cast
 from hub.config.fields import Part
 from hub.config.listening.listen import PrincipalLimits
 from hub.config.listening.profile import Profile
-from hub.config.models import Guard, HubConfig, Roots, ToolOverride
+from hub.config.models import Guard, HubConfig, Roots, ToolOverride, said_by
 from hub.config.source.excerpts import shown_key
 from hub.config.source.places import Path, spelled
 from hub.specs import LeftOut
@@ -49,11 +49,6 @@ def pattern_of(path: Path) -> str:
 def shown(path: Path) -> str:
     """Return a key as people read it, without what may be a secret in it."""
     return spelled(tuple(shown_key(str(part), path[:at]) for at, part in enumerate(path)))
-
-
-def said_by(guard: Guard | None) -> dict[str, object]:
-    """Return the keys that a server's guard sets itself: they go before the hub's."""
-    return {} if guard is None else {key: getattr(guard, key) for key in guard.model_fields_set}
 
 
 def _servers(old: HubConfig, new: HubConfig) -> Iterator[Path]:

@@ -38,7 +38,7 @@ def _shared_roots(
     shared = shared_paths(old, new, locate)
     gone = [path for path in old if path not in shared]
     for path in shared:
-        # Inside each other: patterns applied from both, and do from one of them from now on.
+        # Of two folders, one in the other, patterns applied to both; from now on to one alone.
         nested = [one for one in gone if is_below(one, [path], locate)]
         nested += [path] if is_below(path, gone, locate) else []
         if not all(_denies_as_much(deny, one, locate) for one in nested):

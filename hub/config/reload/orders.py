@@ -59,22 +59,14 @@ def _at_most(why: str) -> Order:
     return Order(tighter, why)
 
 
-def _fewer(why: str) -> Order:
-    """Return the order of a list whose entries each allow something."""
-
-    def tighter(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[object, ...]:
-        return tuple(one for one in new if one in old)
-
-    return Order(tighter, why)
+def _fewer(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the tighter of two lists whose entries each allow something."""
+    return tuple(one for one in new if one in old)
 
 
-def _more(why: str) -> Order:
-    """Return the order of a list whose entries are each demanded."""
-
-    def tighter(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[object, ...]:
-        return (*new, *(one for one in old if one not in new))
-
-    return Order(tighter, why)
+def _more(old: tuple[object, ...], new: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the tighter of two lists whose entries are each demanded."""
+    return (*new, *(one for one in old if one not in new))
 
 
 def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
@@ -262,25 +254,25 @@ _LISTEN: Final = {
     "tokens": Order(_tokens, _CLIENTS),  # the last one stays: see `tightening`
     "keys": _kept(_CLIENTS),
     "replica": _kept(_CLIENTS),
-    "adopt": _fewer(_CLIENTS),
+    "adopt": Order(_fewer, _CLIENTS),
     "poll_after": _kept(_UNKNOWN),
-    "names": _fewer(_CLIENTS),
-    "origins": _fewer(_CLIENTS),
-    "trusted_proxies": _fewer(_CLIENTS),
+    "names": Order(_fewer, _CLIENTS),
+    "origins": Order(_fewer, _CLIENTS),
+    "trusted_proxies": Order(_fewer, _CLIENTS),
     "max_result": _at_most(_HIGHER),
     **{f"limits.{key}": order for key, order in _LIMITS.items()},
     # Without any other token it stays: see `tightening`.
     "auth": Order(lambda old, new: new if new is None else old, _CLIENTS),
     "auth.resource": _kept(_CLIENTS),
     "auth.issuers": Order(_issuers, _CLIENTS),
-    "auth.scopes": _more(_SCOPES),
+    "auth.scopes": Order(_more, _SCOPES),
 }
 _OVERRIDE: Final = {
     "title": _kept(_TEXT),
     "description": _kept(_TEXT),
     "access": _ranked("read", None, "write", why=_LOOSER),
     "guard": _kept(_LOOSER),  # with the server's guard: see `tightening`
-    "scopes": _more(_SCOPES),
+    "scopes": Order(_more, _SCOPES),
     "arguments": Order(_arguments, _LOOSER),
 }
 _SERVER: Final = {
@@ -293,7 +285,7 @@ _SERVER: Final = {
     "idle_stop": _at_most(_HIGHER),
     "era": _kept(_UNKNOWN),
     "describe_roots": _kept(_TEXT),
-    "scopes": _more(_SCOPES),
+    "scopes": Order(_more, _SCOPES),
     "tools.allow": Order(_shared_globs, "more tools would be offered"),
     "tools.deny": Order(_all_globs, "more tools would be offered"),
     **{f"tools.overrides.*.{key}": order for key, order in _OVERRIDE.items()},

@@ -1,8 +1,8 @@
-"""Split a change of the config: what a running hub takes over now, and what waits, and why."""
+"""Split a change of the config: what a running hub takes over now, what waits, and why; tell it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,11 +10,22 @@ from msgspec import Struct
 
 from hub.config.fields import Part
 from hub.config.listening.listen import NamedToken
-from hub.config.models import Confine, Guard, HubConfig, RemoteServer, StdioServer, ToolOverride
-from hub.config.reload.changed_keys import changed_keys, pattern_of, said_by, shown
+from hub.config.models import (
+    Confine,
+    Guard,
+    HubConfig,
+    RemoteServer,
+    StdioServer,
+    ToolOverride,
+    said_by,
+)
+from hub.config.reload.changed_keys import changed_keys, pattern_of, shown
 from hub.config.reload.folders import covered, shared_paths, tighter_roots
 from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by_key
 from hub.config.source.places import Path
+from hub.errors import ConfigError, Fault, HubError, StartError
+from hub.legible import on_one_line
+from hub.sessions.config_file import ConfigState
 
 _NO_OVERRIDE: Final = ToolOverride()
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,18 +53,13 @@ class ConfigChange(Struct, frozen=True):
 
 
 def config_change(
-    running: HubConfig,
-    new: HubConfig,
-    *,
-    only_tightens: bool,
-    locate: Locate,
-    needs_restart: Sequence[str] = NEEDS_RESTART,
+    running: HubConfig, new: HubConfig, *, only_tightens: bool, locate: Locate
 ) -> ConfigChange:
     """Return what becomes of the config `new` in a hub that runs with `running`.
 
     `only_tightens`: nothing is taken over that may allow more than `running` does.
     """
-    startable = _without_restart(running, new, needs_restart)
+    startable = _without_restart(running, new)
     taken = _tightened(running, startable, locate) if only_tightens else startable
     return ConfigChange(
         taken,
@@ -88,18 +94,16 @@ def _why(at: Path, running: HubConfig) -> str:
     return order_of(pattern_of(at)).why
 
 
-def _without_restart(running: HubConfig, new: HubConfig, keys: Sequence[str]) -> HubConfig:
+def _without_restart(running: HubConfig, new: HubConfig) -> HubConfig:
     """Return `new` with what cannot change while the hub runs as in `running`."""
     made = new
-    for key in keys:
+    for key in NEEDS_RESTART:
         first, _, second = key.partition(".")
         value = getattr(running, first)
         if second:
             part: Part = getattr(made, first)
             value = part.model_copy(update={second: getattr(value, second)})
         made = made.model_copy(update={first: value})
-    if "servers" in keys:
-        made = made.with_left_out(running.left_out)
     # The old address may be one that needs a token.
     has_old_address = made.listen.host != new.listen.host
     # What is to keep strangers out may be what waits for the restart.
@@ -211,3 +215,71 @@ def _tighter_overrides(
 
 def _tightest(pattern: str, old: object, new: object) -> object:
     return order_of(pattern).tighter(old, new)
+
+
+MOST_FAULTS = 3
+"""So many mistakes of a file are told in its state; the log has all."""
+
+
+class ReloadReport(Struct, frozen=True):
+    """What a reload took over, what waits for the user (and `because` of what), and what failed.
+
+    `error`: why nothing was taken over, but that tokens were taken out. `file` is the name of the
+    config. `earlier` was taken over by the reload before: a hub may notice a change before the user
+    asks.
+    """
+
+    file: str | None = None
+    taken: tuple[str, ...] = ()
+    waiting: tuple[WaitingKey, ...] = ()
+    restart: tuple[str, ...] = ()
+    error: str | None = None
+    because: str | None = None
+    earlier: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the report as lines for a terminal."""
+        if self.error is not None:
+            what = "Nothing was taken over: the config that was in force stays."
+            if self.taken:
+                what = (
+                    f"Taken over: what takes tokens out of {', '.join(self.taken)}; nothing else."
+                )
+            return [what, *self.error.splitlines()]
+        return [on_one_line(line) for line in self._lines()]
+
+    def _lines(self) -> Iterator[str]:
+        if self.taken:
+            yield f"Taken over from {self.file}: {', '.join(self.taken)}"
+        if self.waiting:
+            yield f"Waiting for `roots-hub reload`, as {self.because}:"
+            yield from (f"  {one.key}: {one.why}" for one in self.waiting)
+        if self.restart:
+            yield f"After a restart of the hub: {', '.join(self.restart)}"
+        if not (self.taken or self.waiting or self.restart):
+            yield f"{self.file} has nothing new."
+            if self.earlier:
+                yield f"Taken over before: {', '.join(self.earlier)}"
+
+    def state(self) -> ConfigState:
+        """Return the state of the config file after a reload without error."""
+        waiting = tuple(one.key for one in self.waiting)
+        return ConfigState(self.file, None, waiting, self.restart)
+
+
+def faults_of(error: HubError) -> tuple[Fault, ...]:
+    """Return the mistakes that an error names, with remedies."""
+    if isinstance(error, ConfigError):
+        return error.faults
+    if isinstance(error, StartError):
+        return (Fault("", error.what, error.fix),)
+    what, _, fix = str(error).partition("\n")
+    return (Fault("", what, fix),)
+
+
+def told(faults: tuple[Fault, ...]) -> str:
+    """Return the first mistakes as sentences, without the lines of the file."""
+    sentences = [on_one_line(f"{one.said}. {one.fix}") for one in faults[:MOST_FAULTS]]
+    if len(faults) > MOST_FAULTS:
+        sentences.append(f"And {len(faults) - MOST_FAULTS} more.")
+    return " ".join(sentences)

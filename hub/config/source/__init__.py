@@ -9,8 +9,7 @@ key and the value of a path are).
 
 Read in this order:
 - `documents`: read a file or inline JSON;
-- `strict_yaml`, `strict_json`, `toml`: parse, with the line and column of a mistake;
+- `syntax` (JSON), `toml`, `strict_yaml`: parse, with the line and column of a mistake;
 - `places`: find paths in the text; `excerpts`: show a line with its mistake underlined;
-- `mistakes`: what is wrong in the syntax, as errors;
 - `yaml_text`: write a value as YAML, and edit a text.
 """

@@ -13,7 +13,6 @@ from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from hub.config.source.excerpts import excerpt, line_and_column, masked, shown_key, syntax_excerpt
-from hub.config.source.mistakes import Mistake, SyntaxMistakesError
 from hub.config.source.places import (
     JsonPlaces,
     Path,
@@ -23,7 +22,7 @@ from hub.config.source.places import (
     places_in_yaml,
     spelled,
 )
-from hub.config.source.strict_json import read_json, without_extras
+from hub.config.source.syntax import Mistake, SyntaxMistakesError, read_json, without_extras
 from hub.errors import ConfigError, Fault
 
 Form: TypeAlias = Literal["yaml", "json", "toml"]
@@ -201,51 +200,12 @@ def _parsed(text: str, form: Form) -> object:
     if form == "json":
         return read_json(text)
     if form == "toml":
-        return _toml(text)
+        from hub.config.source.toml import read_toml  # noqa: PLC0415 - few configs are TOML
+
+        return read_toml(text)
     from hub.config.source.strict_yaml import read_yaml  # noqa: PLC0415 - PyYAML is slow to load; JSON and `wrap` need none
 
     return read_yaml(text)
-
-
-def _toml(text: str) -> object:
-    import tomllib  # noqa: PLC0415 - few configs are TOML
-
-    from hub.config.source.toml import read_toml  # noqa: PLC0415
-
-    try:
-        return read_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
-        at = len(text.rstrip())
-        if place is not None and place[1]:
-            lines = text.splitlines(keepends=True)
-            at = sum(map(len, lines[: int(place[1]) - 1])) + int(place[2]) - 1
-        what = str(error).partition(" (at ")[0]
-        for pattern, said, fix in _TOML:
-            if re.search(pattern, what):
-                raise SyntaxMistakesError(Mistake(said, fix, at)) from None
-        raise SyntaxMistakesError(Mistake(what.lower(), "Correct the TOML here.", at)) from None
-
-
-_TOML: Final = (
-    (r"Cannot declare", "the table is there twice", "Keep one of them."),
-    (r"Cannot overwrite", "the key is there twice", "Keep one of them."),
-    (
-        r"hex value|Unescaped",
-        "a `\\` in double quotes begins an escape that does not exist",
-        "Write each \\ twice, or use single quotes.",
-    ),
-    (r"Invalid value", "a value is expected", "Put a text in quotes."),
-    (r"Expected '\]'", "the name of a table is not closed", "Close it with `]`."),
-    (r"Expected '='", "a `=` is missing after the key", "Write `key = value`."),
-    (r"Illegal character|Unterminated", "a quote is not closed on its line", 'Close it with ".'),
-    (r"Unclosed array", "a `[` is not closed", "Close it with `]`."),
-    (r"Unclosed inline", "a `{` is not closed", "Close it with `}` on the same line."),
-    (r"Expected newline", "there is text after the value", "Put a text in quotes."),
-    (r"is nested too", "is nested too deeply", "Take brackets out."),
-    (r"a number that cannot", "has a number that cannot be read", "Put it in quotes."),
-)
-"""Pattern of the parser's message, what to say of it, and the remedy."""
 
 
 def _not_a_mapping(text: str, form: Form) -> str:

@@ -6,6 +6,8 @@ import re
 import tomllib
 from typing import Any, Final
 
+from hub.config.source.syntax import Mistake, SyntaxMistakesError
+
 # What is not closed reaches to the end: else each of many would be looked for there.
 TOKEN: Final = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"{3,5}|\\?\Z)|\'\'\'.*?(?:\'{3,5}|\Z)'
@@ -19,8 +21,49 @@ TOKEN: Final = re.compile(
 def read_toml(text: str) -> dict[str, Any]:
     """Return the value of a TOML text.
 
-    Raises: tomllib.TOMLDecodeError if it is not TOML; positions are those in the text.
+    Raises: SyntaxMistakesError if it is not TOML.
     """
+    try:
+        return _read(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SyntaxMistakesError(_mistake(text, str(error))) from None
+
+
+def _mistake(text: str, message: str) -> Mistake:
+    place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", message)
+    at = len(text.rstrip())
+    if place is not None and place[1]:
+        lines = text.splitlines(keepends=True)
+        at = sum(map(len, lines[: int(place[1]) - 1])) + int(place[2]) - 1
+    what = message.partition(" (at ")[0]
+    for pattern, said, fix in _TOLD:
+        if re.search(pattern, what):
+            return Mistake(said, fix, at)
+    return Mistake(what.lower(), "Correct the TOML here.", at)
+
+
+_TOLD: Final = (
+    (r"Cannot declare", "the table is there twice", "Keep one of them."),
+    (r"Cannot overwrite", "the key is there twice", "Keep one of them."),
+    (
+        r"hex value|Unescaped",
+        "a `\\` in double quotes begins an escape that does not exist",
+        "Write each \\ twice, or use single quotes.",
+    ),
+    (r"Invalid value", "a value is expected", "Put a text in quotes."),
+    (r"Expected '\]'", "the name of a table is not closed", "Close it with `]`."),
+    (r"Expected '='", "a `=` is missing after the key", "Write `key = value`."),
+    (r"Illegal character|Unterminated", "a quote is not closed on its line", 'Close it with ".'),
+    (r"Unclosed array", "a `[` is not closed", "Close it with `]`."),
+    (r"Unclosed inline", "a `{` is not closed", "Close it with `}` on the same line."),
+    (r"Expected newline", "there is text after the value", "Put a text in quotes."),
+    (r"is nested too", "is nested too deeply", "Take brackets out."),
+    (r"a number that cannot", "has a number that cannot be read", "Put it in quotes."),
+)
+"""Pattern of the parser's message, what to say of it, and the remedy."""
+
+
+def _read(text: str) -> dict[str, Any]:
     # Files from Windows have other ends of lines, which must keep their places.
     try:
         return _loaded(text)

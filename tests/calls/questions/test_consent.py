@@ -15,7 +15,7 @@ from hub.jsonrpc.errors import RpcError
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import RootSet
 from hub.sessions.services import RootsSettings
-from hub.system.threads import FairWorker, Result
+from hub.system.tasks import FairWorker, Result
 from hub.values import Json, JsonObject
 from tests.kit.fakes import READ, FakeChild, Silence, failure
 from tests.kit.loops import virtual_time

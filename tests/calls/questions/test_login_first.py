@@ -15,8 +15,7 @@ from hub.errors import ChildError
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Asked
 from hub.logins.login_process import LIMIT, LoginRuns
-from hub.protocol.input_requests import LOGIN_KEY
-from hub.protocol.request_state import NO_RETRY, RetryInput
+from hub.protocol.input_requests import LOGIN_KEY, NO_RETRY, RetryInput
 from hub.sessions.logins import ServerLogins
 from hub.sessions.session import Session
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from hub.protocol.request_state import CallState
+from hub.protocol.input_requests import CallState
 from hub.values import Json
 from tests.kit.fakes import FakeClock
 from tests.protocol.test_request_state import CARRIED

@@ -16,7 +16,7 @@ from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ClientOfKey, key_of
 from hub.launch.plan import LaunchTemplate, plan
 from hub.roots.roots import EMPTY
-from hub.system.cache_files import CacheFiles
+from hub.system.private_file import CacheFiles
 from hub.values import SessionKey
 from tests.kit.fakes import ECHO, READ
 from tests.kit.loops import all_tasks_blocked

@@ -6,7 +6,7 @@ import pytest
 from hub.catalog.merge import KnownCatalog, Listing
 from hub.children.known.cache import decoded_entry, encoded_entry
 from hub.jsonrpc.exact_json import decode_strict, encode
-from hub.system.cache_files import UnfitEntryError
+from hub.system.private_file import UnfitEntryError
 from hub.values import JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ
 

@@ -23,7 +23,7 @@ from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY, RootSet
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
-from hub.system.cache_files import CacheFiles
+from hub.system.private_file import CacheFiles
 from hub.values import ServerName, SessionKey
 from tests.kit.child_calls import call, in_flight
 from tests.kit.fakes import (

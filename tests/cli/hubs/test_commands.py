@@ -14,8 +14,7 @@ from typing import cast
 import pytest
 
 from hub.app.hub import Hub
-from hub.app.machine import this_machine
-from hub.app.setting import Setting
+from hub.app.machine import Setting, this_machine
 from hub.attach.frames import ANSWER, frame
 from hub.cli.hubs.commands import lines_of
 from hub.cli.hubs.shared_hub import ViewOfEach

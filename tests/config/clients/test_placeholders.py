@@ -1,6 +1,6 @@
 import pytest
 
-from hub.config.clients.placeholders import Respelling
+from hub.config.clients.sections import Respelling
 
 SPELLING = Respelling("/home/u", {"TOKEN": "t"}, {"host": "h"})
 

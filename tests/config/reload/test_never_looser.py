@@ -28,7 +28,7 @@ from hub.paths.resolve import Flavour, PathError, is_inside, parts_of, resolve
 from hub.roots.effective import effective_roots
 from hub.roots.roots import Announcement, RootSet, UnsafePaths
 from hub.roots.state import Asking, RootsKnown, Settled, State, Undeclared
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import JsonObject
 from tests.kit.trees import plant
 from tests.kit.worlds import context, share, tool_call

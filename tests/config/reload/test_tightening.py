@@ -644,15 +644,10 @@ def test_beside_another_token_the_last_named_one_can_be_taken_out() -> None:
     assert summary(found)[1] == []
 
 
-def test_the_caller_says_what_needs_a_restart() -> None:
-    found = config_change(
-        made({}),
-        made({"guard": "off", "roots": {"deny": ["a"], "fallback": ["a"]}}),
-        only_tightens=False,
-        locate=located,
-        needs_restart=("guard", "roots.deny"),
-    )
-    assert found.restart == ("roots.deny", "guard.mode")
+def test_keys_of_all_depths_need_a_restart() -> None:
+    new = {"drain": 1, "listen": {"port": 1, "path": "/x"}, "roots": {"fallback": ["a"]}}
+    found = change({}, new, only_tightens=False)
+    assert found.restart == ("listen.port", "listen.path", "drain")
     assert found.taken == ("roots.fallback",)
 
 

@@ -14,7 +14,7 @@ from hub.launch.templates import parse_template
 from hub.paths.resolve import Flavour
 from hub.roots.effective import OperatorRoots
 from hub.specs import ConfineSetting, RemoteTarget, ServerSpec
-from hub.system.disk import OsDisk
+from hub.system.machine import OsDisk
 from hub.values import ServerName
 from tests.kit.trees import plant
 from tests.kit.worlds import share

@@ -1,7 +1,6 @@
 import pytest
 
-from hub.config.source.mistakes import SyntaxMistakesError
-from hub.config.source.strict_json import read_json
+from hub.config.source.syntax import SyntaxMistakesError, read_json
 
 
 def test_comments_and_trailing_commas_are_allowed() -> None:

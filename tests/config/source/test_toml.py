@@ -2,6 +2,7 @@ import tomllib
 
 import pytest
 
+from hub.config.source.syntax import SyntaxMistakesError
 from hub.config.source.toml import read_toml
 
 
@@ -18,5 +19,5 @@ def test_other_toml_is_read_as_ever() -> None:
 
 @pytest.mark.parametrize("text", ["a = {", "a = {\n", "a = 1 b", "a = {\n b\n}"])
 def test_what_is_no_toml_is_an_error(text: str) -> None:
-    with pytest.raises(tomllib.TOMLDecodeError):
+    with pytest.raises(SyntaxMistakesError):
         read_toml(text)

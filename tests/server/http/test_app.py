@@ -12,10 +12,9 @@ from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from hub.app.client_access import limit_principals, profile_rules
-from hub.app.connections import ConnectionBuilder
 from hub.app.hub import Hub
-from hub.app.running import running_hub
-from hub.app.setting import Setting
+from hub.app.machine import Setting
+from hub.app.running import ConnectionBuilder, running_hub
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.rounds.modern_routes import Headers
 from hub.config.models import HubConfig

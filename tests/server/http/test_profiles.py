@@ -11,7 +11,7 @@ import anyio
 
 from hub.app.client_access import profile_rules
 from hub.config.models import HubConfig
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.values import JsonObject

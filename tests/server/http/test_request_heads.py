@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from starlette.types import Scope
 
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens

@@ -15,7 +15,7 @@ import pytest
 from anyio.abc import SocketStream
 from structlog.testing import capture_logs
 
-from hub.app.connections import ConnectionBuilder
+from hub.app.running import ConnectionBuilder
 from hub.server.http.access import AccessCheck
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials

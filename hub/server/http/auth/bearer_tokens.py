@@ -11,7 +11,7 @@ import hmac
 import math
 from collections.abc import Mapping
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.values import UNNAMED
 
 

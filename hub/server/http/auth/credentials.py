@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from hub.protocol.bearer import bearer_in
+from hub.protocol.http_headers import bearer_in
 from hub.server.http.auth.admission import (
     NO_TOKEN_SENT,
     Admission,

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from hub.app.machine import this_machine
 from hub.jsonrpc.errors import RpcError
-from hub.protocol.request_state import CallState
+from hub.protocol.input_requests import CallState
 from hub.server.http.adoption.session_ids import LASTS, SessionIds
 from hub.server.http.adoption.surviving_state import SurvivingState, surviving_state
 from hub.system.machine import Machine

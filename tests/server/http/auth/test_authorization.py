@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, TokenRejection, Unverified

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens
 
 ANNA, CI = token_hash("of anna"), token_hash("of ci")

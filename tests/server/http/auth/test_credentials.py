@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, Unverified
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import TOKEN_ENDED, Credentials

@@ -6,7 +6,7 @@ from typing import Final
 
 import anyio
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.app import NO_TOKEN
 from hub.server.http.auth.bearer_tokens import BearerTokens

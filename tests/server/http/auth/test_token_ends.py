@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 from structlog.testing import capture_logs
 
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.access import AccessCheck
 from hub.server.http.app import NO_TOKEN

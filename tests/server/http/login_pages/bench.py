@@ -9,7 +9,7 @@ from pathlib import Path
 from anyio.abc import TaskGroup
 
 from hub.logins.login_process import LoginRuns
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.auth.key_set import KeySet

@@ -9,7 +9,7 @@ import pytest
 
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.logins.login_process import MOST_OF_ONE, LoginOrder, LoginPage, LoginRun
-from hub.protocol.bearer import token_hash
+from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.bearer_tokens import BearerTokens
 from hub.server.http.login_pages.steps import PATIENCE, RefusedStepError, WrongTokenError
 from hub.server.http.oauth_proxy.errors import OAuthError
