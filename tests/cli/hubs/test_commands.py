@@ -195,6 +195,24 @@ def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
     assert sum("stop" in one for one in two) == 2
 
 
+def test_the_config_in_the_environment_is_the_one_that_is_meant(
+    two: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "roots-hub/abc-abc.sock").unlink()
+    for config, which in (("/home/u/other.yaml", " for /home/u/other.yaml"), ('{"a": "key"}', "")):
+        monkeypatch.setenv("HUB_CONFIG", config)
+        for command in ("reload", "stop"):
+            assert main([command]) == 1
+            assert f"no hub is running{which}\n" in capsys.readouterr().err
+    assert main(["status"]) == 0  # shows all
+    assert not any("stop" in one for one in two)
+    monkeypatch.setenv("HUB_CONFIG", "/home/u/hub.yaml")
+    assert main(["stop"]) == 0
+
+
 @pytest.mark.parametrize("named", [[], ["--config", "/home/u/hub.yaml"]])
 def test_all_hubs_of_a_config_are_meant_as_after_an_update(
     two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], named: list[str]
