@@ -264,3 +264,17 @@ async def test_a_hub_of_a_command_that_serves_nobody_says_that_it_has_no_config(
         "there is no config file",
         "Start the hub with --config.",
     ]
+
+
+async def test_a_reload_without_clients_reads_the_file_and_says_that_it_is_for_the_next(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "hub.yaml"
+    hub = cast("Hub", None)  # as above
+    served = ViewOfEach(hub, this_machine({}), Setting(), Namespace(config=str(config)))
+    config.write_text("version: 1\nservers: {a: {command: x}}\n")
+    report = await served.reload()
+    assert report.error is None
+    assert report.lines() == [f"No client is there: the next one gets {config} as it is then."]
+    config.write_text("version: 1\nservers: {a: {comand: x}}\n")
+    assert "servers.a.comand: unknown key" in ((await served.reload()).error or "")
