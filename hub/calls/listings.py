@@ -230,13 +230,16 @@ class Listings:
             slot = slots.get(name)
             listing = known(slot) if slot is not None else None
             if slot is not None and listing is not None:
-                listings[name] = listing
                 slot.unlisted, slot.is_late = None, False
                 if slot.spec.eager and slot.child is None and not for_call:
                     self._services.tasks.start_soon(self._try, slot)
             elif only is None:
                 session.unlisted.add(name)
                 children.listeners.missed(session.identity, name)
+                if slot is not None and not for_call:
+                    listing = children.known.elsewhere(slot)
+            if listing is not None:
+                listings[name] = listing
         return self._merge(listings)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
