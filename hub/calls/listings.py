@@ -230,14 +230,22 @@ class Listings:
             slot = slots.get(name)
             listing = known(slot) if slot is not None else None
             if slot is not None and listing is not None:
-                listings[name] = listing
                 slot.unlisted, slot.is_late = None, False
                 if slot.spec.eager and slot.child is None and not for_call:
                     self._services.tasks.start_soon(self._try, slot)
             elif only is None:
-                session.unlisted.add(name)
-                children.listeners.missed(session.identity, name)
+                listing = self._missed(session, name, None if for_call else slot)
+            if listing is not None:
+                listings[name] = listing
         return self._merge(listings)
+
+    def _missed(
+        self, session: Session, server: ServerName, slot: ChildSlot | None
+    ) -> Listing | None:
+        """Tell the client when a server answers; return what stands for its lists until then."""
+        session.unlisted.add(server)
+        self._services.children.listeners.missed(session.identity, server)
+        return None if slot is None else self._services.children.known.elsewhere(slot)
 
     def missing(self, session: Session, servers: Collection[ServerName]) -> str | None:
         """Return a text on which of the session's `servers` are not running, and why, or None."""

@@ -11,15 +11,15 @@ import anyio
 from hub import __version__
 from hub.app.machine import Setting
 from hub.app.running import ConnectionBuilder, running_hub
+from hub.children.child import Ready
 from hub.config.models import HubConfig
 from hub.errors import RouteError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.sessions.services import Services
-from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
-from hub.values import Json, JsonObject, object_or_empty
+from hub.values import Json, JsonObject, ServerName, object_or_empty
 
 
 class OwnClient:
@@ -33,11 +33,6 @@ class OwnClient:
         self._ids = itertools.count(1)
         self._answers: dict[Json, Response | Failure] = {}
         self._came = anyio.Event()
-
-    @property
-    def session(self) -> Session:
-        """The hub's record of this client."""
-        return self._connection.session
 
     async def send(self, message: Message) -> None:
         """Take a message of the hub's: an answer, or a notification, which nobody reads."""
@@ -70,6 +65,15 @@ class OwnClient:
         }
         await self.request("initialize", params)
         await self._connection.peer.receive(Notification("notifications/initialized"))
+
+    async def start(self, server: ServerName) -> Ready:
+        """Start a server for this client, and return what it offers.
+
+        Raises: HubError.
+        """
+        session = self._connection.session
+        slot = session.slot_for(self.services.servers[server], session.known_effective())
+        return await (await self.services.children.obtain(slot)).ready()
 
     async def tools(self) -> list[JsonObject]:
         """Return the definitions of all tools, from all pages."""

@@ -99,10 +99,8 @@ async def _started(client: OwnClient, servers: Iterable[ServerName]) -> dict[Ser
     failed: dict[ServerName, str] = {}
 
     async def start(name: ServerName) -> None:
-        session, services = client.session, client.services
-        slot = session.slot_for(services.servers[name], session.known_effective())
         try:
-            await (await services.children.obtain(slot)).ready()
+            await client.start(name)
         except HubError as exc:
             failed[name] = str(exc)
 

@@ -50,7 +50,7 @@ def config_source(option: str | None, environment: Mapping[str, str]) -> str | N
     """
     if option is not None and not option.strip():
         raise ConfigError("--config", "is empty", "Name a file: --config FILE.")
-    return option or environment.get("HUB_CONFIG") or None
+    return option or environment.get("HUB_CONFIG", "").strip() or None
 
 
 def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False) -> Loaded:

@@ -279,7 +279,7 @@ complete -c roots-hub -n '_shtab_roots_hub_using status' -s h -l help -d 'show t
 complete -c roots-hub -n '_shtab_roots_hub_using status' -l log-format -xka "text json" -d 'format of the log'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -l log-level -xka "debug info warning error" -d 'lowest level that is logged'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -l log-file -xka "(__fish_complete_path (commandline -ct))" -d 'write the log to a file, too'
-complete -c roots-hub -n '_shtab_roots_hub_using status' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'hub.yaml, or any mcpServers JSON (also: HUB_CONFIG)'
+complete -c roots-hub -n '_shtab_roots_hub_using status' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'only the hubs of this config'
 complete -c roots-hub -n '_shtab_roots_hub_using status' -l json -d 'print JSON'
 complete -c roots-hub -n '_shtab_roots_hub_using; and test $_shtab_roots_hub_npos -eq 0' -a reload -d 'Have a running hub, or all of one config, take their changed config over, and print what they say.'
 complete -c roots-hub -n '_shtab_roots_hub_using reload' -s h -l help -d 'show this help message and exit'

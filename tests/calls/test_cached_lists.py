@@ -331,6 +331,37 @@ async def test_a_child_that_hung_delays_no_list_of_the_next_hub(tmp_path: Path) 
         assert await listed(at, client) == [GET_ROOTS, "a__read", "b__echo"]
 
 
+@pytest.mark.parametrize(
+    ("args", "description", "shown"),
+    [
+        ((), "", ["slow__read"]),
+        (("${roots}",), "", []),  # it may list what is in its roots
+        ((), "Reads in {root}.", []),
+    ],
+)
+async def test_a_server_that_is_late_in_another_folder_shows_the_tools_of_the_one_before(
+    tmp_path: Path, args: tuple[str, ...], description: str, shown: list[str]
+) -> None:
+    plant(tmp_path, "mine/", "theirs/")
+    specs = {"slow": launched("slow", *args), "fast": launched("fast")}
+    tool = {**READ, "description": description.format(root=tmp_path / "mine")}
+    fakes = {"slow": FakeChild(tool), "fast": FakeChild(ECHO)}
+    async with rig(specs, fakes, cache=tmp_path / "cache") as at:
+        await listed(at, at.client(tmp_path / "mine"))
+    fakes = {"slow": FakeChild(ECHO), "fast": FakeChild(ECHO)}
+    greeting = fakes["slow"].answers["initialize"]
+    assert not callable(greeting)
+    fakes["slow"].answers["initialize"] = SILENT
+    async with rig(specs, fakes, cache=tmp_path / "cache") as at:
+        at.relay.listings = Listings(at.services, grace=0.01)
+        client = at.client(tmp_path / "theirs")
+        assert await listed(at, client) == [GET_ROOTS, *shown, "fast__echo"]
+        asked = await (await fakes["slow"].connected()).request("initialize")
+        fakes["slow"].link.answer(asked["id"], greeting)
+        await client.outlet.signals.until(lambda: bool(client.outlet.notified(TOOLS)))
+        assert await listed(at, client) == [GET_ROOTS, "slow__echo", "fast__echo"]
+
+
 async def test_a_list_waits_for_the_first_child_and_for_those_that_follow_soon() -> None:
     """Ten servers that are all slow at their first start are not cut off by the first of them."""
     fakes = {name: FakeChild(ECHO, answers={"initialize": SILENT}) for name in "abc"}

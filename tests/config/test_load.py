@@ -209,6 +209,7 @@ def test_the_option_goes_before_the_environment() -> None:
     assert config_source("a", {"HUB_CONFIG": "b"}) == "a"
     assert config_source(None, {"HUB_CONFIG": "b"}) == "b"
     assert config_source(None, {"HUB_CONFIG": ""}) is None
+    assert config_source(None, {"HUB_CONFIG": " "}) is None
 
 
 def test_json_can_have_comments_and_trailing_commas(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from hub.children.child import Ready
 from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ChildKey, ChildSlot
 from hub.jsonrpc import exact_json
+from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import LIST_CHANGED
+from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName
 
@@ -55,6 +57,18 @@ class KnownLists:
     def shown(self, slot: ChildSlot) -> Listing | None:
         """Return `last`, or else the listing in the cache; no call may be judged by that one."""
         return self.last(slot) or (None if slot.known is None else slot.known.listing)
+
+    def elsewhere(self, slot: ChildSlot) -> Listing | None:
+        """Return the tools that a slot's server listed last, for whatever roots; None if unknown.
+
+        None of them names a root. A server that is launched with roots may list what is in them.
+        """
+        target = slot.spec.target
+        if isinstance(target, LaunchTemplate) and mentions_roots(target):
+            return None
+        found = None if self._cache is None else self._cache.find(_server_of(slot))
+        listing = None if found is None else found.listing
+        return listing if listing is not None and listing.tools else None
 
     def recall(self, slot: ChildSlot) -> None:
         """Set what the cache has of a slot's child; nothing if the server has changed since."""
@@ -109,7 +123,8 @@ class KnownLists:
         if self._cache is not None and slot.launched == slot.key.plan:
             self._cache.keep(entry_name(slot.spec, slot.key), known)
             said = known.instructions if is_for_all(known.instructions, slot.key.roots) else ""
-            whole = replace(known, listing=Listing(), instructions=said)
+            tools = Listing(tools=_for_all(ready.listing.tools, slot.key.roots))
+            whole = replace(known, listing=tools, instructions=said)
             self._cache.keep(_server_of(slot), whole)
         slot.known = known
         found = [Outdated(slot, changed), *self._others(slot, known, slots)]
@@ -168,6 +183,13 @@ class KnownLists:
 
 def _server_of(slot: ChildSlot) -> str:
     return server_entry_name(slot.spec, slot.key.principal)
+
+
+def _for_all(tools: tuple[JsonObject, ...], roots: RootSet) -> tuple[JsonObject, ...]:
+    """Return the tools, or none of them if a root is named in one: any client may be shown them."""
+    named = [one for root in roots.roots for one in (root.path, root.uri)]
+    text = _text(tools)
+    return () if any(exact_json.encode(one)[1:-1] in text for one in named) else tools
 
 
 def _known(ready: Ready, edition: str) -> KnownCatalog:

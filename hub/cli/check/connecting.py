@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import anyio
 from msgspec import Struct
 
 from hub.app.machine import Setting
-from hub.app.running import running_hub
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
 from hub.cli.output import BAD, GOOD, Finding, Steps, painted
+from hub.cli.own_client import OwnClient, own_client
 from hub.config.models import HubConfig
-from hub.errors import ChildError, HubError
+from hub.errors import HubError
 from hub.legible import legible, on_one_line
-from hub.sessions.services import Services
-from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import STDIO, JsonObject, ServerName
+from hub.values import JsonObject, ServerName
 
 
 class ServerAnswer(Struct, frozen=True, rename="camel"):
@@ -58,40 +55,34 @@ class ServerAnswer(Struct, frozen=True, rename="camel"):
 async def answers_of(config: HubConfig, setting: Setting, steps: Steps) -> list[ServerAnswer]:
     """Start the servers side by side; return what each said, in the order of the config."""
     answers: list[ServerAnswer] = []
-    order: list[ServerName] = []
     config = config.model_copy(update={"audit": None})  # nothing is called
-    async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
-        services = hub.services
-        services.children.known.renews = True  # whoever checks wants to see what is there now
-        order += services.servers
-        session = Session(services, tasks, principal=STDIO)
+    async with own_client(config, setting) as client:
+        client.services.children.known.renews = True  # whoever checks wants what is there now
+        order = list(client.services.servers)
         async with anyio.create_task_group() as starting:
-            for spec in services.servers.values():
+            for spec in client.services.servers.values():
                 steps.begin(spec.name, "starting")
-                starting.start_soon(partial(_ask, services, session, config, steps), spec, answers)
-        session.close()
-        tasks.cancel_scope.cancel()
+                starting.start_soon(_ask, client, config, steps, spec, answers)
     return sorted(answers, key=lambda answer: order.index(answer.server))
 
 
-async def _ask(  # noqa: PLR0913, PLR0917 - the first four are the same for all servers
-    services: Services,
-    session: Session,
+async def _ask(
+    client: OwnClient,
     config: HubConfig,
     steps: Steps,
     spec: ServerSpec,
     answers: list[ServerAnswer],
 ) -> None:
-    began = services.machine.clock()
+    clock = client.services.machine.clock
+    began = clock()
     try:
-        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
-        ready = await child.ready()
-    except (ChildError, HubError) as exc:
+        ready = await client.start(spec.name)
+    except HubError as exc:
         answer = ServerAnswer(spec.name, str(exc))
     else:
         tools = list(map(_name_of, ready.listing.tools))
         problems = tuple(tool_problems(spec, config, tools))
-        took = round(services.machine.clock() - began, 3)
+        took = round(clock() - began, 3)
         answer = _answer(spec.name, ready, spec.offer, problems, took)
     answers.append(answer)
     steps.end(spec.name, answer.text())

@@ -15,17 +15,15 @@ from msgspec.structs import replace
 from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.machine import Setting
-from hub.app.running import running_hub
 from hub.cli.doctor.scene import without_secrets
 from hub.cli.output import Finding, Steps
+from hub.cli.own_client import OwnClient, own_client
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.launch.secret_references import FileSecret
 from hub.launch.templates import Template
 from hub.secrets.reading import file_value
 from hub.secrets.values import SecretError
-from hub.sessions.services import Services
-from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.values import ServerName
 
@@ -71,20 +69,17 @@ async def started(
     `plan` is the command that shows how servers are started. `steps` shows what is under way.
     """
     found: dict[str, Finding] = {}
-    async with running_hub(config, Setting()) as hub, anyio.create_task_group() as tasks:
-        session = Session(hub.services, tasks, principal="stdio")
+    async with own_client(config, Setting()) as client:
         with anyio.move_on_after(_PATIENCE):
             async with anyio.create_task_group() as starting:
-                for spec in hub.services.servers.values():
+                for spec in client.services.servers.values():
                     steps.begin(spec.name, "starting")
-                    starting.start_soon(_start, hub.services, session, spec, found, plan, steps)
-        for name in hub.services.servers:
+                    starting.start_soon(_start, client, spec, found, plan, steps)
+        for name in client.services.servers:
             if name not in found:
                 what = f"has not answered within {_PATIENCE:.0f} s"
                 found[name] = Finding("problem", "start", name, what, _by_hand(plan))
                 steps.end(name, what)
-        session.close()
-        tasks.cancel_scope.cancel()
     return [_with_last_words(one, last_words, config) for one in found.values()]
 
 
@@ -121,17 +116,11 @@ def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     return without_secrets(text, words)
 
 
-async def _start(  # noqa: PLR0913, PLR0917 - each is another's
-    services: Services,
-    session: Session,
-    spec: ServerSpec,
-    found: dict[str, Finding],
-    plan: str,
-    steps: Steps,
+async def _start(
+    client: OwnClient, spec: ServerSpec, found: dict[str, Finding], plan: str, steps: Steps
 ) -> None:
     try:
-        child = await services.children.obtain(session.slot_for(spec, session.known_effective()))
-        ready = await child.ready()
+        ready = await client.start(spec.name)
     except HubError as exc:
         what = _AFTER.sub("", spec.without_secrets(str(exc)))
         found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))

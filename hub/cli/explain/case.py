@@ -8,15 +8,14 @@ from argparse import Namespace
 from pathlib import Path
 from typing import cast
 
-import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.app.machine import Setting, place_of, this_machine
-from hub.app.running import running_hub
 from hub.calls.permission import Circumstances
 from hub.cli.explain.allowing import Setup
 from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool
+from hub.cli.own_client import own_client
 from hub.config.models import HubConfig
 from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import PathContext, operator_roots
@@ -26,11 +25,10 @@ from hub.guard.containment import CallContext
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
-from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import CachedDisk, Machine
 from hub.system.this_process import run_loop
-from hub.values import STDIO, Call, Json, JsonObject, ServerName
+from hub.values import Call, Json, JsonObject, ServerName
 
 
 class CallInQuestion(Struct, frozen=True):
@@ -217,15 +215,9 @@ async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: st
 
     Raises: RouteError if it has no such tool.
     """
-    async with running_hub(config, setting) as hub, anyio.create_task_group() as tasks:
-        services = hub.services
-        session = Session(services, tasks, principal=STDIO)
-        slot = session.slot_for(services.servers[server], session.known_effective())
-        child = await services.children.obtain(slot)
-        ready = await child.ready()
-        session.close()
-        tasks.cancel_scope.cancel()
-        for definition in ready.listing.tools:
-            if definition.get("name") == tool:
-                return definition
+    async with own_client(config, setting) as client:
+        listing = (await client.start(server)).listing
+    for definition in listing.tools:
+        if definition.get("name") == tool:
+            return definition
     raise RouteError(f"Unknown tool: {server}.{tool}\n`roots-hub tools` lists those there are.")

@@ -44,7 +44,7 @@ def register(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="judge {id, arguments, schema, roots, ...} lines; - for stdin",
     )
-    parser.set_defaults(perform=perform, usage_error=parser.error)
+    parser.set_defaults(perform=perform, usage_error=parser.error, usual_log_level="warning")
 
 
 def perform(options: Namespace) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
 from hub.config.load import config_source
+from hub.config.source.documents import is_inline
 from hub.errors import StartError
 from hub.legible import legible, on_one_line
 from hub.values import Json, JsonObject, object_or_empty
@@ -30,7 +31,7 @@ def register(subparsers: Subparsers) -> None:
         help="show running hubs, their clients and servers",
         description="Show the hubs of this user, their clients and their running servers.",
     )
-    add_config_option(status)
+    status.add_argument("--config", metavar="FILE", help="only the hubs of this config")
     status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(perform=_status)
     reload = subparsers.add_parser(
@@ -86,7 +87,7 @@ def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject
         ) from exc
 
 
-def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
+def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
     """Return the hubs that run, with a config only those that serve it; and who does not answer.
 
     Raises: StartError if none can be found.
@@ -104,8 +105,7 @@ def _running(options: Namespace) -> tuple[list[RunningHub], list[StartError]]:
         RuntimeDirectory.opened(os.environ).close()
     except UnsafeDirectoryError as exc:
         raise StartError(f"no hub can be found: {exc}", "Make the directory yours alone.") from exc
-    named = config_source(options.config, {})
-    wanted = None if named is None else of_config(named, str(Path.cwd()))[0]
+    wanted = None if config is None else of_config(config, str(Path.cwd()))[0]
     found: list[RunningHub] = []
     silent: list[StartError] = []
     for place in (
@@ -133,11 +133,12 @@ def _meant(options: Namespace) -> list[RunningHub]:
 
     Raises: StartError if it is not certain which config is meant, or no hub serves it.
     """
-    found, silent = _running(options)
-    if silent and not (found and options.config):
+    config = config_source(options.config, os.environ)
+    found, silent = _running(config)
+    if silent and not (found and config):
         raise silent[0]
     if not found:
-        which = "" if options.config is None else f" for {options.config}"
+        which = "" if config is None or is_inline(config) else f" for {config}"
         raise StartError(
             f"no hub is running{which}",
             "`roots-hub status` lists those that run; `run` and `attach` start one.",
@@ -150,7 +151,7 @@ def _meant(options: Namespace) -> list[RunningHub]:
 
 
 def _status(options: Namespace) -> int:
-    running, silent = _running(options)
+    running, silent = _running(config_source(options.config, {}))
     found = [one.said for one in running]
     if options.json:
         print(json.dumps({"hubs": found}, indent=2))
@@ -177,7 +178,7 @@ def _reloaded(hub: RunningHub) -> bool:
 
 
 def _stop(options: Namespace) -> int:
-    found, silent = _running(options) if options.all else (_meant(options), [])
+    found, silent = _running(None) if options.all else (_meant(options), [])
     for one in found:
         one.ask("stop", until_end=True)
         print(f"stopped: {one.serves} (process {one.said.get('pid')})")

@@ -108,9 +108,19 @@ class ViewOfEach:
         reports = [await watch.take_over(confirmed=True) for watch in list(self._views.values())]
         wrong = [one for one in reports if one.error is not None]
         new = [one for one in reports if one.taken or one.restart]
-        file = self._options.config
-        nothing = NO_FILE if file is None else ReloadReport(file)
-        return next(iter((*wrong, *new, *reports)), nothing)
+        if reports:
+            return next(iter((*wrong, *new, *reports)))
+        return await to_thread.run_sync(self._for_the_next_client)
+
+    def _for_the_next_client(self) -> ReloadReport:
+        """Say what the next client will find: without clients no config is in force."""
+        if self._options.config is None:
+            return NO_FILE
+        try:
+            _loaded(self._options, self._machine.environment)
+        except HubError as exc:
+            return ReloadReport(self._options.config, error=str(exc))
+        return ReloadReport(self._options.config, is_in_force=False)
 
     def status(self) -> JsonObject:
         state = next((view.services.config_file.state for view in self._views), None)

@@ -12,7 +12,7 @@ from typing import Final
 
 from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, required_config
-from hub.config.models import HubConfig, RemoteServer
+from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.config.own_files import state_directory
 from hub.errors import ConfigError, StartError
 from hub.legible import on_one_line
@@ -147,6 +147,9 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     servers = _servers(config)
     if name in servers:
         return servers[name]
+    if isinstance(config.servers.get(name), StdioServer):
+        fix = "It logs in by itself, or has its key in `env`."
+        raise ConfigError(f"servers.{name}", "is a command: only a `url` has logins", fix)
     if name in config.servers:
         raise ConfigError(f"servers.{name}", "has no `auth`", "Add `auth: oauth` beside its `url`.")
     known = ", ".join(servers) or "none"

@@ -226,6 +226,8 @@ async def log_in(
     try:
         async with httpx2.AsyncClient(auth=flow, timeout=TIMEOUT, transport=door) as http:
             await _knock(http, flow, door)
+    except httpx2.RequestError as exc:
+        raise LoginFailedError(f"{exc.request.url.netloc.decode()}: {_said(exc)}") from exc
     except (OAuthFlowError, httpx2.HTTPError, ValueError) as exc:
         raise LoginFailedError(_said(exc)) from exc
     login = flow.result(clock())

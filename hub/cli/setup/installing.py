@@ -290,6 +290,8 @@ def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:
     for one in outcomes:
         if one.is_done:
             print(_done(one, options.name, is_install=is_install))
+            if not is_install:
+                _tell_back(one)
         elif one.change is not None and one.error is not None:
             print(f"{one.client}:\n{indent(legible(str(one.error)), '  ')}", file=sys.stderr)
     if is_install and any(one.is_done for one in outcomes):
@@ -323,6 +325,14 @@ def _tell_moved(one: _Outcome) -> None:
             print(on_one_line(f"{one.client}: {server.name}: not carried over: {note}"))
     for line in variables(one.moved.added, Discovery((), (), {})):
         print(line)
+
+
+def _tell_back(one: _Outcome) -> None:
+    """Tell which servers are the client's own again. Other clients may have them by the hub."""
+    known = None if one.change is None else one.change.known
+    if known is not None and known.moved:
+        names, them = ", ".join(known.moved), "it" if len(known.moved) == 1 else "them"
+        print(on_one_line(f"{one.client}: its own again: {names} (hub.yaml keeps {them}, too)"))
 
 
 def _as_json(one: _Outcome) -> dict[str, Any]:

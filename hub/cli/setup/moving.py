@@ -135,7 +135,9 @@ def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> l
     for one in made.servers:
         if one not in moved and not with_secrets:
             names = ", ".join(need.name for need in one.needs if need.value is not None)
-            reasons.append(f"{one.name}: its secret is not copied; set {names}, or --with-secrets")
+            reasons.append(
+                f"{one.name}: its secret is not copied; set {names} to it, or --with-secrets"
+            )
     return reasons
 
 

@@ -140,8 +140,10 @@ def _is_off(fields: ParsedConfig, entry: ClientServer) -> bool:
 
 def _warn(fields: ParsedConfig, entry: ClientServer) -> None:
     names: list[str] = []
-    for key in fields:
-        if key not in _READ:
+    for key, value in fields.items():
+        if key == "tools" and isinstance(value, dict):
+            names.append(key)
+        elif key not in _READ:
             meant = likely_key(key, sorted(_READ))
             names.append(f"{key} (did you mean {meant}?)" if meant else key)
     if names:

@@ -176,7 +176,21 @@ def _placed(
         for name, key, raw in _named(document, section, value):
             entry = read_entry(raw)
             entry.server = respelling.entry(entry.server)
+            if section == ("mcp",) and (hidden := _hidden_in_opencode(document.raw, name)):
+                entry.server["tools"] = {"deny": hidden}
+                entry.spelled["tools", "deny"] = ("tools",)
             yield PlacedEntry(name, (*section, key), entry)
+
+
+def _hidden_in_opencode(raw: ParsedConfig, server: str) -> list[str]:
+    """Return the tools that OpenCode hides: those of all servers are in one mapping."""
+    tools = raw.get("tools")
+    said = cast("ParsedConfig", tools).items() if isinstance(tools, dict) else ()
+    off = [name for name, is_on in said if is_on is False]
+    if {server, f"{server}*"} & set(off):
+        return ["*"]
+    prefix = f"{server}_"
+    return [name.removeprefix(prefix) for name in off if name.startswith(prefix)]
 
 
 def _found(
@@ -242,7 +256,7 @@ def _check_any_is_on(document: Document, section: Path, entries: dict[str, Clien
 
 
 def _ignored(raw: ParsedConfig, sections: Iterable[str]) -> list[str]:
-    known = {*sections, "inputs", "$schema", "projects"}
+    known = {*sections, "inputs", "$schema", "projects", "tools"}
     keys = [key for key in raw if key not in known]
     warnings = [
         f"{key}: has no effect here, only in a hub.yaml" for key in keys if key in _OWN_KEYS

@@ -27,6 +27,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "trust": "what runs without asking is your client's to decide",
     "default_tools_approval_mode": "what runs without asking is your client's to decide",
     "approval_mode": "what runs without asking is your client's to decide",
+    "tools": "what is said of single tools (what runs without asking) is your client's",
     "oauth": _LOGIN,
     "auth": _LOGIN,
     "scopes": _LOGIN,

@@ -42,6 +42,8 @@ _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][\w-]*):(?P<space>\s*)(?P<value>\
 
 _TOKEN: Final = 20
 """Characters of a name in a URL that is rather a token."""
+_ALWAYS_SET: Final = frozenset({"HOME", "PATH", "PWD", "USER"})
+"""Variables that nobody has to set."""
 
 
 class NeededVariable(Struct, frozen=True):
@@ -128,7 +130,7 @@ def hidden(
 
 
 def variables_of(name: str, server: Mapping[str, Any]) -> list[NeededVariable]:
-    """Return the variables without a default that a server's own placeholders name."""
+    """Return the variables to set, without a default, that a server's own placeholders name."""
     found: dict[str, NeededVariable] = {}
     texts = [str(server.get("command", "")), str(server.get("url", "")), str(server.get("cwd", ""))]
     texts += map(str, cast("list[Any]", server.get("args", [])))
@@ -142,7 +144,7 @@ def variables_of(name: str, server: Mapping[str, Any]) -> list[NeededVariable]:
         for part in parts:
             if isinstance(part, EnvironmentVariable) and part.default is None:
                 found[part.name] = NeededVariable(part.name, name)
-    return list(found.values())
+    return [need for name, need in found.items() if name not in _ALWAYS_SET]
 
 
 class _Hiding:

@@ -226,7 +226,7 @@ class ReloadReport(Struct, frozen=True):
 
     `error`: why nothing was taken over, but that tokens were taken out. `file` is the name of the
     config. `earlier` was taken over by the reload before: a hub may notice a change before the user
-    asks.
+    asks. `is_in_force`: there is a client that it is in force for.
     """
 
     file: str | None = None
@@ -236,6 +236,7 @@ class ReloadReport(Struct, frozen=True):
     error: str | None = None
     because: str | None = None
     earlier: tuple[str, ...] = ()
+    is_in_force: bool = True
 
     def lines(self) -> list[str]:
         """Return the report as lines for a terminal."""
@@ -249,6 +250,9 @@ class ReloadReport(Struct, frozen=True):
         return [on_one_line(line) for line in self._lines()]
 
     def _lines(self) -> Iterator[str]:
+        if not self.is_in_force:
+            yield f"No client is there: the next one gets {self.file} as it is then."
+            return
         if self.taken:
             yield f"Taken over from {self.file}: {', '.join(self.taken)}"
         if self.waiting:

@@ -465,7 +465,7 @@ def test_connecting_tells_nothing_twice_and_needs_no_audit_file(
     configure(monkeypatch, servers, audit={"file": str(top / "none/audit.jsonl")})
     logged: list[str] = []
     assert run("check", "--connect", logged=logged) == 3
-    assert logged == ["ready", "ended"]
+    assert logged == ["client", "ready", "ended"]
     assert "1 of 1 servers answer." in capsys.readouterr().out
 
 

@@ -194,6 +194,24 @@ def test_a_hub_is_stopped_by_name_though_another_one_does_not_answer(
     assert sum("stop" in one for one in two) == 2
 
 
+def test_the_config_in_the_environment_is_the_one_that_is_meant(
+    two: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "roots-hub/abc-abc.sock").unlink()
+    for config, which in (("/home/u/other.yaml", " for /home/u/other.yaml"), ('{"a": "key"}', "")):
+        monkeypatch.setenv("HUB_CONFIG", config)
+        for command in ("reload", "stop"):
+            assert main([command]) == 1
+            assert f"no hub is running{which}\n" in capsys.readouterr().err
+    assert main(["status"]) == 0  # shows all
+    assert not any("stop" in one for one in two)
+    monkeypatch.setenv("HUB_CONFIG", "/home/u/hub.yaml")
+    assert main(["stop"]) == 0
+
+
 @pytest.mark.parametrize("named", [[], ["--config", "/home/u/hub.yaml"]])
 def test_all_hubs_of_a_config_are_meant_as_after_an_update(
     two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], named: list[str]
@@ -245,3 +263,17 @@ async def test_a_hub_of_a_command_that_serves_nobody_says_that_it_has_no_config(
         "there is no config file",
         "Start the hub with --config.",
     ]
+
+
+async def test_a_reload_without_clients_reads_the_file_and_says_that_it_is_for_the_next(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "hub.yaml"
+    hub = cast("Hub", None)  # as above
+    served = ViewOfEach(hub, this_machine({}), Setting(), Namespace(config=str(config)))
+    config.write_text("version: 1\nservers: {a: {command: x}}\n")
+    report = await served.reload()
+    assert report.error is None
+    assert report.lines() == [f"No client is there: the next one gets {config} as it is then."]
+    config.write_text("version: 1\nservers: {a: {comand: x}}\n")
+    assert "servers.a.comand: unknown key" in ((await served.reload()).error or "")

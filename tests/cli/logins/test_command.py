@@ -17,6 +17,7 @@ version: 1
 servers:
   far: {{url: "{URL}", auth: oauth}}
   open: {{url: "https://open.example.com/mcp"}}
+  local: {{command: x}}
 """
 
 
@@ -80,7 +81,12 @@ def test_what_keeps_a_login_from_being_read_is_told_with_a_remedy_for_it(
 
 @pytest.mark.parametrize("what", ["login", "logout"])
 @pytest.mark.parametrize(
-    ("server", "why"), [("open", "has no `auth`"), ("none", "there is no such server")]
+    ("server", "why"),
+    [
+        ("open", "has no `auth`"),
+        ("local", "is a command: only a `url` has logins"),
+        ("none", "there is no such server"),
+    ],
 )
 def test_a_server_without_a_login_is_told(what: str, server: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 from mcp.client.auth import AuthorizationCodeResult
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, log_in
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, ServerLogin, log_in
 from hub.logins.login import LoginSettings
 from tests.cli.logins.test_device_flow import URL, DeviceLoginWorld
 
@@ -33,3 +33,12 @@ async def test_a_client_registers_as_what_its_redirect_uri_is_of(redirect: str, 
     assert world.registered["application_type"] == kind
     assert world.registered["redirect_uris"] == [redirect]
     assert len(opened) == 1
+
+
+async def test_an_address_that_nobody_answers_at_is_named() -> None:
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("All connection attempts failed", request=request)
+
+    flow = ServerLogin(LoginSettings("https://far.example:8443/mcp?key=x"), {})
+    with pytest.raises(LoginFailedError, match=r"^far\.example:8443: All connection"):
+        await log_in(flow, lambda: 1000.0, httpx2.MockTransport(refuse))

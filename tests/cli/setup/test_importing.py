@@ -258,6 +258,17 @@ def test_keys_of_logins_and_helpers_have_the_reason_of_their_own(
     assert "b: headersHelper: the hub starts no program for headers" in shown
 
 
+def test_what_codex_says_of_single_tools_is_not_dropped_silently(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".codex").mkdir()
+    (home / ".codex/config.toml").write_text(
+        '[mcp_servers.a]\ncommand = "x"\n[mcp_servers.a.tools.b]\napproval_mode = "approve"\n'
+    )
+    assert main(["import"]) == 0
+    assert "a: tools: what is said of single tools (what" in capsys.readouterr().out
+
+
 def test_only_the_servers_that_gemini_allows_are_taken(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

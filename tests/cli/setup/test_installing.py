@@ -334,6 +334,7 @@ def test_servers_go_behind_the_hub_and_come_back(
     )
     assert main(["uninstall", "cursor", "--yes"]) == 0
     assert cursor.read_text() == own
+    assert "its own again: a (hub.yaml keeps it, too)" in capsys.readouterr().out
 
 
 def test_a_server_that_another_file_turns_off_does_not_go_behind_the_hub(
@@ -410,7 +411,7 @@ def test_a_server_whose_secret_would_be_lost_stays(
     own = {"mcpServers": {"git": {"command": "x", "env": {"GIT_TOKEN": GIVEN}}}}
     cursor.write_text(json.dumps(own))
     assert main(["install", "cursor", "--replace", "--yes"]) == 0
-    assert "git: its secret is not copied; set GIT_TOKEN, or" in capsys.readouterr().out
+    assert "git: its secret is not copied; set GIT_TOKEN to it, or" in capsys.readouterr().out
     assert GIVEN in cursor.read_text()
     assert "git" not in Path("hub.yaml").read_text()
     assert main(["uninstall", "cursor", "--yes"]) == 0
@@ -457,7 +458,7 @@ def test_nothing_is_installed_where_there_is_no_config_and_no_server_for_one(
     secret = {"git": {"command": "x", "env": {"GIT_TOKEN": GIVEN}}}
     for own, fix in (
         ({}, "Make one: roots-hub init."),
-        (secret, "git: its secret is not copied; set GIT_TOKEN, or --with-secrets"),
+        (secret, "git: its secret is not copied; set GIT_TOKEN to it, or --with-secrets"),
     ):
         before = json.dumps({"mcpServers": own})
         cursor.write_text(before)

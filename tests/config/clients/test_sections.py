@@ -55,6 +55,21 @@ def test_each_program_has_its_servers_in_a_place_of_its_own(
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("tools", "deny"),
+    [
+        ({"a_write": False, "a_read": True, "b_x": False, "bash": False}, ["write"]),
+        ({"a_*": False}, ["*"]),
+        ({"a*": False, "a_read": True}, ["*"]),
+        ({"a": False}, ["*"]),
+    ],
+)
+def test_tools_that_opencode_hides_stay_hidden(tools: dict[str, bool], deny: list[str]) -> None:
+    found = read({"mcp": {"a": {"type": "local", "command": ["x"]}}, "tools": tools})
+    assert found.entries["a"].server["tools"] == {"deny": deny}
+    assert found.warnings == ()
+
+
 def test_a_list_of_servers_has_their_names_inside() -> None:
     found = read({"name": "x", "mcpServers": [{"name": "a", **STDIO}, {"url": "https://x"}]})
     assert found.places == {"a": ("mcpServers", 0), "server-2": ("mcpServers", 1)}

@@ -196,7 +196,7 @@ def test_the_variables_of_placeholders_are_named() -> None:
     server = {
         "command": "${A}/x",
         "args": ["${roots}", "${B:-b}", "${input:key}", "${", "$${C}"],
-        "env": {"D": "${E}"},
+        "env": {"D": "${E}", "HOME": "${HOME}", "PWD": "${PWD}"},
     }
     names = [need.name for need in variables_of("s", server)]
     assert names == ["A", "HUB_INPUT_KEY", "E"]
