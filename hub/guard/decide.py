@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import NamedTuple, Protocol, final
+from typing import Final, NamedTuple, Protocol, final
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
