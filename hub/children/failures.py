@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hub.errors import ChildError
-from hub.guard.decide import Refused
+from hub.guard.decide import SHOWN, Refused
 from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.specs import ServerSpec
@@ -79,8 +79,8 @@ def denied(call: Call, refused: Refused, spec: ServerSpec, pointer: str) -> Json
     """
     text = refused.message()
     details: JsonObject = {
-        "argument": pointer,
-        "path": refused.path,
+        "argument": pointer[:SHOWN],
+        "path": refused.path[:SHOWN],
         "reason": refused.reason,
         "mode": spec.policy.mode.value,
     }

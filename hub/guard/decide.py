@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import NamedTuple, Protocol, final
+from typing import Final, NamedTuple, Protocol, final
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -26,7 +26,8 @@ from hub.values import Call, Json
 
 _TOKEN = object()
 _OFF = Mode.OFF  # looked up once, since that is slow
-_SHOWN = 4096
+SHOWN: Final = 4096
+"""Characters of a refused path that are shown to the client; the rest is cut off."""
 _TURNS = 3
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
@@ -382,7 +383,7 @@ def _listed(uris: tuple[str, ...]) -> str:
 
 
 def _one_line(text: str) -> str:
-    shown = text[:_SHOWN]
+    shown = text[:SHOWN]
     if shown.isprintable():
         return shown
     return "".join(char if char.isprintable() else "?" for char in shown)

@@ -69,6 +69,13 @@ class RpcError(Exception):
         return {}
 
 
+class FaultError(RpcError):
+    """A fault of the hub's own, which its log describes."""
+
+    def __init__(self) -> None:
+        super().__init__(INTERNAL_ERROR, "Internal error of the hub; its log says more")
+
+
 class LostError(RpcError):
     """The response was lost (`Lost`), for example because it was too large."""
 

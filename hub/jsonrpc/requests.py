@@ -292,7 +292,7 @@ class InboundRequests:
     @property
     def is_idle(self) -> bool:
         """Whether no request is under way and every response is sent."""
-        return not self._underway and not self._answering
+        return not (self._underway or self._answering or self._unsent)
 
     async def idle(self) -> None:
         """Return once no request is under way and every response is sent."""

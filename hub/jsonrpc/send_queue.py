@@ -80,10 +80,14 @@ class SendQueue:
     async def _send_all(self) -> None:
         try:
             while self._waiting:
-                await self._next()()
-                self._done += 1
-                moved, self._moved = self._moved, anyio.Event()
-                moved.set()
+                try:
+                    await self._next()()
+                except Exception:
+                    log.exception("a message is not sent")
+                finally:
+                    self._done += 1
+                    moved, self._moved = self._moved, anyio.Event()
+                    moved.set()
         finally:
             self._is_sending = False
             if self._dropped:

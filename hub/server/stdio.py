@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import BinaryIO
 
 import anyio
+import structlog
 
 from hub.jsonrpc import messages, parsing
-from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.errors import FaultError, GoneError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.lines import Lines, TruncatedLine
 from hub.jsonrpc.messages import Failure, Message, Request, Response
@@ -26,6 +27,8 @@ LAST_ANSWERS = 10.0
 """Seconds for the last answers to a script, which sends requests without waiting for answers."""
 HURRIED_ANSWERS = 0.3
 """Seconds for the last answers to a client that waited for answers, and has closed stdin."""
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 async def serve_stdio(
@@ -101,18 +104,27 @@ class _Calls:
             return self._connection.peer.pending.settle(request)
         if not isinstance(request, Request) or request.method not in CALLS:
             return False
+        try:
+            return self._take_call(request, len(line))
+        except Exception:
+            # Raised from here, it would end the client's connection.
+            log.exception("request failed", method=request.method)
+            failure = Failure(request.id, FaultError().error)
+            self._connection.dispatcher.tasks.start_soon(self.deliver, failure)
+            return True
+
+    def _take_call(self, request: Request, size: int) -> bool:
+        connection = self._connection
+        backlog = connection.peer.backlog
         self._taken += 1
         if self._taken == 2:  # noqa: PLR2004 - the first call that can have waited for an answer
-            self.has_conversed = self._connection.peer.backlog.is_idle
-        if (
-            self._connection.dispatcher.take(request, self._connection.route_for(request), self)
-            is None
-        ):
-            if not self._connection.peer.backlog.accepts(request.id):
+            self.has_conversed = backlog.is_idle
+        if connection.dispatcher.take(request, connection.route_for(request), self) is None:
+            if not backlog.accepts(request.id):
                 return False
             self.resolve_again(request)
-        if len(line) > LIGHT:
-            self._connection.peer.backlog.add_size(request.id, len(line))
+        if size > LIGHT:
+            backlog.add_size(request.id, size)
         return True
 
     def give(self, answer: Answer) -> bool:

@@ -10,11 +10,14 @@ import anyio
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from hub.calls.dispatch import CallDispatcher
+from hub.calls.in_flight import InFlightCall
 from hub.calls.routes import KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
+from hub.jsonrpc.errors import FaultError
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object, lost
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
@@ -554,3 +557,21 @@ async def test_a_call_that_is_asked_for_roots_has_its_answer_at_once(
         caller.client.peer.backlog.add("x", route)
         assert caller.dispatcher.take(request, route, caller.reply) is None, "its id is in use"
         assert len(caller.reply.answers) == 1
+
+
+async def test_a_fault_in_passing_a_result_on_ends_no_connection(
+    fake: FakeChild, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault of the hub")
+
+    async with calling(fake, top) as caller:
+        with monkeypatch.context() as broken, capture_logs() as logs:
+            broken.setattr(InFlightCall, "_pass_on", fail)
+            assert caller.take(1, "echo", {})
+            await caller.reply.signals.until(lambda: bool(caller.reply.answers))
+        assert caller.reply.answers == [Failure(1, FaultError().error)]
+        assert [entry["event"] for entry in logs] == ["result not passed on"]
+        assert caller.take(2, "echo", {})
+        await caller.result(2)
+        assert caller.client.peer.backlog.is_idle

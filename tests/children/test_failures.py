@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.children.failures import denied, failed, no_slot_free, tool_error, unanswered
-from hub.guard.decide import Refused
+from hub.guard.decide import SHOWN, Refused
 from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.messages import as_object
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
@@ -76,3 +76,9 @@ def test_a_refusal_says_why_and_where() -> None:
         denied(Call("resources/read", "t", {}, {}), refused, remote("files"), "/a/path")
     told: JsonObject = {"roots-hub/refusal": details}
     assert as_object(caught.value.error) == {"code": INVALID_PARAMS, "message": text, "data": told}
+
+
+def test_a_refusal_of_a_large_argument_is_short() -> None:
+    refused = Refused("/path", "/" + "x" * 1_000_000, "it is outside", ())
+    said = denied(Call("tools/call", "t", {}, {}), refused, remote("files"), "/" + "k" * 1_000_000)
+    assert len(str(said)) < 4 * SHOWN

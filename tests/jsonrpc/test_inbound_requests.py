@@ -50,6 +50,17 @@ async def test_it_is_idle_once_every_request_has_ended() -> None:
             inbound.ended()
 
 
+async def test_it_is_not_idle_while_a_response_is_unsent() -> None:
+    inbound = InboundRequests()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            with inbound.sending():
+                assert not inbound.is_idle
+                tasks.start_soon(inbound.idle)
+                await all_tasks_blocked()
+    assert inbound.is_idle
+
+
 class Cancellable:
     """A request that notes in a list that it was given up."""
 

@@ -67,6 +67,20 @@ async def test_a_message_that_comes_while_one_is_sent_has_its_turn_after_it() ->
         assert at.sent == [1, 2]
 
 
+async def test_a_message_that_cannot_be_sent_holds_up_no_other() -> None:
+    async with post() as at:
+
+        async def fail() -> None:
+            raise ValueError("it cannot be written")
+
+        at.send_queue.put(fail)
+        at.put(1)
+        with capture_logs() as logs:
+            await at.send_queue.flush()
+        assert (at.sent, at.send_queue.is_empty) == ([1], True)
+        assert [entry["event"] for entry in logs] == ["a message is not sent"]
+
+
 async def test_flushing_waits_for_what_was_put_before_and_for_nothing_after() -> None:
     async with post() as at:
         at.open = anyio.Event()

@@ -13,9 +13,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.app.running import ConnectionBuilder
+from hub.calls.dispatch import CallDispatcher
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages
 from hub.jsonrpc import requests as requests_module
+from hub.jsonrpc.errors import FaultError
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import open_lines
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
@@ -363,3 +365,19 @@ async def test_a_modern_client_that_made_nothing_but_calls_has_conversed() -> No
         await child.link.request("tools/call", nth=2)
         terminal.hang_up()
         await terminal.until_ended()
+
+
+async def test_a_fault_in_taking_a_call_does_not_end_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault of the hub")
+
+    async with served() as terminal:
+        await terminal.shake_hands()
+        with monkeypatch.context() as broken:
+            broken.setattr(CallDispatcher, "take", fail)
+            await terminal.ask(1, "tools/call", SAY)
+            assert (await terminal.heard())["error"] == FaultError().error
+        await terminal.ask(2, "tools/call", SAY)
+        assert "result" in await terminal.heard()
