@@ -182,6 +182,8 @@ HOSTING_WORDS = _words("compose host build")
 """With these words in its name, a tool may use those on this machine."""
 GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
+SOUGHT = _words("pattern regex query")
+"""Arguments of such a tool that hold what it looks for."""
 FINDING_WORDS = _words("search find")
 """The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
 FILLERS = _words(
