@@ -573,6 +573,7 @@ _OBJECT: Json = {"anyOf": [{"type": "object"}, {"type": "null"}]}
 _DOCUMENT: Json = {"type": "object", "description": "As the query of db.collection.find()"}
 _LIST: Json = {"type": "array", "items": {"type": "string"}}
 _TEXT: Json = {"type": "string"}
+_REGEX: Json = {"type": "string", "description": "The search pattern (regex by default)"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
 
 
@@ -639,6 +640,9 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("find", "collection", "filter", _OBJECT, _PLACES_IN_IT, True),
         ("insert", "table", "rows", _LIST, [_PLACES_IN_IT], True),
         ("insert", "table", "data", _WORDS, "/etc/hosts", False),
+        ("write", "sheetName", "values", _LIST, [["/etc/hosts", "../x"]], True),
+        ("write", "sheet_name", "data", _WORDS, "/etc/hosts", False),
+        ("create_index", "collection", "definition", _LIST, [{"keys": {"path": 1}}], True),
         ("load", "table", "files", _LIST, ["/etc/hosts"], False),
         ("invoke", "function_name", "payload", _OBJECT, _PLACES_IN_IT, True),
         ("search", "index", "query_body", _OBJECT, _PLACES_IN_IT, True),
@@ -653,6 +657,11 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("search", "file_pattern", "pattern", _TEXT, r"from '\.\./", True),
         ("search", "exclude_pattern", "pattern", _TEXT, r"\.\./", False),
         ("search", "file_pattern", "pattern", _TEXT, "-f/etc/hosts", False),
+        ("search", "file_pattern", "pattern", _REGEX, "-f/etc/hosts", False),
+        ("search", "file_pattern", "pattern", _REGEX, r"-> \w+", True),
+        ("grep", "path", "regex", _TEXT, "--file=/etc/hosts", False),
+        ("search_code", "path", "query", _TEXT, "-f../x", False),
+        ("search_code", "path", "query", _TEXT, "--out x", True),
         ("run", "cwd", "explanation", _TEXT, "/etc/hosts", True),
         ("run", "cwd", "details", _TEXT, "../x", True),
     ],

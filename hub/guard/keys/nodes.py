@@ -8,6 +8,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import LONGEST_KEY, is_label, kind_of_key
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json
@@ -100,3 +101,24 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
             if inner is not None and id(inner) not in seen:
                 seen.add(id(inner))
                 queue.append(inner)
+
+
+def looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
+    """Return the shape of a tool that looks for a text: its `pattern` is that text.
+
+    It is not if another argument is a text, or if the schema says that it is a glob. A text that
+    looks like an option is none: `-f/etc/x`.
+    """
+    seeking = {
+        key: replace(node, seeks=True)
+        for key, node in shape.properties.items()
+        if key in vocabulary.SOUGHT and node.kind is Kind.PAYLOAD
+    }
+    shape = replace(shape, properties={**shape.properties, **seeking}) if seeking else shape
+    pattern = shape.properties.get("pattern")
+    has_text = any(one.kind is Kind.PAYLOAD for one in shape.properties.values())
+    if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
+        return shape
+    why = "the tool's name says that it looks for a text"
+    text = replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)
+    return replace(shape, properties={**shape.properties, "pattern": text})

@@ -23,7 +23,14 @@ from hub.guard.keys.key_words import (
     names_shell,
     takes_arguments,
 )
-from hub.guard.keys.nodes import FOR_SHELL, ArgumentNode, node_of_key, nodes_of, overridden
+from hub.guard.keys.nodes import (
+    FOR_SHELL,
+    ArgumentNode,
+    looking_for_its_pattern,
+    node_of_key,
+    nodes_of,
+    overridden,
+)
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -69,7 +76,7 @@ def compile_schema(
     elsewhere = {*arguments_for_cluster(tool), *_arguments_beside(tool, schema)}
     shape = _Compiler(schema, most, elsewhere).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
-        shape = _looking_for_its_pattern(shape)
+        shape = looking_for_its_pattern(shape)
     shape = _by_its_name(shape, tool, object_or_empty(object_or_empty(schema).get("properties")))
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
@@ -98,20 +105,6 @@ def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> Argume
         elif node.kind is Kind.NEUTRAL and node.declared and is_kept(tool, key):
             known[key] = replace(node, kind=Kind.PAYLOAD, why="the tool's name says a database")
     return replace(shape, properties={**shape.properties, **known}) if known else shape
-
-
-def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
-    """Return the shape of a tool that looks for a text: its `pattern` is that text.
-
-    It is not if another argument is a text, or if the schema says that it is a glob.
-    """
-    pattern = shape.properties.get("pattern")
-    has_text = any(one.kind is Kind.PAYLOAD for one in shape.properties.values())
-    if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
-        return shape
-    why = "the tool's name says that it looks for a text"
-    text = replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)
-    return replace(shape, properties={**shape.properties, "pattern": text})
 
 
 class _Compiler:

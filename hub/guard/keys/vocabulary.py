@@ -148,7 +148,8 @@ DATA_BESIDE = (
         _words("row rows record records data values where"),
     ),
     (_words("function_name functionName FunctionName"), None, _words("payload Payload")),
-    (_words("collection"), None, _words("filter pipeline update projection sort")),
+    (_words("collection"), None, _words("filter pipeline update projection sort definition")),
+    (_words("sheet sheetName sheet_name"), None, _words("values data rows cells")),
     (
         _words("index"),
         _words("search query elasticsearch opensearch es"),
@@ -181,6 +182,8 @@ HOSTING_WORDS = _words("compose host build")
 """With these words in its name, a tool may use those on this machine."""
 GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
+SOUGHT = _words("pattern regex query")
+"""Arguments of such a tool that hold what it looks for."""
 FINDING_WORDS = _words("search find")
 """The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
 FILLERS = _words(
@@ -285,7 +288,8 @@ PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = re.compile(
     r"\bpaths? (?:to|of|for|where|on disk)\b"
-    r"|\b(?:file|directory|folder|dir|file ?system|disk|local)[ -]?paths?\b"
+    r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
+    r"[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
     r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
     r"|^(?:the |a |an )?(?:directory|folder|file)"
@@ -311,7 +315,8 @@ SAYS_OTHER = re.compile(
     r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
     r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b|\bd-?bus (?:object )?paths?\b"
+    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
+    r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
     re.IGNORECASE,
 )

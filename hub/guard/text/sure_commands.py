@@ -149,8 +149,8 @@ class RelativeStarts(Protocol):
 def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeStarts) -> str:
     """Return a command with the folder that its `..` surely start in before them.
 
-    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. For
-    `ln -s ../b a/c` it is `ln -s a/../b a/c`.
+    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there, even
+    behind `mkdir -p a;`. For `ln -s ../b a/c` it is `ln -s a/../b a/c`.
     """
     if command[:3] == "ln ":
         return _from_its_link(command, places)
@@ -159,13 +159,15 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     commands = surely_parsed(command) if not renames_programs(command) else []
     first = commands[0].given[0].raw if commands else ""
     climbs, at, blocks = list[tuple[int, str]](), "", 0
-    is_sure = _begins_in_folder(commands, places)
+    # Behind `mkdir a && cd a;` nobody knows whether `cd` was done.
+    begins = commands[first == "mkdir" and commands[0].after in {";", "\n"} :]
+    is_sure = _begins_in_folder(begins, places)
     for one in commands if first in _IS_OF_SHELL else ():
         climbs += _climbs_of(one, at, is_new=first in _CHANGES_FOLDERS) if at else ()
         words, entered = one.given, _entered(one)
         if entered and not blocks:
             at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
-            is_sure = is_sure and (one is commands[0] or _ABOVE.fullmatch(entered) is not None)
+            is_sure = is_sure and (one is begins[0] or _ABOVE.fullmatch(entered) is not None)
         elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
             break
         starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
