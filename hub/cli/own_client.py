@@ -19,17 +19,21 @@ from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
-from hub.values import Json, JsonObject, ServerName, object_or_empty
+from hub.values import STDIO, Json, JsonObject, ServerName, object_or_empty
 
 
 class OwnClient:
     """A client that shares no roots and can be asked nothing; implements `Outlet`."""
 
     def __init__(
-        self, open_connection: ConnectionFactory, tasks: TaskStarter, services: Services
+        self,
+        open_connection: ConnectionFactory,
+        tasks: TaskStarter,
+        services: Services,
+        principal: str,
     ) -> None:
         self.services = services
-        self._connection = open_connection(self, tasks, "command line")
+        self._connection = open_connection(self, tasks, principal)
         self._ids = itertools.count(1)
         self._answers: dict[Json, Response | Failure] = {}
         self._came = anyio.Event()
@@ -94,14 +98,18 @@ class OwnClient:
 
 
 @asynccontextmanager
-async def own_client(config: HubConfig, setting: Setting) -> AsyncGenerator[OwnClient]:
+async def own_client(
+    config: HubConfig, setting: Setting, principal: str = STDIO
+) -> AsyncGenerator[OwnClient]:
     """Run a hub with this config and yield its only client; all tools have their public names.
+
+    What its servers list is kept for the clients of `principal`.
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
     shown = config.model_copy(update={"expose": "tools"})
     async with running_hub(shown, setting) as hub, anyio.create_task_group() as tasks:
-        client = OwnClient(ConnectionBuilder(hub.services), tasks, hub.services)
+        client = OwnClient(ConnectionBuilder(hub.services), tasks, hub.services, principal)
         await client.begin()
         yield client
         client.close()

@@ -89,7 +89,7 @@ async def _listed(
     config: HubConfig, setting: Setting
 ) -> tuple[list[JsonObject], dict[ServerName, str]]:
     """Return the definitions of the servers' tools, and why some servers could not be started."""
-    async with own_client(config, setting) as client:
+    async with own_client(config, setting, "command line") as client:
         failed = await _started(client, client.services.servers)
         return [one for one in await client.tools() if one.get("name") != GET_ROOTS], failed
 
@@ -151,7 +151,7 @@ def _arguments(options: Namespace) -> JsonObject:
 async def _called(
     config: HubConfig, setting: Setting, server: str, tool: str, arguments: JsonObject
 ) -> JsonObject:
-    async with own_client(config, setting) as client:
+    async with own_client(config, setting, "command line") as client:
         name = ServerName(server)
         await _started(client, [name])  # a server that cannot be started is told by the call
         public = client.services.names.public(name, tool)

@@ -250,13 +250,12 @@ def _carry_out(
 def _preview(outcomes: Iterable[_Outcome]) -> list[str]:
     lines: list[str] = []
     for one in outcomes:
+        where = "" if one.path is None else f" in {shown(one.path)}"
         if one.error is not None:
-            lines += [
-                f"{one.client}:",
-                *(f"  {line}" for line in legible(str(one.error)).splitlines()),
-            ]
+            named = f" nothing can be done{where}:" if where else ""
+            lines.append(f"{one.client}:{named}")
+            lines += (f"  {line}" for line in legible(str(one.error)).splitlines())
         elif one.change is None:
-            where = "" if one.path is None else f" in {shown(one.path)}"
             lines.append(f"{one.client}: nothing to do{where}")
         else:
             lines += in_colours(one.change.diff())

@@ -363,7 +363,7 @@ def test_the_servers_of_a_file_that_is_not_changed_do_not_go_behind_the_hub(
     cursor.write_text(CURSOR.replace('"x"', '"m"'))
     assert main(["install", "windsurf", "cursor", "--replace", "--yes"]) == 1
     out = capsys.readouterr().out
-    assert "windsurf:\n" in out
+    assert "windsurf: nothing can be done in ~/.codeium" in out
     assert "windsurf: b is behind the hub" not in out
     assert windsurf.read_text() == before
     assert list(yaml.safe_load(Path("hub.yaml").read_text())["servers"]) == ["files", "mine"]
@@ -475,7 +475,7 @@ def test_a_client_that_cannot_be_changed_is_told_of_though_there_is_no_config(
     Path("hub.yaml").unlink()
     cursor.write_text("{")
     assert main(["install", "cursor", "--replace", "--yes"]) == 1
-    assert "cursor:\n  " in capsys.readouterr().out
+    assert "cursor: nothing can be done in ~/.cursor/mcp.json:\n  " in capsys.readouterr().out
 
 
 def test_no_servers_are_moved_into_another_programs_config(
