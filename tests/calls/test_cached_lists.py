@@ -332,22 +332,29 @@ async def test_a_child_that_hung_delays_no_list_of_the_next_hub(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("args", "description", "shown"),
+    ("args", "description", "asks", "shown"),
     [
-        ((), "", ["slow__read"]),
-        (("${roots}",), "", []),  # it may list what is in its roots
-        ((), "Reads in {root}.", []),
+        ((), "", False, ["slow__read"]),
+        (("${roots}",), "", False, []),  # it may list what is in its roots
+        ((), "Reads in {root}.", False, []),
+        ((), "", True, []),
     ],
 )
 async def test_a_server_that_is_late_in_another_folder_shows_the_tools_of_the_one_before(
-    tmp_path: Path, args: tuple[str, ...], description: str, shown: list[str]
+    tmp_path: Path, args: tuple[str, ...], description: str, asks: bool, shown: list[str]
 ) -> None:
     plant(tmp_path, "mine/", "theirs/")
     specs = {"slow": launched("slow", *args), "fast": launched("fast")}
     tool = {**READ, "description": description.format(root=tmp_path / "mine")}
     fakes = {"slow": FakeChild(tool), "fast": FakeChild(ECHO)}
     async with rig(specs, fakes, cache=tmp_path / "cache") as at:
-        await listed(at, at.client(tmp_path / "mine"))
+        client = at.client(tmp_path / "mine")
+        await listed(at, client)
+        if asks:
+            fakes["slow"].link.ask("q", "roots/list", {})
+            await fakes["slow"].link.reply("q")
+            fakes["slow"].link.notify(TOOLS, {})
+            await client.outlet.signals.until(lambda: bool(client.outlet.notified(TOOLS)))
     fakes = {"slow": FakeChild(ECHO), "fast": FakeChild(ECHO)}
     greeting = fakes["slow"].answers["initialize"]
     assert not callable(greeting)

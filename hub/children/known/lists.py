@@ -108,12 +108,19 @@ class KnownLists:
             del self._instructions[next(iter(self._instructions))]
 
     def learn(
-        self, slot: ChildSlot, ready: Ready, slots: Iterable[ChildSlot], *, is_start: bool
+        self,
+        slot: ChildSlot,
+        ready: Ready,
+        slots: Iterable[ChildSlot],
+        *,
+        is_start: bool,
+        of_roots: bool,
     ) -> list[Outdated]:
         """Take what a child lists, from now on; return the slots whose clients were shown others.
 
         `slots` are all of the pool. The slot of the child itself comes first, if it is outdated.
         `is_start`: the child has just started; later its lists may change without the server.
+        `of_roots`: its server has asked for roots, so that it may list what is in them.
         """
         before = self._last_known.get(slot.key) or (slot.known and slot.known.listing)
         changed = _changed(before, ready.listing)
@@ -123,8 +130,8 @@ class KnownLists:
         if self._cache is not None and slot.launched == slot.key.plan:
             self._cache.keep(entry_name(slot.spec, slot.key), known)
             said = known.instructions if is_for_all(known.instructions, slot.key.roots) else ""
-            tools = Listing(tools=_for_all(ready.listing.tools, slot.key.roots))
-            whole = replace(known, listing=tools, instructions=said)
+            tools = () if of_roots else _for_all(ready.listing.tools, slot.key.roots)
+            whole = replace(known, listing=Listing(tools=tools), instructions=said)
             self._cache.keep(_server_of(slot), whole)
         slot.known = known
         found = [Outdated(slot, changed), *self._others(slot, known, slots)]

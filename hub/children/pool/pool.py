@@ -180,7 +180,10 @@ class ChildPool:
         is_start = not slot.answered_at
         slot.answered_at = slot.answered_at or self._clock()
         own: Collection[str] = ()
-        for outdated in self.known.learn(slot, ready, self._slots.values(), is_start=is_start):
+        of_roots = self.has_asked_for_roots(slot.spec.name)
+        for outdated in self.known.learn(
+            slot, ready, self._slots.values(), is_start=is_start, of_roots=of_roots
+        ):
             if outdated.slot is slot:
                 own = outdated.methods
             else:
