@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from functools import partial
 
 import anyio
@@ -268,7 +269,8 @@ class ChildPool:
             slot.health,
             learned=partial(self._learned, slot, tasks),
         )
-        tasks.start_soon(child.own)
+        # What the child does is not done for the client that starts it: its log is not either.
+        Context().run(tasks.start_soon, child.own)
         return child
 
     def _make_room(self, slot: ChildSlot) -> None:

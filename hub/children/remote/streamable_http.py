@@ -277,6 +277,8 @@ class HttpLink:
             raise ExchangeError(f"its answer cannot be read: {exc}") from exc
         if not isinstance(message, Response | Failure):
             raise ExchangeError("it answered with a message that is not a response")
+        if not post.is_answered_by(message):
+            raise ExchangeError("it answered with the response to another request")
         await self._answer(post, message)
 
     async def _answer(self, post: _Post, answer: Response | Failure) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,23 @@ async def test_nothing_is_started_before_it_is_needed() -> None:
         assert slot.listing == Listing(tools=(ECHO,))
         assert at.children.known.last(slot) == slot.listing
         assert slot.child is child
+
+
+async def test_a_child_does_not_run_in_the_context_of_the_client_that_starts_it() -> None:
+    client: ContextVar[str] = ContextVar("client", default="nobody")
+    found: list[str] = []
+
+    class NotingChild(FakeChild):
+        def opened(
+            self, spec: ServerSpec, plan: LaunchPlan | None
+        ) -> AbstractAsyncContextManager[FakeLink]:
+            found.append(client.get())
+            return super().opened(spec, plan)
+
+    client.set("alice")
+    async with home(NotingChild(ECHO)) as at:
+        await at.children.obtain(at.lease())
+    assert found == ["nobody"]
 
 
 async def test_however_many_ask_at_once_a_child_is_started_once() -> None:

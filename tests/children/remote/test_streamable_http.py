@@ -363,6 +363,10 @@ def html(status: int = 200) -> httpx2.Response:
         (TAKEN, "it accepted the request but will not answer it (HTTP status 202)"),
         (json_body(NEWS), "it answered with a message that is not a response"),
         (
+            json_body(ANSWER.replace(b"7", b"8")),
+            "it answered with the response to another request",
+        ),
+        (
             httpx2.Response(
                 200, headers={"content-type": "application/json"}, stream=Feed(b"{", b"BREAK")
             ),
