@@ -159,8 +159,8 @@ _TEXTS = tuple(
 )
 """Programs, their options that take a text, and which word behind these is the text."""
 _HAS_TEXTS = re.compile(
-    r"sed |echo |printf |aws |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure|meson"
-    r"|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk"
+    r"sed |echo |printf |psql |aws |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure"
+    r"|meson|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk"
 )
 """Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
@@ -177,6 +177,7 @@ OPENS_NOTHING = frozenset(
 )
 """Programs that open none of the words behind the sign where a shell would end their command."""
 _OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?(?:@|fileb?:)", re.IGNORECASE)
+_RUNS_PRINTED = re.compile(r"\b(?:xargs|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b")
 _NOTHING = ("''",)
 _QUOTED_SIGN = re.compile(r"[;&|<>()\"'\\`*?\[{]")
 
@@ -188,7 +189,8 @@ def without_texts(command: str) -> str:
     that program may open stays.
     """
     commands = surely_parsed(command) if _HAS_TEXTS.search(command) else []
-    if not commands or _VARIES.search(command) or renames_programs(command):
+    varies = _VARIES.search(command) or _RUNS_PRINTED.search(command)
+    if not commands or varies or renames_programs(command):
         return command
     opens = commands[0].given[0].raw not in OPENS_NOTHING
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
@@ -239,7 +241,7 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
     is_literal_all = all(is_literal(word) for one in commands for word in one.words)
     for n, one in enumerate(commands):
         program = one.given[0].raw
-        texts = _scripts_in(one.given[1:]) if program == "sed" else []
+        texts = _scripts_in(one.given[1:]) if program == "sed" else _queries_in(one.given)
         if (
             program in _PRINTS
             and is_literal_all
@@ -251,6 +253,23 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
             return []
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
     return found
+
+
+_ONLY_PRINTS = re.compile(r"'(?![^']*(?:getline|system|ARG|ENVIRON|[|<>@]|\s/))[^']*'")
+"""A program for `awk` that opens and runs nothing, without a path between its spaces."""
+_OPENS_IN_SERVER = re.compile(
+    r"\\|copy|load|create|do\b|alter|pg_|lo_|dblink|fdw|\s/", re.IGNORECASE
+)
+"""What makes `psql`, or its server, open files or run programs, or is a path between spaces."""
+
+
+def _queries_in(words: list[CommandWord]) -> list[CommandWord]:
+    """Return the program of `awk`, or the statements of `psql -c`, that open and run nothing."""
+    if words[0].raw == "awk":
+        return [one for one in words[1:2] if _ONLY_PRINTS.fullmatch(one.raw)]
+    if words[0].raw != "psql" or any(_OPENS_IN_SERVER.search(one.raw) for one in words):
+        return []
+    return [words[n + 1] for n, one in enumerate(words[:-1]) if one.raw == "-c"]
 
 
 def _scripts_in(words: list[CommandWord]) -> list[CommandWord]:
