@@ -78,6 +78,8 @@ READING = [
     "x=a/b/.; cat ${x##*/}./private/secret.txt",
     "x=leak.txt; cat ${x%%.*}",
     "cat ${PWD%/*}/private/secret.txt",
+    "x=$PWD; cat ${x%/*}/private/secret.txt",
+    'x=$(pwd); cat "${x%/*}/private/secret.txt"',
     "for x in {many} .; do cat $x./private/secret.txt; done 2>&-",
     "for a in {few} .; do for b in {few} /private; do cat $a.$b/secret.txt; done; done 2>&-",
     'echo -n "these are only some plain words $(cat leak)"',

@@ -128,10 +128,11 @@ def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     used = list(_GIVEN.finditer(command)) if "$" in command else []
     if not used:
         return
-    if sum(1 for of in used if of[3]) > _MOST_ALTERED:
+    altered = [of[2] for of in used if of[3]]
+    if len(altered) > _MOST_ALTERED:
         raise TooManyWaysError
     names = {of[1] or of[2] for of in used}
-    known = {of[2]: [env[of[2]]] for of in used if of[3] and of[2] in env}
+    known = {name: [env[name]] for name in (*altered, "PWD") if altered and name in env}
     can_set = _SETS.search(command) or any(
         f"{name}{sign}" in command for name in names for sign in ("=", "+=", "[")
     )
@@ -176,7 +177,10 @@ def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
     value = values.get(name)
     if value is None:
         return variable[0]
-    return _altered(value, variable[3]) if variable[3] else value
+    if not variable[3]:
+        return value
+    whole = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), value)  # `x=$PWD`
+    return _altered(whole, variable[3])
 
 
 def _values_in(command: str) -> dict[str, list[str]]:
