@@ -6,7 +6,7 @@ event loop, but knows nothing of sessions, children or calls: no decision about 
 Main types: `Machine` (what decisions depend on, passed in so that tests can replace it), `OsDisk`
 and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being replaced atomically),
 `Shutdown` (how long waits may take when the hub ends), `FairWorker` (slow work in a thread),
-`Sealer` (encrypted texts that clients carry).
+`Sealer` and `Signer` (texts that clients carry).
 
 Read in this order:
 - `machine`: what the guard asks the computer;

@@ -1,7 +1,9 @@
-"""Sealed texts: what a client carries for the hub and can neither read, forge nor change.
+"""Sealed and signed texts: what a client carries for the hub and can neither forge nor change.
 
-AES-256-GCM. Each text has a key of its own, derived from a secret, the purpose and random bytes, so
-that secrets which live for years and are shared by several processes seal any number of texts.
+Sealed ones it cannot read either: AES-256-GCM. Each has a key of its own, derived from a secret,
+the purpose and random bytes, so that secrets which live for years and are shared by several
+processes seal any number of texts. Signed ones (HMAC-SHA256) say what the client has told itself,
+and need no library that takes long to import.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from msgspec import Struct
 
 _SALT, _NONCE, _TAG = 16, 12, 16
 _OVERHEAD: Final = _SALT + _NONCE + _TAG
+_SIGNATURE: Final = hashlib.sha256().digest_size
 _MARK: Final = 22
 """Characters of base64 that have more than the random bytes of `_SALT`."""
 
@@ -39,13 +42,17 @@ class SealingSecrets(Struct, frozen=True):
         """Return a random secret that nobody else has: nothing outlives this process."""
         return cls((secrets.token_bytes(32),))
 
+    def keys_for(self, purpose: str) -> tuple[bytes, ...]:
+        """Return the keys of texts for one purpose, that of the first secret first."""
+        about = f"roots-hub 1 {purpose}\n{self.realm}".encode()
+        return tuple(_derived(secret, about) for secret in self.values)
+
 
 class Sealer:
     """Seals and opens texts for one purpose; what is sealed for another purpose does not open."""
 
     def __init__(self, sealed_with: SealingSecrets, purpose: str) -> None:
-        about = f"roots-hub 1 {purpose}\n{sealed_with.realm}".encode()
-        self._keys = tuple(_derived(secret, about) for secret in sealed_with.values)
+        self._keys = sealed_with.keys_for(purpose)
 
     def seal(self, plain: bytes, bound_to: str) -> str:
         """Return `plain` sealed, as base64url; it opens only with the same `bound_to`."""
@@ -53,8 +60,7 @@ class Sealer:
 
         salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
         cipher = AESGCM(_derived(self._keys[0], salt))
-        sealed = cipher.encrypt(nonce, plain, _encoded(bound_to))
-        return base64.urlsafe_b64encode(salt + nonce + sealed).decode().rstrip("=")
+        return _text(salt + nonce + cipher.encrypt(nonce, plain, _encoded(bound_to)))
 
     def open(self, text: str, bound_to: str) -> bytes | None:
         """Return what was sealed; None if this text was not sealed so, or was changed."""
@@ -73,13 +79,48 @@ class Sealer:
         return None
 
 
+class Signer:
+    """Signs texts for one purpose, and reads them; what was signed for another one is not read."""
+
+    def __init__(self, signed_with: SealingSecrets, purpose: str) -> None:
+        self._keys = signed_with.keys_for(purpose)
+
+    def sign(self, plain: bytes, bound_to: str) -> str:
+        """Return `plain` signed, as base64url; it is read only with the same `bound_to`.
+
+        Nobody can guess the text, and no two are the same.
+        """
+        told = os.urandom(_SALT) + plain
+        return _text(_signature(self._keys[0], told, bound_to) + told)
+
+    def read(self, text: str, bound_to: str) -> bytes | None:
+        """Return what was signed; None if this text was not signed so, or was changed."""
+        raw = raw_of(text)
+        if raw is None:
+            return None
+        signature, told = raw[:_SIGNATURE], raw[_SIGNATURE:]
+        for key in self._keys:
+            if hmac.compare_digest(signature, _signature(key, told, bound_to)):
+                return told[_SALT:]
+        return None
+
+
+def _signature(key: bytes, told: bytes, bound_to: str) -> bytes:
+    bound = _encoded(bound_to)
+    return _derived(key, len(bound).to_bytes(8, "big") + bound + told)
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
 def raw_of(text: str) -> bytes | None:
-    """Return the bytes of a sealed text; None for any but the one canonical spelling."""
+    """Return the bytes of such a text; None for any but the one canonical spelling."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-    if len(raw) < _OVERHEAD or base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
+    if len(raw) < _OVERHEAD or _text(raw) != text:
         return None
     return raw
 

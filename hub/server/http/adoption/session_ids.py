@@ -1,4 +1,7 @@
-"""Session ids (`Mcp-Session-Id`) that say, sealed, whose session it is and what it declared."""
+"""Session ids (`Mcp-Session-Id`) that say, signed, what their client declared.
+
+They are read only for the principal that they were made for.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from hub.jsonrpc.exact_json import WireError
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.sessions.client import Client
 from hub.system.remembered_ids import RememberedIds
-from hub.system.sealing import Sealer, SealingSecrets
+from hub.system.sealing import SealingSecrets, Signer
 from hub.values import Json, JsonObject
 
 LASTS: Final = 7 * 24 * 3600
@@ -53,14 +56,14 @@ class SessionIds:
 
     def __init__(
         self,
-        sealed_with: SealingSecrets,
+        signed_with: SealingSecrets,
         clock: Callable[[], float],
         *,
         ended: RememberedIds | None = None,
         replica: str | None = None,
         adopts: Collection[str] = (),
     ) -> None:
-        self._sealer = Sealer(sealed_with, "http session")
+        self._signer = Signer(signed_with, "http session")
         self.clock = clock
         self._ended = RememberedIds(clock) if ended is None else ended
         self._replica = replica or ""
@@ -80,7 +83,7 @@ class SessionIds:
         token = (
             secrets.token_hex(16)
             if content is None
-            else self._sealer.seal(content, _bound_to(self._replica, identity))
+            else self._signer.sign(content, _bound_to(self._replica, identity))
         )
         return f"{self._replica}.{token}" if self._replica else token
 
@@ -125,7 +128,7 @@ class SessionIds:
         replica, token = readable[1] or "", readable[2]
         if replica not in self._opened:
             return None
-        plain = self._sealer.open(token, _bound_to(replica, identity))
+        plain = self._signer.read(token, _bound_to(replica, identity))
         return None if plain is None else _read(plain)
 
 

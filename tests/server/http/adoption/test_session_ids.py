@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import string
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def test_the_next_process_knows_the_client() -> None:
     id_ = hub.ids().made_for(CLIENT, "token")
     assert hub.ids().opened(id_, "token") == CLIENT
     assert id_ != hub.ids().made_for(CLIENT, "token")
+
+
+def test_ids_need_no_library_that_takes_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
+    ids = HubWithIds().ids()
+    assert ids.opened(ids.made_for(CLIENT, "token"), "token") == CLIENT
 
 
 def test_an_id_is_short_visible_ascii() -> None:
