@@ -14,6 +14,7 @@ from hub.children.child import Ready
 from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ChildKey, ChildSlot
 from hub.jsonrpc import exact_json
+from hub.jsonrpc.exact_json import WireError
 from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.roots import RootSet
@@ -196,7 +197,14 @@ def _for_all(tools: tuple[JsonObject, ...], roots: RootSet) -> tuple[JsonObject,
     """Return the tools, or none of them if a root is named in one: any client may be shown them."""
     named = [one for root in roots.roots for one in (root.path, root.uri)]
     text = _text(tools)
-    return () if any(exact_json.encode(one)[1:-1] in text for one in named) else tools
+    return () if any(_is_in(one, text) for one in named) else tools
+
+
+def _is_in(name: str, text: bytes) -> bool:
+    try:
+        return exact_json.encode(name)[1:-1] in text
+    except WireError:
+        return False  # a name that is no text is in none
 
 
 def _known(ready: Ready, edition: str) -> KnownCatalog:
