@@ -39,6 +39,7 @@ class DirectHttp(BoundedHttp):
         turn.share()
         if self._repeated is not None and self._takes_again(self._repeated, data):
             return
+        self._repeated = None  # a repeated head is answered with the scope of the request before it
         self._arrived = b"" if self._in_message or self.has_unparsed else data
         super().data_received(data)
         self._arrived = b""

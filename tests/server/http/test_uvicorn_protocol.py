@@ -390,6 +390,23 @@ async def test_a_call_that_reports_becomes_a_stream() -> None:
         await client.call(3)
 
 
+async def test_a_request_of_another_kind_does_not_shape_the_answer_to_the_next_call() -> None:
+    child = FakeChild(ECHO)
+    async with connected(child) as client:
+        await client.call(2)
+        child.answers["tools/call"] = SILENT
+        await client.stream.send(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        while not (await client.stream.receive()).endswith(b"\r\n\r\n"):
+            pass
+        await client.stream.send(client.bytes_of(echo(3, {"progressToken": "p"})))
+        asked = await child.link.request("tools/call", nth=3)
+        under = asked["params"]["_meta"]["progressToken"]
+        child.link.notify("notifications/progress", {"progressToken": under, "progress": 1})
+        child.link.answer(asked["id"], {"content": []})
+        status, body = await client.answer()
+        assert (status, body.count(b"data: {")) == (200, 2)
+
+
 async def test_an_answer_waits_for_a_client_that_does_not_read() -> None:
     large = b'{"content":[],"text":"%b"}' % (b"x" * (4 << 20))
     child = FakeChild(ECHO, answers={"tools/call": large})
