@@ -27,13 +27,12 @@ from hub.guard.text.commands import (
     quoted_words,
     spellings_of,
     uncut_words,
-    with_plain_signs,
     with_short_roots,
     without_interpreters,
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.expansion import forms_from_top, joins_braces, plainly
+from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, with_plain_signs
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,

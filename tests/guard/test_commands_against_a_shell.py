@@ -110,6 +110,17 @@ READING = [
     "cd $(dirname $PWD); cat private/secret.txt",
     'cat "$(dirname "$(pwd)")/private/secret.txt"',
     "x=`dirname $PWD`; cat $x/private/secret.txt",
+    'cd "$(git rev-parse --show-toplevel)/.." && cat private/secret.txt',
+    'cat "`git rev-parse --show-toplevel`/../private/secret.txt"',
+    'ls "$(realpath .)/.." && cat "$(realpath .)"/../private/secret.txt',
+    'cd "$(dirname "$(git rev-parse --show-toplevel)")" && cat private/secret.txt',
+    "x=$(git rev-parse --show-toplevel); cd $x/.. && cat private/secret.txt",
+    'x=$(git rev-parse --show-toplevel); cat "${x%/*}/private/secret.txt"',
+    'x=$(pwd); x=$(dirname "$x"); cat $x/private/secret.txt',
+    "x=$PWD; x=${x%/*}; cat $x/private/secret.txt",
+    "dirname $PWD | xargs -I{} cat {}/private/secret.txt",
+    "cat $(pwd | sed 's,/[^/]*$,,')/private/secret.txt",
+    "cat $(pwd | xargs dirname)/private/secret.txt",
     "cd; cat secret.txt",
     "true && cd -P && cat secret.txt",
     "(cd 2>&1 # home\ncat secret.txt)",
@@ -188,8 +199,11 @@ def top(tmp_path: Path) -> Path:
         "project/leak => ../private/secret.txt",
         "project/in/up => ../../private/here",
         "project/here/",
+        "project/.git/objects/",
+        "project/.git/refs/",
         "private/here/",
     )
+    (folder / "project" / ".git" / "HEAD").write_text("ref: refs/heads/main")
     (folder / "private" / "secret.txt").write_text(HIDDEN)
     (folder / "home").mkdir()
     (folder / "home" / "secret.txt").write_text(HIDDEN)

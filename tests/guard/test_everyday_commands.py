@@ -29,6 +29,11 @@ COMPUTED = [
     'tar czf "$(basename $(pwd)).tgz" src',
     'cd "$(dirname "$0")/.." && npm test',
     'ls "$(git rev-parse --show-toplevel)/"',
+    'cd "$(git rev-parse --show-toplevel)" && make',
+    'cd "$(dirname "$0")" && ROOT=$(git rev-parse --show-toplevel) && ls "$ROOT/src"',
+    'tar czf x.tgz -C "$(git rev-parse --show-toplevel)" src; basename "$(realpath .)"',
+    "x=src/a.py; ls $(dirname $x); git ls-files | xargs dirname | xargs ls",
+    "pwd | sed 's,.*/,,'",
     "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
     "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
 ]

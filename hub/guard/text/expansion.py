@@ -31,6 +31,59 @@ _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s
 NUMBER = "[0-9-]*"
 """What stands for a number that a shell calculates."""
 _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
+_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
+_NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
+_PRINTS_FOLDER = r"(?:git rev-parse --show-toplevel|realpath \.|readlink -f \.|npm prefix)"
+_PRINTED_FOLDER = rf"(?:\$\( ?{_PRINTS_FOLDER}(?: 2>/dev/null)? ?\)|`{_PRINTS_FOLDER}`)"
+"""A folder that a program finds, which may be a root."""
+_PARENT = re.compile(
+    rf"\$\(dirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\1\)|`dirname \$PWD`"
+    # What `xargs` or `$(...)` hands on.
+    rf"|\bdirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\2(?= *\|)"
+    r"|(?:\bpwd|\becho \"?\$PWD\"?) *\| *(?:sed ['\"]s(.)/\[\^/\]\*\$\3\3['\"]|xargs dirname\b)"
+)
+_PRINTED_FOLDER_ALONE = re.compile(_PRINTED_FOLDER)
+_FOLDER_HELD = re.compile(rf"\b(\w+)=\"?(?:\$PWD\b|{_PRINTED_FOLDER})", re.ASCII)
+_PARENT_OF_HELD = re.compile(r"\$\(dirname \"?\$\{?(\w+)\}?\"?\)|\$\{(\w+)%/\*\}", re.ASCII)
+_CLIMBS_FROM_PRINTED = re.compile(
+    r"(?:\$\((?! *(?:dirname|basename)\b)[^()`]*\)|`(?! *(?:dirname|basename)\b)[^`]*`)"
+    r"(?=\"?/\.\.(?![\w.]))"
+)
+"""What a program prints, before a `..`: `$(git rev-parse --show-toplevel)/..`."""
+_OWN_SEARCH_PATH = re.compile(
+    # Behind other words or in quotes a shell may split it, or hand it on.
+    r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
+    r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
+    re.ASCII,
+)
+_MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
+_UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
+
+
+def with_plain_signs(command: str) -> str:
+    """Return a command with simpler signs for what leads nowhere else.
+
+    `$PWD` for `$(pwd)`, `$PWD/..` for `$(dirname $PWD)`, `./..` for `$(x)/..`, `.` for the `$PATH`
+    of `PATH=$PATH:bin`, `=` for the operator `=~`, and `x@u` for git's `x@{u}`.
+    """
+    if "pwd" in command.lower():
+        command = _WORKING_FOLDER.sub("$PWD", command)
+    if "$" in command or "`" in command or "pwd" in command:
+        command = _with_parents(command)
+    if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
+        command = f"{path[1]}.{command[path.end() :]}"
+    return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
+
+
+def _with_parents(command: str) -> str:
+    held = set(_FOLDER_HELD.findall(command))
+    command = _PARENT.sub("$PWD/..", command)
+    if held:
+        command = _PARENT_OF_HELD.sub(
+            lambda of: "$PWD/.." if (of[1] or of[2]) in held else of[0], command
+        )
+    command = _NAME_OF_FOLDER.sub(".", _CLIMBS_FROM_PRINTED.sub(".", command))
+    return _PRINTED_FOLDER_ALONE.sub(".", command)
 
 
 def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:
