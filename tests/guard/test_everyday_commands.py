@@ -34,6 +34,13 @@ COMPUTED = [
     'tar czf x.tgz -C "$(git rev-parse --show-toplevel)" src; basename "$(realpath .)"',
     "x=src/a.py; ls $(dirname $x); git ls-files | xargs dirname | xargs ls",
     "pwd | sed 's,.*/,,'",
+    'SRC=src; cd "$SRC" && ls; cd - && cd $OLDPWD',
+    "cd ${BUILD_DIR:-build} && make",
+    "for d in src build; do (cd $d && ls); done; ls | while read -r e; do (cd $e; ls); done",
+    "f() { cd $1 && ls; }; f src",
+    "cat > run.sh <<'E'\ncd $APP_DIR && make\nE",
+    "docker exec c sh -c 'cd $APP && ls'",
+    "find . -name '*.py' -execdir ls {} + && find $PWD/src -type f -execdir cat {} ';'",
     "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
     "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
 ]

@@ -56,23 +56,55 @@ _OWN_SEARCH_PATH = re.compile(
     r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
     re.ASCII,
 )
+_CD_TO_VARIABLE = re.compile(
+    r"\bcd((?: -[LPe]+| --)*) +(?:\$(?:(\w+)|[@*])|\$\{(\w+)\}|\"\$@\")"
+    r"(?= *(?:[;&|)\n'\"]|\Z))",
+    re.ASCII,
+)
+"""A `cd` that goes home if a variable is empty; in quotes it stays."""
+_CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
+_SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
+_RUNS_ABOVE = re.compile(
+    # Other tests seldom find the first folder itself.
+    r"(\bfind (\"?)(?:\$PWD|/[^\s\"';|&]*))\2(?= )(?=[^;|&\n]* -(?:exec|ok)dir )"
+    r"(?![^;|&\n]* -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
+)
+"""`find` that runs a program in the folder above the one that it searches."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 
 
-def with_plain_signs(command: str) -> str:
+def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
     `$PWD` for `$(pwd)`, `$PWD/..` for `$(dirname $PWD)`, `./..` for `$(x)/..`, `.` for the `$PATH`
-    of `PATH=$PATH:bin`, `=` for the operator `=~`, and `x@u` for git's `x@{u}`.
+    of `PATH=$PATH:bin`, `=` for the operator `=~`, `x@u` for git's `x@{u}`, and `cd ~` for `cd $x`
+    if nothing sets `x`.
     """
     if "pwd" in command.lower():
         command = _WORKING_FOLDER.sub("$PWD", command)
     if "$" in command or "`" in command or "pwd" in command:
         command = _with_parents(command)
+        command = _RUNS_ABOVE.sub(r"\1/..\2", command)
+    if "cd " in command:
+        command = _CD_BACK.sub('cd "$OLDPWD"', command)
+        command = _CD_TO_VARIABLE.sub(lambda of: _home_if_unset(of, env), command)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
+
+
+def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
+    """Return a `cd` to a variable, or to the home if neither the command nor `env` sets that."""
+    command, name = entered.string, entered[2] or entered[3] or ""
+    if name in {"OLDPWD", "PWD"}:
+        is_set = name == "PWD" or name in env or command.find("cd ") < entered.start()
+    elif name.strip("0123456789"):
+        other = rf"\b{name}\+?=|\b{name}\[|(?<![\w$])(?<!\$\{{){name}\b(?!=)"
+        is_set = name in env or re.search(other, command) is not None
+    else:
+        is_set = _SETS_WORDS.search(command) is not None
+    return entered[0] if is_set or "<<" in command else f"cd{entered[1]} ~"
 
 
 def _with_parents(command: str) -> str:
