@@ -34,6 +34,8 @@ COMPUTED = [
     'tar czf x.tgz -C "$(git rev-parse --show-toplevel)" src; basename "$(realpath .)"',
     "x=src/a.py; ls $(dirname $x); git ls-files | xargs dirname | xargs ls",
     "pwd | sed 's,.*/,,'",
+    'cd "$(git rev-parse --show-toplevel 2>/dev/null || pwd)" && cd "$(npm root)/.." && make',
+    "grep -rn 'cd $DIR' src; ssh h 'cd $APP && git pull'",
     'SRC=src; cd "$SRC" && ls; cd - && cd $OLDPWD',
     "cd ${BUILD_DIR:-build} && make",
     "for d in src build; do (cd $d && ls); done; ls | while read -r e; do (cd $e; ls); done",

@@ -33,20 +33,25 @@ NUMBER = "[0-9-]*"
 _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
 _NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
-_PRINTS_FOLDER = r"(?:git rev-parse --show-toplevel|realpath \.|readlink -f \.|npm prefix)"
-_PRINTED_FOLDER = rf"(?:\$\( ?{_PRINTS_FOLDER}(?: 2>/dev/null)? ?\)|`{_PRINTS_FOLDER}`)"
+_PRINTS_FOLDER = (
+    r"(?:git rev-parse --show-toplevel|realpath \.|readlink -f \.|npm prefix"
+    r"|dirname \"?\$\((?:git rev-parse --absolute-git-dir|(?:realpath|readlink -f) [\w.-]+)\)\"?)"
+)
+_OR_HERE = r"(?: 2> ?/dev/null)?(?: \|\| (?:pwd|echo \"?(?:\.|\$PWD)\"?))? ?"
+_PRINTED_FOLDER = rf"(?:\$\( ?{_PRINTS_FOLDER}{_OR_HERE}\)|`{_PRINTS_FOLDER}{_OR_HERE}`)"
 """A folder that a program finds, which may be a root."""
 _PARENT = re.compile(
     rf"\$\(dirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\1\)|`dirname \$PWD`"
     # What `xargs` or `$(...)` hands on.
     rf"|\bdirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\2(?= *\|)"
-    r"|(?:\bpwd|\becho \"?\$PWD\"?) *\| *(?:sed ['\"]s(.)/\[\^/\]\*\$\3\3['\"]|xargs dirname\b)"
+    rf"|\b(?:pwd|echo \"?\$PWD\"?|{_PRINTS_FOLDER}) *\| *"
+    r"(?:sed ['\"]s(.)/\[\^/\]\*\$\3\3['\"]|xargs dirname\b)"
 )
 _PRINTED_FOLDER_ALONE = re.compile(_PRINTED_FOLDER)
 _FOLDER_HELD = re.compile(rf"\b(\w+)=\"?(?:\$PWD\b|{_PRINTED_FOLDER})", re.ASCII)
 _PARENT_OF_HELD = re.compile(r"\$\(dirname \"?\$\{?(\w+)\}?\"?\)|\$\{(\w+)%/\*\}", re.ASCII)
 _CLIMBS_FROM_PRINTED = re.compile(
-    r"(?:\$\((?! *(?:dirname|basename)\b)[^()`]*\)|`(?! *(?:dirname|basename)\b)[^`]*`)"
+    r"(?:\$\((?! *(?:(?:dir|base)name\b|npm root *\)))[^()`]*\)|`(?! *(?:dir|base)name\b)[^`]*`)"
     r"(?=\"?/\.\.(?![\w.]))"
 )
 """What a program prints, before a `..`: `$(git rev-parse --show-toplevel)/..`."""
@@ -83,7 +88,7 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     """
     if "pwd" in command.lower():
         command = _WORKING_FOLDER.sub("$PWD", command)
-    if "$" in command or "`" in command or "pwd" in command:
+    if "$" in command or "`" in command or "dirname" in command or "pwd" in command:
         command = _with_parents(command)
         command = _RUNS_ABOVE.sub(r"\1/..\2", command)
     if "cd " in command:
@@ -97,6 +102,8 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
 def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
     """Return a `cd` to a variable, or to the home if neither the command nor `env` sets that."""
     command, name = entered.string, entered[2] or entered[3] or ""
+    if command.count("'", 0, entered.start()) % 2:  # it is read once more if a shell gets it
+        return entered[0]
     if name in {"OLDPWD", "PWD"}:
         is_set = name == "PWD" or name in env or command.find("cd ") < entered.start()
     elif name.strip("0123456789"):
@@ -108,12 +115,11 @@ def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
 
 
 def _with_parents(command: str) -> str:
-    held = set(_FOLDER_HELD.findall(command))
+    held = {"OLDPWD", *_FOLDER_HELD.findall(command)}
     command = _PARENT.sub("$PWD/..", command)
-    if held:
-        command = _PARENT_OF_HELD.sub(
-            lambda of: "$PWD/.." if (of[1] or of[2]) in held else of[0], command
-        )
+    command = _PARENT_OF_HELD.sub(
+        lambda of: "$PWD/.." if (of[1] or of[2]) in held else of[0], command
+    )
     command = _NAME_OF_FOLDER.sub(".", _CLIMBS_FROM_PRINTED.sub(".", command))
     return _PRINTED_FOLDER_ALONE.sub(".", command)
 
