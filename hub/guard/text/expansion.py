@@ -34,14 +34,15 @@ _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 _WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
 _NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
 _PRINTS_FOLDER = (
-    r"(?:git rev-parse --show-toplevel|realpath \.|readlink -f \.|npm prefix"
+    r"(?:git rev-parse --show-toplevel|(?:realpath|readlink -f) (?:\.|\"?\$PWD\"?)|npm prefix"
+    r"|cd \. && pwd|dirname \"?\$PWD/[\w.-]+\"?"
     r"|dirname \"?\$\((?:git rev-parse --absolute-git-dir|(?:realpath|readlink -f) [\w.-]+)\)\"?)"
 )
 _OR_HERE = r"(?: 2> ?/dev/null)?(?: \|\| (?:pwd|echo \"?(?:\.|\$PWD)\"?))? ?"
 _PRINTED_FOLDER = rf"(?:\$\( ?{_PRINTS_FOLDER}{_OR_HERE}\)|`{_PRINTS_FOLDER}{_OR_HERE}`)"
 """A folder that a program finds, which may be a root."""
 _PARENT = re.compile(
-    rf"\$\(dirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\1\)|`dirname \$PWD`"
+    rf"\$\( ?dirname (?:-- )?(\"?)(?:\$PWD|{_PRINTED_FOLDER})\1 ?\)|`dirname \$PWD`"
     # What `xargs` or `$(...)` hands on.
     rf"|\bdirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\2(?= *\|)"
     rf"|\b(?:pwd|echo \"?\$PWD\"?|{_PRINTS_FOLDER}) *\| *"
@@ -62,8 +63,8 @@ _OWN_SEARCH_PATH = re.compile(
     re.ASCII,
 )
 _CD_TO_VARIABLE = re.compile(
-    r"\bcd((?: -[LPe]+| --)*) +(?:\$(?:(\w+)|[@*])|\$\{(\w+)\}|\"\$@\")"
-    r"(?= *(?:[;&|)\n'\"]|\Z))",
+    r"\bcd((?: -[LPe]+| --)*)[ \t]+(?:\$(?:(\w+)|[@*])|\$\{(\w+)\}|\"(?:\$@|\$\{@\})\")"
+    r"(?= *(?:\d?>|[;&|)\n'\"]|\Z))",
     re.ASCII,
 )
 """A `cd` that goes home if a variable is empty; in quotes it stays."""
@@ -71,7 +72,8 @@ _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
 _RUNS_ABOVE = re.compile(
     # Other tests seldom find the first folder itself.
-    r"(\bfind (\"?)(?:\$PWD|/[^\s\"';|&]*))\2(?= )(?=[^;|&\n]* -(?:exec|ok)dir )"
+    rf"(\bfind (?:-[HLP] )*(\"?)(?:\$PWD|/|{_PRINTED_FOLDER})[^\s\"';|&]*)\2(?= )"
+    r"(?=[^;|&\n]* -(?:exec|ok)dir )"
     r"(?![^;|&\n]* -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
 )
 """`find` that runs a program in the folder above the one that it searches."""
@@ -90,8 +92,7 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = _WORKING_FOLDER.sub("$PWD", command)
     if "$" in command or "`" in command or "dirname" in command or "pwd" in command:
         command = _with_parents(command)
-        command = _RUNS_ABOVE.sub(r"\1/..\2", command)
-    if "cd " in command:
+    if "cd" in command:
         command = _CD_BACK.sub('cd "$OLDPWD"', command)
         command = _CD_TO_VARIABLE.sub(lambda of: _home_if_unset(of, env), command)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
@@ -116,7 +117,7 @@ def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
 
 def _with_parents(command: str) -> str:
     held = {"OLDPWD", *_FOLDER_HELD.findall(command)}
-    command = _PARENT.sub("$PWD/..", command)
+    command = _PARENT.sub("$PWD/..", _RUNS_ABOVE.sub(r"\1/..\2", command))
     command = _PARENT_OF_HELD.sub(
         lambda of: "$PWD/.." if (of[1] or of[2]) in held else of[0], command
     )
