@@ -68,13 +68,14 @@ _CD_TO_VARIABLE = re.compile(
     re.ASCII,
 )
 """A `cd` that goes home if a variable is empty; in quotes it stays."""
+_MOST_CD = 64
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
 _RUNS_ABOVE = re.compile(
     # Other tests seldom find the first folder itself.
     rf"(\bfind (?:-[HLP] )*(\"?)(?:\$PWD|/|{_PRINTED_FOLDER})[^\s\"';|&]*)\2(?= )"
-    r"(?=[^;|&\n]* -(?:exec|ok)dir )"
-    r"(?![^;|&\n]* -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
+    r"(?=[^;|&\n]{0,512} -(?:exec|ok)dir )"
+    r"(?![^;|&\n]{0,512} -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
 )
 """`find` that runs a program in the folder above the one that it searches."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
@@ -94,7 +95,7 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = _with_parents(command)
     if "cd" in command:
         command = _CD_BACK.sub('cd "$OLDPWD"', command)
-        command = _CD_TO_VARIABLE.sub(lambda of: _home_if_unset(of, env), command)
+        command = _CD_TO_VARIABLE.sub(lambda of: _home_if_unset(of, env), command, _MOST_CD)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
@@ -108,7 +109,7 @@ def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
     if name in {"OLDPWD", "PWD"}:
         is_set = name == "PWD" or name in env or command.find("cd ") < entered.start()
     elif name.strip("0123456789"):
-        other = rf"\b{name}\+?=|\b{name}\[|(?<![\w$])(?<!\$\{{){name}\b(?!=)"
+        other = rf"{name}\b(?<![\w$]{name})(?<!\$\{{{name})"
         is_set = name in env or re.search(other, command) is not None
     else:
         is_set = _SETS_WORDS.search(command) is not None
