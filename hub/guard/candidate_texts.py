@@ -27,13 +27,12 @@ from hub.guard.text.commands import (
     quoted_words,
     spellings_of,
     uncut_words,
-    with_plain_signs,
     with_short_roots,
     without_interpreters,
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
-from hub.guard.text.expansion import forms_from_top, joins_braces, plainly
+from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, with_plain_signs
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,
@@ -241,7 +240,7 @@ class CandidateTexts(Struct, frozen=True):
         """
         self.tracer.effort.spend(effort_to_read(value))
         reader, is_whole = self._shell(), starts and is_line
-        value = without_interpreters(with_plain_signs(value))
+        value = without_interpreters(with_plain_signs(value, reader.env))
         written = value = tamed(value) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))

@@ -57,17 +57,6 @@ _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "f
 _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
-_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
-_NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
-_PARENT = re.compile(r"\$\(dirname (\"?)\$PWD\1\)|`dirname \$PWD`")
-_OWN_SEARCH_PATH = re.compile(
-    # Behind other words or in quotes a shell may split it, or hand it on.
-    r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
-    r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
-    re.ASCII,
-)
-_MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
-_UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
@@ -114,20 +103,6 @@ def _character(code: re.Match[str]) -> str:
         return code[5] if code[5] in "\\'\"?" else " "
     number = int(digits, 16) if digits else int(code[4], 8)
     return chr(number) if number <= sys.maxunicode else "\ufffd"
-
-
-def with_plain_signs(command: str) -> str:
-    """Return a command with simpler signs for what leads nowhere else.
-
-    `$PWD` for `$(pwd)`, `$PWD/..` for `$(dirname $PWD)`, `.` for the `$PATH` of `PATH=$PATH:bin`,
-    `=` for the operator `=~`, and `x@u` for git's `x@{u}`.
-    """
-    if "pwd" in command.lower():
-        command = _PARENT.sub("$PWD/..", _WORKING_FOLDER.sub("$PWD", command))
-        command = _NAME_OF_FOLDER.sub(".", command)
-    if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
-        command = f"{path[1]}.{command[path.end() :]}"
-    return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
 
 
 def is_harmless(text: str) -> bool:
