@@ -300,7 +300,10 @@ MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
 STARTS_AS_PATH = re.compile(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?"
     r"(?:absolute |relative |full |local |complete )*"
-    r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b",
+    r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
+    r"|\s*(?:(?:der |la |le |il |o )?(?:(?:absolut|relativ)er )?(?:pfad|ruta|chemin|caminho|percorso)"
+    r" (?:(?:absol|relati)\w+ )?(?:zu[mr]?|der|des|del?|al?|du|vers|d[oa]|di|para)\b"
+    r"|путь (?:к|до)\b|(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス)|파일 경로)(?=\s*(?:[(（,，.。、]|$)))",
     re.IGNORECASE,
 )
 SAYS_GLOB = re.compile(r"\bglobs?\b|\bwildcards?\b|\bfile mask", re.IGNORECASE)
