@@ -28,7 +28,8 @@ _OTHER_LOCAL_URI = re.compile(
     re.I | re.S,
 )
 _REMOTE_URI = re.compile(
-    r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
+    r"(?!(?:php|phar|(?:zip|tar)(?:fs|file)?|(?:lib)?archive|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob"
+    r"|jar|war|ear|compress\.\w+|simplecache"
     r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
     r"|pango|inline|msl|mvg|vid|vrt|a?movie)://)"
     r"(?:[a-z][a-z0-9+.-]+://(?!\.|%(?:25)*2e)|https\?://|(?:data|mailto|urn|about|blob|tel):)",
