@@ -163,7 +163,8 @@ class _Compiler:
             return
         members, items, extra = _parts(variants)
         if items and not any(_texts(self._variants(items), "description", "title")):
-            items.extend({"description": text} for text in _texts(variants, "description"))
+            for word in ("description", "title"):
+                items.extend({word: text} for text in _texts(variants, word))
         inside = {name: self._node(name, schemas) for name, schemas in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
@@ -374,6 +375,9 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
         says := vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)
     ):
         return Kind.WEAK, f"described as '{says[0].strip()}'"
+    title = text[text.rfind("\n") + 1 :]
+    if named[0] is Kind.PAYLOAD and kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
+        return Kind.WEAK, f"its title is '{title}'"
     return named
 
 

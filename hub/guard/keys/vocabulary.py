@@ -300,7 +300,13 @@ MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
 STARTS_AS_PATH = re.compile(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?"
     r"(?:absolute |relative |full |local |complete )*"
-    r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b",
+    r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
+    r"|\s*(?:(?:der |la |le |il |o )?(?:(?:absolut|relativ)er )?"
+    r"(?:(?:pfad|ruta|chemin|caminho|percorso) (?:(?:absol|relati)\w+ )?"
+    r"(?:zu[mr]?|der|des|del?|al?|du|vers|d[oa]|di|para)"
+    r"|(?:nom|nombre|nome) (?:du|del?|do) (?:fichier|archivo|fichero|arquivo|file))\b"
+    r"|(?:путь (?:к|до)|имя файла)\b|(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
+    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))",
     re.IGNORECASE,
 )
 SAYS_GLOB = re.compile(r"\bglobs?\b|\bwildcards?\b|\bfile mask", re.IGNORECASE)
@@ -375,7 +381,14 @@ OR_PATH = re.compile(
     r"(?:file ?paths?\b|paths? to\b)"
     r"|^(?:optional:? )?(?:the |an? )?(?:\w+ ){0,2}?(?:file ?paths?\b(?!')|paths? or\b))"
     r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))"
-    r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@(?:file|path)"
+    r"|^(?:either |optional:? )?(?:an? |the |inline |raw )*(?:\w+ )?"
+    r"(?:text|string|content|code|html|markdown|json|yaml|xml|sql|svg|base64|data|url)s?"
+    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?(?:an? |the |local |absolute |relative )*"
+    r"(?:path|file)s?\b(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
+    r"|^(?:an? |the |local )*(?:\w+ )?(?:file|path)(?:,? or |, | ?/ ?)(?:an? |the |inline |raw )*"
+    r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
+    r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
+    r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
     r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b",
     re.IGNORECASE,
 )

@@ -68,6 +68,8 @@ _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-f]{4})", re.I)
 _CODE = re.compile(r"\\(?:u([0-9a-f]{4})|x([0-9a-f]{1,2})|0?([0-7]{2,3}))", re.I)
 """A character by its number, as `printf`, `echo -e` and the strings of most languages take it."""
+_BLANK = re.compile(r"\\[tnrf]")
+"""In a JSON string: what separates words."""
 _OCTAL = 3
 """The group of `_CODE` with octal digits."""
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
@@ -187,7 +189,8 @@ def _slashed(text: str, reader: Reader) -> Iterable[str]:
         return ()
     # In a path of Windows `\x64` is a name.
     code = _JSON_ESCAPE if reader.flavour is Flavour.WINDOWS else _CODE
-    return (text.replace("\\", "/"), code.sub(_character, text))
+    forms = (text.replace("\\", "/"), code.sub(_character, text))
+    return (*forms, _BLANK.sub(" ", text)) if text[:1] == '"' else forms
 
 
 def _character(code: re.Match[str]) -> str:

@@ -24,11 +24,13 @@ _WITHOUT_HOST = re.compile(r"file:(?![/\\])|(?!file:)[a-z][a-z0-9+.-]*:///", re.
 _OTHER_LOCAL_URI = re.compile(
     r"(?:https?(?:\+|://))?(?:unix|npipe|ipc|netdoc|local-?(?:file)?):(?://)?(.*)"
     r"|(?:vscode(?:-insiders)?|vscodium|cursor|windsurf|zed)://file(?=/)(.*)"
+    r"|res://+(.*)"
     r"|vscode-file://[^/]*(?=/)(.*)|(?:osfs|fs|localfs|posix|fileb|ldapi|oci-layout|[a-z][a-z0-9.-]*\+(?:unix|socket))://(.*)",
     re.I | re.S,
 )
 _REMOTE_URI = re.compile(
-    r"(?!(?:php|phar|zip|tar|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob|jar|compress\.\w+|simplecache"
+    r"(?!(?:php|phar|(?:zip|tar)(?:fs|file)?|(?:lib)?archive|t?gz|gzip|bz2|bzip2|xz|zstd|7z|rar|glob"
+    r"|jar|war|ear|compress\.\w+|simplecache"
     r"|filecache|blockcache|reference|dir|vsi\w*|text|concat|subfile|crypto|cache|async|label|caption"
     r"|pango|inline|msl|mvg|vid|vrt|a?movie)://)"
     r"(?:[a-z][a-z0-9+.-]+://(?!\.|%(?:25)*2e)|https\?://|(?:data|mailto|urn|about|blob|tel):)",
@@ -148,10 +150,10 @@ def host_as_folder(text: str) -> str | None:
     """Return a local URI without its scheme if it has a host: `sqlite://tmp/x` is `//tmp/x`.
 
     Some children cut off `sqlite:` and open the rest, as PHP's PDO does. None if it has no host,
-    and for `file:`, where a host is an error.
+    for `file:`, where a host is an error, and for `res:`, whose paths start in a project.
     """
-    _, sign, rest = text.partition("://")
-    if not sign or rest[:1] == "/" or _LOCAL_URI.match(text):
+    scheme, sign, rest = text.partition("://")
+    if not sign or rest[:1] == "/" or scheme.lower() == "res" or _LOCAL_URI.match(text):
         return None
     return f"//{rest}"
 

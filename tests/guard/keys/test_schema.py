@@ -137,6 +137,21 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("code", {"description": "Code, or the name of a file with it"}, Kind.WEAK),
         ("body", {"description": "A text, or @file to read it from a file"}, Kind.WEAK),
         ("note", {"description": "Note to open (relative path in the vault)"}, Kind.WEAK),
+        ("text", {"description": "Inline text or path"}, Kind.WEAK),
+        ("text", {"description": "Either a text, or a path"}, Kind.WEAK),
+        ("html", {"description": "HTML string, URL or local file"}, Kind.WEAK),
+        ("content", {"description": "Text, URL, or file"}, Kind.WEAK),
+        ("content", {"description": "JSON, or a file with it"}, Kind.WEAK),
+        ("content", {"description": "URL or file to load"}, Kind.WEAK),
+        ("content", {"description": "file or text"}, Kind.WEAK),
+        ("content", {"description": "An image file or base64"}, Kind.WEAK),
+        ("content", {"description": "Image (path, URL or base64)"}, Kind.WEAK),
+        ("text", {"description": "Text, @filename, or - for stdin"}, Kind.WEAK),
+        ("query", {"description": "Text or file to look for"}, Kind.PAYLOAD),
+        ("query", {"description": "Text to find in a path or file"}, Kind.PAYLOAD),
+        ("text", {"description": "Text or file contents to write"}, Kind.PAYLOAD),
+        ("html", {"description": "HTML (no paths or URLs)"}, Kind.PAYLOAD),
+        ("code", {"description": "Code, in one file"}, Kind.PAYLOAD),
         ("content", {"description": "Content of the file"}, Kind.PAYLOAD),
         ("content", {"description": "The file to write"}, Kind.PAYLOAD),
         ("content", {"description": "File content"}, Kind.PAYLOAD),
@@ -145,6 +160,24 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("code", {"description": "Code (use absolute paths)"}, Kind.PAYLOAD),
         ("sql", {"title": "Sql", "description": "Path to the SQL file"}, Kind.PATH),
         ("sql", {"title": "Path to the SQL file", "description": "Is run"}, Kind.PATH),
+        ("text", {"title": "File path"}, Kind.WEAK),
+        ("note", {"title": "Note file", "description": "Where it goes"}, Kind.WEAK),
+        ("text", {"title": "Text"}, Kind.PAYLOAD),
+        ("content", {"title": "File Content"}, Kind.PAYLOAD),
+        ("content", {"title": "Profile"}, Kind.PAYLOAD),
+        ("query", {"title": "URL path"}, Kind.PAYLOAD),
+        ("text", {"description": "Pfad zur Datei"}, Kind.PATH),
+        ("text", {"description": "Ruta absoluta del archivo"}, Kind.PATH),
+        ("text", {"description": "Путь к файлу"}, Kind.PATH),
+        ("text", {"description": "文件路径"}, Kind.PATH),
+        ("content", {"description": "ファイルパス (任意)"}, Kind.PATH),
+        ("text", {"description": "Nombre del archivo"}, Kind.PATH),
+        ("text", {"description": "文件名"}, Kind.PATH),
+        ("text", {"description": "Nombre del usuario"}, Kind.PAYLOAD),
+        ("content", {"description": "要写入文件的内容"}, Kind.PAYLOAD),
+        ("content", {"description": "写入该路径的文本"}, Kind.PAYLOAD),
+        ("content", {"description": "Inhalt der Datei"}, Kind.PAYLOAD),
+        ("query", {"description": "接口路径"}, Kind.PAYLOAD),
         ("sql", {"description": "What to run.\nPath to x is not read"}, Kind.PAYLOAD),
         ("file", {"title": "File", "description": "Contents of the file"}, Kind.WEAK),
         ("input", {"title": "In", "description": "JSON file for the jq filter"}, Kind.WEAK),
@@ -339,6 +372,11 @@ def test_elements_without_a_description_have_that_of_their_list(
 ) -> None:
     schema: JsonObject = {"type": "array", "items": items, "description": "Regex patterns"}
     assert of(key, schema).element().kind is kind
+
+
+def test_elements_without_a_title_have_that_of_their_list() -> None:
+    schema: JsonObject = {"type": "array", "items": {"type": "string"}, "title": "File paths"}
+    assert of("texts", schema).element().kind is Kind.WEAK
 
 
 def test_json_in_a_text_is_described_by_the_schema_of_its_content() -> None:
