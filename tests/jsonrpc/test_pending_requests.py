@@ -162,12 +162,12 @@ async def test_a_report_under_an_id_that_comes_back_as_text_is_wanted() -> None:
 
 
 def test_a_waiter_that_raises_leaves_no_other_one_waiting() -> None:
-    class Faulty(AwaitedRequest):
+    class RaisingRequest(AwaitedRequest):
         def settle(self, answer: Answer) -> None:
             raise ZeroDivisionError
 
     pending = PendingRequests()
-    waiters = [AwaitedRequest(None), Faulty(None), AwaitedRequest(None)]
+    waiters = [AwaitedRequest(None), RaisingRequest(None), AwaitedRequest(None)]
     for id_, waiter in enumerate(waiters):
         pending.add(id_, waiter)
     with pytest.raises(ZeroDivisionError):
