@@ -94,6 +94,7 @@ class ParkedCalls:
             log.warning("answer dropped: its client has not come back", bytes=oldest.kept_size)
             kept.remove(oldest)
             oldest.cancel()
+            oldest.reply.give(None)  # the call may be referenced for longer
 
     def _by_principals(self) -> list[AskableCall]:
         """Return all calls, those of the principal with the most first, then by age."""

@@ -285,7 +285,8 @@ class Dialogue:
     @property
     def kept_size(self) -> int:
         """The bytes of the answer that is kept for a retry, about; 0 if none is."""
-        return self._kept.size if self._kept is not None and self.is_detached else 0
+        kept = self._kept
+        return kept.size if kept is not None and self._call.register is kept else 0
 
     async def report(self, params: Payload) -> None:
         """Send a progress report within the current request, if that wants any."""
@@ -375,8 +376,8 @@ class Dialogue:
         """Go on with the call for the client's next request, which brings answers."""
         call, kept = self._call, self._kept
         self._speaker = speaker
-        await self._attach(reply)
         call.request, call.register = request, reply
+        await self._attach(reply)
         if kept is not None and kept.is_over:
             self.fetched.set()
             await speaker.flush()
