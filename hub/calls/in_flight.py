@@ -9,6 +9,7 @@ from typing import Protocol
 
 import anyio
 import structlog
+from msgspec.structs import replace
 
 from hub.calls.audit_trail import CallAudit
 from hub.calls.caller import ClientCaller, send_to_urls
@@ -20,7 +21,7 @@ from hub.children.failures import failed
 from hub.errors import ChildError
 from hub.jsonrpc.errors import FaultError, GoneError, RpcError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import Failure, Payload, Request, Response
+from hub.jsonrpc.messages import Failure, Payload, Request, Response, size_of_answer
 from hub.jsonrpc.peer import Asked, Outlet
 from hub.jsonrpc.requests import UNSAID, Answer, Cancellable
 from hub.protocol.constants import INTERNAL_ERROR
@@ -317,3 +318,27 @@ class AwaitedReply:
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
         """Do nothing."""
+
+
+class KeptReply(AwaitedReply):
+    """The reply sink of a detached call: it keeps the answer for the retry; `size` in bytes."""
+
+    size = 0
+
+    def give(self, answer: Answer) -> bool:
+        self.size = 0 if answer is None else size_of_answer(answer)
+        return super().give(answer)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer, or the call has to be resolved again."""
+        return self._is_there.is_set()
+
+    async def pass_on(self, reply: ReplySink, request: Request) -> None:
+        """Hand the answer over to the sink of a request."""
+        if self._is_stale:
+            reply.resolve_again(request)
+        elif self._answer is None:
+            reply.give(None)
+        else:
+            await reply.deliver(replace(self._answer, id=request.id))

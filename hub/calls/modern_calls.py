@@ -40,6 +40,8 @@ MAX_PARKED: Final = 256
 """How many calls may wait for their clients' answers; beyond, a child's request is refused."""
 MAX_PARKED_OF_ONE: Final = 64
 """How many of these calls one principal may have."""
+MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the answers that are kept for these calls' clients; beyond, the oldest are dropped."""
 MAX_KEPT: Final = 1024
 """Number of clients whose roots are kept; the oldest are dropped first."""
 _ENDED = (
@@ -79,6 +81,20 @@ class ParkedCalls:
     def remove(self, key: str) -> None:
         """Forget a call that no retry can attach any more."""
         self._calls.pop(key, None)
+
+    def make_room(self) -> None:
+        """Drop kept answers beyond `MAX_KEPT_BYTES`: the oldest of the principal with the most."""
+        kept = [one for one in self._calls.values() if one.kept_size]
+        while sum(one.kept_size for one in kept) > MAX_KEPT_BYTES:
+            sizes = Counter[str]()
+            for one in kept:
+                sizes[one.owner.principal] += one.kept_size
+            ((most, _),) = sizes.most_common(1)
+            oldest = next(one for one in kept if one.owner.principal == most)
+            log.warning("answer dropped: its client has not come back", bytes=oldest.kept_size)
+            kept.remove(oldest)
+            oldest.cancel()
+            oldest.reply.give(None)  # the call may be referenced for longer
 
     def _by_principals(self) -> list[AskableCall]:
         """Return all calls, those of the principal with the most first, then by age."""
@@ -274,6 +290,10 @@ class ModernCalls:
     def unpark(self, key: str) -> None:
         """Forget a call that no retry can attach any more."""
         self._parked.remove(key)
+
+    def make_room(self) -> None:
+        """Drop old answers if those that are kept have too many bytes."""
+        self._parked.make_room()
 
     def input_required(
         self, needed: InputNeededError, request: Request, session: Session

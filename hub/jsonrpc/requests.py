@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final, Protocol, TypeAlias
 
 import anyio
@@ -168,8 +168,9 @@ class PendingRequests:
     def close(self) -> None:
         """Settle all waiters with None: no response will come."""
         waiting, self._waiting = self._waiting, {}
-        for waiter in waiting.values():
-            waiter.settle(None)
+        with ExitStack() as stack:  # one that raises must not leave the others waiting
+            for waiter in reversed(waiting.values()):
+                stack.callback(waiter.settle, None)
 
 
 def with_token(params: JsonObject, token: RequestId) -> JsonObject:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import force_setattr
 
 from hub.calls.judging import JudgingContext
-from hub.calls.modern_calls import MAX_PARKED_OF_ONE, ParkedCalls
+from hub.calls.modern_calls import MAX_KEPT_BYTES, MAX_PARKED_OF_ONE, ParkedCalls
 from hub.calls.resolve import Relay
 from hub.calls.rounds.askable_call import AskableCall
 from hub.children.concurrency import PATIENCE
@@ -428,6 +428,20 @@ async def test_no_more_calls_are_parked_than_may_be() -> None:
         id_ = await answered(child, caller, result)
         await completed(child, caller, id_)
         assert (await asked_again(child, caller))["resultType"] == "input_required"
+
+
+async def test_kept_answers_have_a_common_bound_in_bytes() -> None:
+    child, large = silent(), "x" * (MAX_KEPT_BYTES // 3 + 1)
+    async with scripted(child) as hub:
+        caller = ScriptedCaller(hub)
+        asking = [await asked(child, caller), *[await asked_again(child, caller) for _ in range(2)]]
+        for sent in child.link.requests("tools/call"):
+            child.link.answer(sent["id"], {"content": [], "x": large})
+            await all_tasks_blocked()
+        rounds = [({question(one)[0]: ACCEPTED}, one["requestState"]) for one in asking]
+        assert "its call has ended" in str((await caller.refusal(*rounds[0]))["message"])
+        for late in rounds[1:]:
+            assert (await caller.round(*late))["x"] == large
 
 
 # Progress and logs

@@ -159,3 +159,17 @@ async def test_a_report_under_an_id_that_comes_back_as_text_is_wanted() -> None:
     assert await pending.report({"progressToken": "7", "progress": 1})
     assert not await pending.report({"progressToken": "07", "progress": 1})
     assert len(reports) == 1
+
+
+def test_a_waiter_that_raises_leaves_no_other_one_waiting() -> None:
+    class RaisingRequest(AwaitedRequest):
+        def settle(self, answer: Answer) -> None:
+            raise ZeroDivisionError
+
+    pending = PendingRequests()
+    waiters = [AwaitedRequest(None), RaisingRequest(None), AwaitedRequest(None)]
+    for id_, waiter in enumerate(waiters):
+        pending.add(id_, waiter)
+    with pytest.raises(ZeroDivisionError):
+        pending.close()
+    assert [waiter.done.is_set() for waiter in waiters] == [True, False, True]

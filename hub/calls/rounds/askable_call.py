@@ -16,10 +16,9 @@ from typing import Final, Protocol
 
 import anyio
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from hub.calls.caller import ClientCaller
-from hub.calls.in_flight import AwaitedReply, InFlightCall, ReplySink
+from hub.calls.in_flight import AwaitedReply, InFlightCall, KeptReply, ReplySink
 from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.results import renumbered
 from hub.children.child_call import CallResult
@@ -63,6 +62,10 @@ class AskableCalls(Protocol):
 
     def unpark(self, key: str) -> None:
         """Forget a call that no retry can attach any more."""
+        ...
+
+    def make_room(self) -> None:
+        """Drop old answers if those that are kept have too many bytes."""
         ...
 
     def input_required(
@@ -153,6 +156,11 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         """Whether the client has been away for so long that other calls go first."""
         return self.dialogue is not None and self.dialogue.is_abandoned
 
+    @property
+    def kept_size(self) -> int:
+        """The bytes of the answer that is kept for a retry, about; 0 if none is."""
+        return 0 if self.dialogue is None else self.dialogue.kept_size
+
     def done(self) -> None:
         """Do nothing: a modern client gets no notification that an elicitation is complete."""
 
@@ -212,24 +220,6 @@ class _Question(Struct, eq=False):
     request: JsonObject
     settled: anyio.Event = field(default_factory=anyio.Event)
     answer: JsonObject | None = None
-
-
-class KeptReply(AwaitedReply):
-    """The reply sink of a detached call: it keeps the answer for the retry."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there is an answer, or the call has to be resolved again."""
-        return self._is_there.is_set()
-
-    async def pass_on(self, reply: ReplySink, request: Request) -> None:
-        """Hand the answer over to the sink of a request."""
-        if self._is_stale:
-            reply.resolve_again(request)
-        elif self._answer is None:
-            reply.give(None)
-        else:
-            await reply.deliver(replace(self._answer, id=request.id))
 
 
 class Dialogue:
@@ -292,6 +282,12 @@ class Dialogue:
         """Whether the client has been away for `PATIENCE` seconds, so that other calls go first."""
         return self.is_detached and anyio.current_time() >= self._left + PATIENCE
 
+    @property
+    def kept_size(self) -> int:
+        """The bytes of the answer that is kept for a retry, about; 0 if none is."""
+        kept = self._kept
+        return kept.size if kept is not None and self._call.register is kept else 0
+
     async def report(self, params: Payload) -> None:
         """Send a progress report within the current request, if that wants any."""
         if not self.is_detached and self._speaker.token is not None:
@@ -329,6 +325,7 @@ class Dialogue:
         """Keep the answer until a retry fetches it, at most `KEPT` seconds; cancel at the end."""
         try:
             await self.over.wait()
+            self._call.calls.make_room()
             with anyio.move_on_after(KEPT):
                 await self.fetched.wait()
         finally:
@@ -379,8 +376,8 @@ class Dialogue:
         """Go on with the call for the client's next request, which brings answers."""
         call, kept = self._call, self._kept
         self._speaker = speaker
-        await self._attach(reply)
         call.request, call.register = request, reply
+        await self._attach(reply)
         if kept is not None and kept.is_over:
             self.fetched.set()
             await speaker.flush()
