@@ -18,10 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from hub.errors import ConfigError
 from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, is_own, name_in, origin_in
-from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
-from hub.server.http.auth.profile_rules import ProfileRules
+from hub.server.http.auth.admission import Admission, ProfileRules, TokenRejection, Unverified
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.auth.protected_resource import RETRY_AFTER, ProtectedResource
 
 if TYPE_CHECKING:

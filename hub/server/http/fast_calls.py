@@ -20,8 +20,7 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response, to_bytes
 from hub.jsonrpc.requests import Answer, Cancellable
 from hub.protocol.constants import CALLS
-from hub.server.http.bounds.bodies import BodyLimit
-from hub.server.http.bounds.large_messages import LARGE_MESSAGE
+from hub.server.http.bounds.bodies import LARGE_MESSAGE, BodyLimit
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, counted, until_disconnected
 from hub.usage.principals import ClientUsage, UsageByPrincipal
