@@ -287,14 +287,14 @@ class FastCallAcceptor:
         *,
         bodies: BodyLimit,
         no_room: ASGIApp,
-        usage: UsageByPrincipal | None = None,
+        usage: UsageByPrincipal,
     ) -> None:
         self._header_checks = header_checks
         self._find = find
         self._patience = patience
         self.bodies = bodies
         self.no_room = no_room
-        self._usage = usage or UsageByPrincipal()
+        self._usage = usage
 
     def head(self, scope: Scope) -> RequestHead | None:
         """Return the head of a request whose body should be collected; None for any other."""

@@ -84,7 +84,7 @@ class Seen:
             Deadlines(PATIENCE),
             bodies=BodyLimit(),
             no_room=unserved,
-            usage=usage,
+            usage=usage or UsageByPrincipal(),
         )
 
     def _find(self, request: Request, head: RequestHead) -> Unplain | None:

@@ -190,8 +190,8 @@ class LegacySessions:
         *,
         clock: Callable[[], float],
         most: int,
-        poll_after: float = 0,
-        usage: UsageByPrincipal | None = None,
+        poll_after: float,
+        usage: UsageByPrincipal,
     ) -> None:
         self._open_connection = open_connection
         self._ids = ids
@@ -199,7 +199,7 @@ class LegacySessions:
         self._poll_after = poll_after
         self._events = EventStore(clock)
         self._open = Sessions(clock, most, self._ended)
-        self._usage = usage or UsageByPrincipal()
+        self._usage = usage
         self._usage.counts["sessions"] = self._open.count_of
 
     def __iter__(self) -> Iterator[HttpSession]:
