@@ -11,5 +11,5 @@ Main types: `Limits` and `Connections` (how many connections, deadlines, evictio
 for large messages).
 
 Read in this order: `connections`, `plain_http`, `bounded_protocol`, `bodies`, `forwarded`,
-`failed_logins`, `refusal_log`.
+`failed_logins`.
 """
