@@ -309,9 +309,7 @@ class AccessCheck:
         )
         return Refusal(rejection.status, rejection.text, {"www-authenticate": challenge})
 
-    def place_refusal(
-        self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
-    ) -> Refusal | None:
+    def place_refusal(self, headers: RequestHeaders, proxied: ProxiedTo) -> Refusal | None:
         """Return why a request is refused by where it was sent to or its Origin header, or None."""
         for name in _ONCE:
             if headers.count(name.lower()) > 1:
