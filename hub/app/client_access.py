@@ -16,9 +16,8 @@ from hub.config.models import HubConfig, StdioServer
 from hub.errors import ConfigError
 from hub.protocol.http_headers import NOT_SENDABLE, is_sendable
 from hub.server.http.access import AccessCheck, TrustedIssuers
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
-from hub.server.http.auth.profile_rules import ProfileMatch, ProfileRules
+from hub.server.http.auth.admission import ProfileMatch, ProfileRules
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.usage.principals import LimitsOf, RefusedCall
 from hub.values import SessionKey
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.config.listening.auth import Auth, Introspection, IssuerClient, TrustedIssuer
-from hub.server.http.adoption.surviving_state import sealing_secrets
+from hub.server.http.adoption import sealing_secrets
 from hub.server.http.auth.introspection import (
     IntrospectionClient,
     IntrospectionEndpoint,

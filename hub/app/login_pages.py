@@ -9,8 +9,8 @@ from hub.app.client_access import ClientAccess, keys_in
 from hub.app.hub import Hub, View
 from hub.config.listening.listen import Listen
 from hub.protocol.host_names import is_loopback
-from hub.server.http.adoption.surviving_state import sealing_secrets
-from hub.server.http.auth.profile_rules import ProfileRules
+from hub.server.http.adoption import sealing_secrets
+from hub.server.http.auth.admission import ProfileRules
 from hub.server.http.login_pages.endpoints import LoginPageEndpoints
 from hub.server.http.login_pages.known_people import KnownPeople
 from hub.server.http.login_pages.steps import LoginSteps

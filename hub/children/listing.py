@@ -51,7 +51,7 @@ class ChildLists:
     `timeout` is for each page, in seconds; `pause` is the least time between two readings.
     """
 
-    def __init__(self, hub: HubIdentity, timeout: float, pause: float = RELIST_PAUSE) -> None:
+    def __init__(self, hub: HubIdentity, timeout: float, pause: float) -> None:
         self.timeout = timeout
         self._hub = hub
         self._pause = pause

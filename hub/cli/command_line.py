@@ -152,7 +152,7 @@ def parser(command: str | None = None) -> ArgumentParser:
     return top
 
 
-def run_command(given: Sequence[str], why_alone: str | None = None) -> int:
+def run_command(given: Sequence[str], why_alone: str | None) -> int:
     """Run the command line, and return its exit code.
 
     `why_alone`: why no shared hub serves the client, if that was tried already.

@@ -213,9 +213,7 @@ def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
     raise ConfigError(f"--as {wanted}", "there is no such profile or token", f"Profiles: {known}.")
 
 
-def named_tool(
-    text: str, servers: Iterable[str] = (), mode: NamesMode = "auto"
-) -> tuple[str, str] | None:
+def named_tool(text: str, servers: Iterable[str], mode: NamesMode) -> tuple[str, str] | None:
     """Return the server and its own name of the tool that `text` names; None if it names none.
 
     A public name counts where the `servers` are known: `server__tool`, or the bare name if these

@@ -48,7 +48,7 @@ from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signal
 from hub.system.this_process import run_loop
 
 if TYPE_CHECKING:
-    from hub.server.http.adoption.surviving_state import SurvivingState
+    from hub.server.http.adoption import SurvivingState
     from hub.server.http.bounds.forwarded import Proxies
     from hub.usage.principals import UsageByPrincipal
 
@@ -312,7 +312,7 @@ def _following(
 
 
 def _surviving_state(listen: Listen, serves: str) -> SurvivingState:
-    from hub.server.http.adoption.surviving_state import surviving_state  # noqa: PLC0415 - not needed for stdio
+    from hub.server.http.adoption import surviving_state  # noqa: PLC0415 - not needed for stdio
 
     return surviving_state(
         this_machine(os.environ),

@@ -91,7 +91,7 @@ class LoginRun:
     `patience` ends the wait for an order. `is_found`: a call has found a login of the owner's.
     """
 
-    def __init__(self, owner: str = "") -> None:
+    def __init__(self, owner: str) -> None:
         self.owner = owner
         self.order: LoginOrder | None = None
         self.ordered = anyio.Event()

@@ -24,7 +24,7 @@ from hub.server import stdio
 from hub.server.connection import ConnectionFactory
 from hub.server.http import serve as serving
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
-from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.adoption import SessionIds
 from hub.server.http.auth.admission import Admission
 from hub.server.http.bounds.forwarded import Proxies
 from hub.sessions.services import Services

@@ -222,8 +222,8 @@ class Termination:
         self._parent = parent
         self._sign: int = SIGTERM
 
-    def signal_all(self, table: Table, sign: int | None = None) -> None:
-        """Send each process the signal `sign`, by default the last one sent."""
+    def signal_all(self, table: Table, sign: int | None) -> None:
+        """Send each process the signal `sign`; None: the last one sent."""
         self._sign = sign = self._sign if sign is None else sign
         if not HAS_PROC:
             self.left = {group: 0 for group in self._leaders if _signal_group(group, sign)}

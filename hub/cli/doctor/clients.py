@@ -30,9 +30,8 @@ from hub.config.clients.locations import (
     client_files,
     is_installed,
 )
-from hub.config.installing.changes import parsed, section_of
+from hub.config.installing.changes import InstallRecord, install_record, parsed, section_of
 from hub.config.installing.own_entry import argv_of, hub_arguments, hub_command
-from hub.config.installing.record import InstallRecord, install_record
 from hub.errors import ConfigError, HubError, StartError
 
 _NO_ROOTS: Final = frozenset({"claude-desktop", "windsurf", "codex", "zed"})

@@ -81,7 +81,7 @@ class DeviceGrant:
         *,
         clock: Clock,
         sleep: Sleep,
-        http: httpx2.AsyncClient | None = None,
+        http: httpx2.AsyncClient | None,
     ) -> None:
         self._client = client
         self._resource = resource

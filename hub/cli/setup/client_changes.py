@@ -17,6 +17,7 @@ from hub.config.clients.locations import ClientFile
 from hub.config.installing.changes import (
     EntryEditedError,
     Installation,
+    InstallRecord,
     digest,
     installed,
     parsed,
@@ -25,7 +26,6 @@ from hub.config.installing.changes import (
     without_entry,
 )
 from hub.config.installing.own_entry import NAME, is_hub
-from hub.config.installing.record import InstallRecord
 from hub.config.source.documents import Document
 from hub.errors import StartError
 from hub.system.atomic_file import alone_in, backed_up, created, opened

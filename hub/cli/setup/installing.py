@@ -26,8 +26,8 @@ from hub.cli.setup.showing import difference, in_colours, shown
 from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed, signs_of
 from hub.config.fields import LoadContext
 from hub.config.importing.discovery import Discovery
+from hub.config.installing.changes import InstallRecord, install_record
 from hub.config.installing.own_entry import NAME, hub_command, own_entry
-from hub.config.installing.record import InstallRecord, install_record
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.records import FOUND, found_in
 from hub.config.source.documents import is_inline

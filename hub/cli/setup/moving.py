@@ -16,6 +16,7 @@ from hub.config.importing.carrying import Carried, CarriedServer, carried
 from hub.config.importing.discovery import FoundServer, discover
 from hub.config.importing.hub_yaml import hub_yaml, servers_in
 from hub.config.installing.changes import parsed, with_entry
+from hub.config.source.documents import ParsedConfig
 from hub.errors import HubError, StartError
 from hub.system.atomic_file import backed_up, created, opened
 
@@ -47,7 +48,10 @@ class HubConfigFile:
     @property
     def has_servers(self) -> bool:
         """Whether there will be servers in it: without any, no hub starts."""
-        return bool(self.text.strip()) and bool(servers_in(parsed(self.text, "yaml")))
+        return bool(self._servers())
+
+    def _servers(self) -> dict[str, ParsedConfig]:
+        return servers_in(parsed(self.text, "yaml")) if self.text.strip() else {}
 
     @contextmanager
     def taking(self, file: ClientFile) -> Generator[MovedServers]:
@@ -74,7 +78,7 @@ class HubConfigFile:
                 raise broken.error
         here = [one for one in discovery.servers if one.path == file.path]
         own = [one for one in here if one.place[:-1] == file.section]
-        there = servers_in(parsed(self.text, "yaml")) if self.text.strip() else {}
+        there = self._servers()
         made = carried(own, context, with_secrets=self._with_secrets, there=there)
         moved = [one for one in made.servers if not self._missing(one, context.environment)]
         added = [one for one in moved if one.name not in there]

@@ -1,21 +1,28 @@
-"""What installing and uninstalling make of the text of a client's config."""
+"""What installing and uninstalling make of the text of a client's config, and a record of it."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
+import msgspec
 import yaml
 from msgspec import Struct, field
 
 from hub.config.installing import json_text, toml_text
+from hub.config.own_files import record_path
 from hub.config.source import yaml_text
 from hub.config.source.documents import Form, real_form
 from hub.config.source.strict_yaml import MISREAD
 from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json
 from hub.config.source.toml import read_toml
+from hub.errors import StartError
+from hub.system.machine import Machine
+from hub.system.private_file import StateFile
+from hub.values import Json
 
 ClientEntry: TypeAlias = Mapping[str, Any]
 """A server of a client's config, as parsed."""
@@ -246,3 +253,42 @@ def _common(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
+
+
+def install_record(machine: Machine) -> InstallRecord:
+    """Return the user's record."""
+    return InstallRecord(record_path(machine, "installed.json"))
+
+
+class InstallRecord:
+    """The installations of this user, by the file that each is in."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._state = StateFile(file)
+
+    def of(self, path: Path) -> Installation | None:
+        """Return what was installed into a file; None if nothing is known."""
+        try:
+            return msgspec.convert(self._state.read().get(_key(path)), Installation)
+        except msgspec.ValidationError:
+            return None
+
+    def files(self) -> list[Path]:
+        """Return the files that the hub is installed in."""
+        return [Path(key) for key in self._state.read()]
+
+    def set(self, path: Path, made: Installation | None) -> None:
+        """Remember what was installed into a file; None forgets it.
+
+        Raises: StartError if the record cannot be written.
+        """
+        value = None if made is None else cast("Json", msgspec.to_builtins(made))
+        try:
+            self._state.write(_key(path), value)
+        except OSError as exc:
+            fix = "Make it yours, with its directory: without it nothing can be taken out again."
+            raise StartError(f"{self._state.path}: {exc.strerror}", fix) from exc
+
+
+def _key(path: Path) -> str:
+    return str(path.resolve())

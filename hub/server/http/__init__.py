@@ -9,10 +9,11 @@ A POST needs no task if it is a call whose route is cached: `DirectHttp` gives i
 before (`RepeatedHead`). For any other POST a task runs `HttpServer`. Only `uvicorn_protocol`,
 `bounds.bounded_protocol` and `bounds.plain_http` use uvicorn's private names.
 
-Main types: `HttpServer`, `AccessCheck`, `PostResponse`, `ModernPosts`, `PlainCall`.
+Main types: `HttpServer`, `AccessCheck`, `PostResponse`, `ModernPosts`, `PlainCall`,
+`SessionIds`.
 
 Read in this order: `serve`, `app`, `open_requests`, `access`, `responses`; for the modern era
 `modern`; for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`; for browsers
-`welcome_page`. Packages: `legacy` (the legacy era), `bounds` (limits), `auth` (who sends
-a request), `adoption` (sessions that outlive their process), `oauth_proxy` and `login_pages`.
+`welcome_page`; for sessions that outlive their process `adoption`. Packages: `legacy` (the legacy
+era), `bounds` (limits), `auth` (who sends a request), `oauth_proxy` and `login_pages`.
 """

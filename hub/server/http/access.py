@@ -18,10 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from hub.errors import ConfigError
 from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, is_own, name_in, origin_in
-from hub.server.http.auth.admission import Admission, TokenRejection, Unverified
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
-from hub.server.http.auth.profile_rules import ProfileRules
+from hub.server.http.auth.admission import Admission, ProfileRules, TokenRejection, Unverified
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.auth.protected_resource import RETRY_AFTER, ProtectedResource
 
 if TYPE_CHECKING:
@@ -311,9 +309,7 @@ class AccessCheck:
         )
         return Refusal(rejection.status, rejection.text, {"www-authenticate": challenge})
 
-    def place_refusal(
-        self, headers: RequestHeaders, proxied: ProxiedTo = NOT_PROXIED
-    ) -> Refusal | None:
+    def place_refusal(self, headers: RequestHeaders, proxied: ProxiedTo) -> Refusal | None:
         """Return why a request is refused by where it was sent to or its Origin header, or None."""
         for name in _ONCE:
             if headers.count(name.lower()) > 1:

@@ -22,17 +22,15 @@ from hub.jsonrpc.messages import Message, Request, to_bytes
 from hub.protocol.constants import CALLS, MODERN_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
-from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.adoption import SessionIds
 from hub.server.http.auth.admission import Admission
-from hub.server.http.bounds.bodies import BodyLimit, BodyLoad
-from hub.server.http.bounds.connections import CONNECTION
+from hub.server.http.bounds.bodies import BodyLimit, BodyLoad, MessageReader
+from hub.server.http.bounds.connections import CONNECTION, RefusalLog
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.bounds.large_messages import MessageReader
-from hub.server.http.bounds.refusal_log import RefusalLog
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy.http_session import SessionPost
-from hub.server.http.legacy.legacy_sessions import LegacySessions, Sender
 from hub.server.http.legacy.requests import LegacyRequests
+from hub.server.http.legacy.sessions import LegacySessions, Sender
 from hub.server.http.modern import (
     MAX_UNDERWAY,
     ModernPost,

@@ -20,8 +20,7 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Message, Request, Response, to_bytes
 from hub.jsonrpc.requests import Answer, Cancellable
 from hub.protocol.constants import CALLS
-from hub.server.http.bounds.bodies import BodyLimit
-from hub.server.http.bounds.large_messages import LARGE_MESSAGE
+from hub.server.http.bounds.bodies import LARGE_MESSAGE, BodyLimit
 from hub.server.http.request_heads import HeaderChecks, RequestHead
 from hub.server.http.responses import PostResponse, counted, until_disconnected
 from hub.usage.principals import ClientUsage, UsageByPrincipal
@@ -288,14 +287,14 @@ class FastCallAcceptor:
         *,
         bodies: BodyLimit,
         no_room: ASGIApp,
-        usage: UsageByPrincipal | None = None,
+        usage: UsageByPrincipal,
     ) -> None:
         self._header_checks = header_checks
         self._find = find
         self._patience = patience
         self.bodies = bodies
         self.no_room = no_room
-        self._usage = usage or UsageByPrincipal()
+        self._usage = usage
 
     def head(self, scope: Scope) -> RequestHead | None:
         """Return the head of a request whose body should be collected; None for any other."""

@@ -205,9 +205,7 @@ class ModernPosts:
     `max_underway` requests may be under way.
     """
 
-    def __init__(
-        self, open_connection: ConnectionFactory, max_underway: int = MAX_UNDERWAY
-    ) -> None:
+    def __init__(self, open_connection: ConnectionFactory, max_underway: int) -> None:
         self._max_underway = max_underway
         self._open_connection = open_connection
         self._underway = _Underway()

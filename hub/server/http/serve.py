@@ -16,7 +16,7 @@ import uvicorn
 
 from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck
-from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.adoption import SessionIds
 from hub.server.http.app import HttpServer
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies

@@ -5,8 +5,7 @@ import pytest
 from hub.errors import ConfigError
 from hub.server.http.access import NOT_PROXIED, AccessCheck, ProxiedTo, Refusal, RequestHeaders
 from hub.server.http.auth.admission import Admission
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 

@@ -37,12 +37,11 @@ from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_MET
 from hub.server.connection import ClientConnection
 from hub.server.http import app as module
 from hub.server.http.access import AccessCheck, LoginEndpoints
-from hub.server.http.adoption.session_ids import SessionIds
+from hub.server.http.adoption import SessionIds
 from hub.server.http.app import HttpLimits, HttpServer
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
+from hub.server.http.bounds.bodies import LARGE_MESSAGE
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.legacy.resumption import OPEN_AFTER
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter

@@ -8,9 +8,8 @@ from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.messages import Failure, Request
 from hub.jsonrpc.requests import Cancellable
 from hub.server.http.access import AccessCheck
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
-from hub.server.http.auth.profile_rules import ProfileRules
+from hub.server.http.auth.admission import ProfileRules
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor
 from hub.server.http.request_heads import HeaderChecks, RequestHead
@@ -85,7 +84,7 @@ class Seen:
             Deadlines(PATIENCE),
             bodies=BodyLimit(),
             no_room=unserved,
-            usage=usage,
+            usage=usage or UsageByPrincipal(),
         )
 
     def _find(self, request: Request, head: RequestHead) -> Unplain | None:

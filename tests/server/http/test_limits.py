@@ -7,7 +7,7 @@ from typing import Any
 from hub.app.client_access import limits_of
 from hub.config.models import HubConfig
 from hub.protocol.http_headers import token_hash
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
 from hub.server.http.bounds.failed_logins import MOST
 from hub.values import JsonObject
 from tests.kit.asgi import Connection

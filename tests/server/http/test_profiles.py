@@ -13,7 +13,7 @@ from hub.app.client_access import profile_rules
 from hub.config.models import HubConfig
 from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
 from hub.values import JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild

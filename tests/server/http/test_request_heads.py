@@ -10,8 +10,7 @@ from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Notification, Request
 from hub.protocol.http_headers import token_hash
 from hub.server.http import request_heads as module
 from hub.server.http.access import AccessCheck
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.request_heads import (
     KEPT,

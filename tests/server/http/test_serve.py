@@ -17,8 +17,7 @@ from structlog.testing import capture_logs
 
 from hub.app.running import ConnectionBuilder
 from hub.server.http.access import AccessCheck
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.legacy.event_streams import HANG_UP
 from hub.server.http.serve import LAST_ANSWERS, serve_http

@@ -20,9 +20,9 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
 )
 from hub.server.http.app import HttpLimits
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
+from hub.server.http.bounds.bodies import LARGE_MESSAGE
 from hub.server.http.bounds.connections import Connections, Limits
-from hub.server.http.bounds.large_messages import LARGE_MESSAGE
 from hub.server.http.fast_calls import FastCallAcceptor, Line, PlainCall
 from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hub.server.http.auth.profile_rules import texts_in
+from hub.server.http.auth.admission import texts_in
 
 SKEW: Final = 10
 """Seconds that the issuer's clock may differ."""

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from hub.logins.issuer_requests import OK, NoAnswerError, posted
 from hub.logins.login import RegisteredClient
+from hub.server.http.auth.admission import texts_in
 from hub.server.http.auth.claims import (
     InvalidTokenError,
     check_is_bearer,
@@ -29,7 +30,6 @@ from hub.server.http.auth.issuer_metadata import (
     json_object,
     open_client,
 )
-from hub.server.http.auth.profile_rules import texts_in
 
 COUNTS: Final = 10.0
 """Seconds that an answer counts: so soon a token that was taken back is refused."""

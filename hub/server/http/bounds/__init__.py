@@ -10,6 +10,6 @@ Main types: `Limits` and `Connections` (how many connections, deadlines, evictio
 (refused tokens of each address), `RefusalLog` (few lines for many refusals), `MessageReader` (time
 for large messages).
 
-Read in this order: `connections`, `plain_http`, `bounded_protocol`, `bodies`, `large_messages`,
-`forwarded`, `failed_logins`, `refusal_log`.
+Read in this order: `connections`, `plain_http`, `bounded_protocol`, `bodies`, `forwarded`,
+`failed_logins`.
 """

@@ -9,5 +9,5 @@ Main types: `LegacyRequests` (answers POST, GET and DELETE), `LegacySessions` (o
 and ends sessions), `HttpSession`, `SessionPost`, `NotificationStream`, `ResumableStreams`.
 
 Read in this order: `event_store`, `event_streams`, `resumption`, `http_session`, `sessions`,
-`legacy_sessions`, `requests`.
+`requests`.
 """

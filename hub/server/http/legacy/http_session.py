@@ -132,7 +132,7 @@ class SessionPost:
     """One request of a legacy session, with the scopes of its token; a `PostedRequest`."""
 
     def __init__(
-        self, session: HttpSession, request: Request, scopes: GrantedScopes | None = None
+        self, session: HttpSession, request: Request, scopes: GrantedScopes | None
     ) -> None:
         self._session = session
         self._request = request

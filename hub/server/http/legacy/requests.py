@@ -14,10 +14,10 @@ from hub.protocol.constants import INVALID_REQUEST
 from hub.server.connection import client_of_handshake
 from hub.server.http.access import RequestHeaders
 from hub.server.http.bounds.bodies import RETRY_AFTER
-from hub.server.http.bounds.refusal_log import RefusalLog
+from hub.server.http.bounds.connections import RefusalLog
 from hub.server.http.fast_calls import answer_post
 from hub.server.http.legacy.http_session import HttpSession, SessionPost
-from hub.server.http.legacy.legacy_sessions import LegacySessions, NoRoomForSession, Sender
+from hub.server.http.legacy.sessions import LegacySessions, NoRoomForSession, Sender
 from hub.server.http.responses import ENDING, PostResponse, answer_in, refuse_for_now, respond
 from hub.system.tasks import TaskStarter
 

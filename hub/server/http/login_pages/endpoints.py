@@ -70,7 +70,7 @@ class LoginPageEndpoints:
     Tokens and codes that were refused count for the address that they came from.
     """
 
-    def __init__(self, steps: LoginSteps, path: str, others: LoginEndpoints | None = None) -> None:
+    def __init__(self, steps: LoginSteps, path: str, others: LoginEndpoints | None) -> None:
         self._steps = steps
         self._others = others
         self._refused = FailedLogins()

@@ -38,7 +38,7 @@ class IssuerLogin(Struct, frozen=True):
 class KnownPeople:
     """The principals that can show who they are: of `credentials`, and of `issuers`."""
 
-    def __init__(self, credentials: Credentials, issuers: Sequence[IssuerLogin] = ()) -> None:
+    def __init__(self, credentials: Credentials, issuers: Sequence[IssuerLogin]) -> None:
         self._credentials = credentials
         self.follow(issuers)
 

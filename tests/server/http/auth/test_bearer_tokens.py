@@ -1,7 +1,7 @@
 import pytest
 
 from hub.protocol.http_headers import token_hash
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
 
 ANNA, CI = token_hash("of anna"), token_hash("of ci")
 NAMED = BearerTokens("s3cret", {"anna": ANNA, "ci": CI})

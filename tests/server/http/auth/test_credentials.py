@@ -5,8 +5,7 @@ import pytest
 
 from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, Unverified
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import TOKEN_ENDED, Credentials
+from hub.server.http.auth.credentials import TOKEN_ENDED, BearerTokens, Credentials
 from tests.kit.fakes import FakeClock
 
 ANNA = BearerTokens(None, {"anna": token_hash("of anna")})

@@ -9,7 +9,7 @@ import anyio
 from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.app import NO_TOKEN
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.server.http.legacy.test_legacy_sessions import Processes
 from tests.server.http.test_app import (

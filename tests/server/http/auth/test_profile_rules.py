@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from hub.server.http.auth.admission import Admission
-from hub.server.http.auth.profile_rules import ProfileMatch, ProfileRules
+from hub.server.http.auth.admission import Admission, ProfileMatch, ProfileRules
 
 ISSUER = "https://login.example.com"
 NAMED = Admission("ci")

@@ -14,8 +14,7 @@ from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.access import AccessCheck
 from hub.server.http.app import NO_TOKEN
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.loops import virtual_time

@@ -13,8 +13,7 @@ from anyio.abc import SocketStream
 from starlette.types import Receive, Scope, Send
 
 from hub.server.http.bounds.bounded_protocol import LINES_AT_ONCE, MAX_FIELDS, MAX_HEAD, BoundedHttp
-from hub.server.http.bounds.connections import CONNECTION, Connections, Limits
-from hub.server.http.bounds.refusal_log import RefusalLog
+from hub.server.http.bounds.connections import CONNECTION, Connections, Limits, RefusalLog
 from hub.server.http.responses import until_disconnected
 from tests.kit.loops import all_tasks_blocked
 

@@ -13,9 +13,9 @@ from hub.server.http.bounds.connections import (
     MOST_UNREAD_AT_ONCE,
     Connections,
     Limits,
+    RefusalLog,
 )
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.bounds.refusal_log import RefusalLog
 
 
 class One:

@@ -6,7 +6,7 @@ import anyio
 
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification
-from hub.server.http.bounds.large_messages import LARGE_MESSAGE, MessageReader
+from hub.server.http.bounds.bodies import LARGE_MESSAGE, MessageReader
 
 
 def message(size: int) -> bytes:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import anyio
 from structlog.testing import capture_logs
 
-from hub.server.http.bounds.refusal_log import RefusalLog
+from hub.server.http.bounds.connections import RefusalLog
 
 
 async def test_the_first_is_logged_and_the_others_are_counted() -> None:

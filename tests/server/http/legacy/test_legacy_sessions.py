@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hub.protocol.constants import LIST_CHANGED
-from hub.server.http.adoption.session_ids import MAX_ID, SessionIds
+from hub.server.http.adoption import MAX_ID, SessionIds
 from hub.server.http.app import HttpLimits
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
 from hub.system.remembered_ids import RememberedIds
 from hub.system.sealing import SealingSecrets
 from hub.values import JsonObject

@@ -10,8 +10,7 @@ from anyio.abc import TaskGroup
 
 from hub.logins.login_process import LoginRuns
 from hub.protocol.http_headers import token_hash
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.auth.key_set import KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.login_pages.known_people import IssuerLogin, KnownPeople

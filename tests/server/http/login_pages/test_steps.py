@@ -10,7 +10,7 @@ import pytest
 from hub.launch.secret_references import FileSecret, SecretText
 from hub.logins.login_process import MOST_OF_ONE, LoginOrder, LoginPage, LoginRun
 from hub.protocol.http_headers import token_hash
-from hub.server.http.auth.bearer_tokens import BearerTokens
+from hub.server.http.auth.credentials import BearerTokens
 from hub.server.http.login_pages.steps import PATIENCE, RefusedStepError, WrongTokenError
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.tickets import hash_of

@@ -15,8 +15,7 @@ from urllib.parse import urlencode
 import anyio
 import pytest
 
-from hub.server.http.auth.bearer_tokens import BearerTokens
-from hub.server.http.auth.credentials import Credentials
+from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.auth.signed_tokens import SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.bounds.failed_logins import MOST

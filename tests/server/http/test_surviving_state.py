@@ -12,11 +12,10 @@ from structlog.testing import capture_logs
 from hub.app.machine import this_machine
 from hub.jsonrpc.errors import RpcError
 from hub.protocol.input_requests import CallState
-from hub.server.http.adoption.session_ids import LASTS, SessionIds
-from hub.server.http.adoption.surviving_state import SurvivingState, surviving_state
+from hub.server.http.adoption import LASTS, SessionIds, SurvivingState, surviving_state
 from hub.system.machine import Machine
 from tests.kit.fakes import FakeClock
-from tests.server.http.adoption.test_session_ids import CLIENT
+from tests.server.http.test_session_ids import CLIENT
 
 KEY, OTHER = "k" * 40, "o" * 40
 NOW = time.time()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hub.server.http.adoption.session_ids import LASTS, MAX_ID, SKEW, SessionIds
+from hub.server.http.adoption import LASTS, MAX_ID, SKEW, SessionIds
 from hub.sessions.client import Client
 from hub.system.remembered_ids import RememberedIds
 from hub.system.sealing import Sealer, SealingSecrets
