@@ -91,7 +91,10 @@ class LegacySessions:
         if refused is not None:
             return refused
         key = self._ids.made_for(client, sender.admission.identity)
-        return key, self._added(key, sender, tasks)
+        session = self._added(key, sender, tasks)
+        if client is not None:
+            session.speaks(client.version)  # a client may go on before its handshake's task ends
+        return key, session
 
     async def adopted(
         self, key: str, sender: Sender, tasks: TaskStarter

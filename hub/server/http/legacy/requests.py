@@ -148,8 +148,5 @@ class LegacyRequests:
         try:
             await answer_in(session.connection, request, receive, response)
         finally:
-            client = session.connection.session.client
-            if client is None or not response.has_result:
+            if session.connection.session.client is None or not response.has_result:
                 self._sessions.end(key)
-            else:
-                session.speaks(client.version)

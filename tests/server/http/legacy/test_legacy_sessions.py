@@ -65,6 +65,15 @@ async def test_a_session_goes_on_whatever_comes_first() -> None:
         assert "already" in again.json["error"]["message"]
 
 
+async def test_a_stream_can_be_resumed_that_is_opened_right_after_the_handshake() -> None:
+    async with web() as site:
+        handshake = site.start("POST", None, initialize())
+        key = (await handshake.over()).headers["mcp-session-id"]
+        stream = site.start("GET", key)
+        await all_tasks_blocked()
+        assert stream.ids == ["0-0"]
+
+
 async def test_its_client_is_told_to_list_again() -> None:
     hub = Processes()
     async with web(ids=hub.ids()) as site:
