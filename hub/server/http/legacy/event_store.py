@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import PendingRequests
+from hub.server.http.bounds.bodies import MUCH
+from hub.system.this_process import give_back
 
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes stored for all sessions together; beyond, the oldest event of who stores most goes."""
@@ -86,7 +88,8 @@ class _Share:
 class EventStore:
     """Limits what the journals store: all sessions `max_bytes` together, and each one's share.
 
-    Beyond that the owner whose sessions store most gives up its oldest events.
+    Beyond that the owner whose sessions store most gives up its oldest events. `give_back` returns
+    free memory to the system.
     """
 
     def __init__(
@@ -96,11 +99,13 @@ class EventStore:
         max_bytes: int = MAX_BYTES,
         max_session_bytes: int = MAX_SESSION_BYTES,
         max_session_events: int = MAX_SESSION_EVENTS,
+        give_back: Callable[[], object] = give_back,
     ) -> None:
         self.clock = clock
+        self._give_back = give_back
         self._max_bytes = max_bytes
         self.max_session_bytes, self.max_session_events = max_session_bytes, max_session_events
-        self._bytes = 0
+        self._bytes = self._peak = 0
         self._shares: dict[str, _Share] = {}
 
     def journal(self, owner: str = "") -> Journal:
@@ -114,17 +119,21 @@ class EventStore:
         share.events += 1
         share.by_age.append((journal, event.serial))
         self._bytes += len(event.chunk)
+        self._peak = max(self._peak, self._bytes)
         share.expire(self.clock() - MAX_AGE)
         while self._bytes > self._max_bytes:
             max(self._shares.values(), key=lambda one: one.bytes).drop_oldest()
         share.compact(self.max_session_events)
 
     def expire(self) -> None:
-        """Drop the events that are too old."""
+        """Drop the events that are too old; at half of the peak, memory goes back to the system."""
         for owner, share in list(self._shares.items()):
             share.expire(self.clock() - MAX_AGE)
             if not share.by_age:
                 del self._shares[owner]
+        if self._peak >= MUCH and self._bytes <= self._peak // 2:
+            self._peak = self._bytes
+            self._give_back()
 
     def dropped(self, journal: Journal, event: StoredEvent) -> None:
         """Count an event no longer: its journal has dropped it."""

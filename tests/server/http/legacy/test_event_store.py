@@ -4,6 +4,7 @@ from weakref import WeakSet
 
 import pytest
 
+from hub.server.http.bounds.bodies import MUCH
 from hub.server.http.legacy.event_store import MAX_AGE, EventId, EventStore, Journal
 from tests.kit.fakes import FakeClock
 
@@ -145,3 +146,18 @@ def test_sessions_that_are_over_are_let_go_of_although_an_older_one_goes_on(
     clock.now += MAX_AGE + 1
     store.expire()
     assert not held
+
+
+@pytest.mark.parametrize(("size", "given"), [(MUCH, 1), (MUCH - 1, 0)])
+def test_the_memory_of_many_old_events_goes_back_to_the_system(
+    clock: FakeClock, size: int, given: int
+) -> None:
+    given_back: list[None] = []
+    store = EventStore(clock, give_back=lambda: given_back.append(None))
+    store.journal().add(EventId(1, 1), b"x" * size)
+    store.expire()
+    assert not given_back
+    clock.now += MAX_AGE + 1
+    store.expire()
+    store.expire()
+    assert len(given_back) == given

@@ -65,9 +65,7 @@ async def test_a_session_goes_on_whatever_comes_first() -> None:
         assert "already" in again.json["error"]["message"]
 
 
-async def test_a_stream_can_be_resumed_that_is_opened_as_soon_as_the_handshake_is_answered() -> (
-    None
-):
+async def test_a_stream_can_be_resumed_that_is_opened_right_after_the_handshake() -> None:
     async with web() as site:
         handshake = site.start("POST", None, initialize())
         key = (await handshake.over()).headers["mcp-session-id"]
