@@ -29,6 +29,8 @@ from hub.sessions.config_file import ConfigState
 
 _NO_OVERRIDE: Final = ToolOverride()
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NOBODYS: Final = NamedToken(name="nobody", sha256="0" * 64)
+"""No text is known that has this hash."""
 _OTHERWISE: Final = "it would be reached in another way"
 
 
@@ -72,7 +74,7 @@ def config_change(
 def without_revoked(running: HubConfig, said: Mapping[str, Any]) -> ConfigChange:
     """Return `running` as far as it lets in who is let in by the keys `said` of `listen`, too.
 
-    Without any token everybody would be let in: so one stays that has ended.
+    Without any token everybody would be let in: so some stay that have ended, or one of nobody's.
     """
     was = running.listen
     new = was.model_copy(update=said)
@@ -84,9 +86,8 @@ def without_revoked(running: HubConfig, said: Mapping[str, Any]) -> ConfigChange
     }
     listen = listen.model_copy(update=left)
     if was.is_guarded and not listen.is_guarded:
-        last = was.tokens or (NamedToken(name="nobody", sha256="0" * 64),)
-        ended = tuple(one.model_copy(update={"expires": _LONG_AGO}) for one in last)
-        listen = listen.model_copy(update={"tokens": ended})
+        ended = tuple(one.model_copy(update={"expires": _LONG_AGO}) for one in was.tokens)
+        listen = listen.model_copy(update={"tokens": ended or (_NOBODYS,)})
     made = running.model_copy(update={"listen": listen})
     return ConfigChange(made, _spelled(changed_keys(running, made)))
 
