@@ -28,7 +28,7 @@ from hub.launch.known_servers import program_index, short_name
 from hub.launch.templates import INPUT
 from hub.secrets.reading import open_to_others
 from hub.specs import LeftOut
-from hub.values import UNNAMED, ServerName
+from hub.values import UNNAMED, ServerName, object_or_empty
 
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
@@ -94,6 +94,8 @@ def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for key in ("token", "tokens", "auth"):
         one = {name: value for name, value in cast("ParsedConfig", listen).items() if name == key}
+        if object_or_empty(one.get("auth")).get("issuers", 0) == []:
+            one = {}  # a mistake, but one that says that there are none
         with suppress(ValidationError):
             said[key] = getattr(Listen.model_validate(one, context=context), key)
     return said

@@ -382,7 +382,7 @@ async def test_a_wrong_config_takes_tokens_out(top: Path, mistake: str, *, confi
     assert [line["log_level"] for line in lines] == ["error", "warning"]
     assert lines[1]["keys"] == ["listen.tokens"]
     first, *_ = at.report.lines()
-    assert first == "Taken over: what takes tokens out of listen.tokens; nothing else."
+    assert first == "Taken over: what is taken out of listen.tokens; nothing else."
     assert at.known.state.error is not None
     assert await at.reloaded() == []
     assert at.report.lines()[0] == first  # who asks after the hub has noticed is told as well
@@ -442,6 +442,7 @@ def issuers(*names: str, also: str = "") -> str:
         ("token: one", "token: two", None, []),
         (issuers("a"), "", None, []),
         (issuers("a"), issuers("c"), None, []),
+        (issuers("a"), issuers(), None, []),
         (f"token: one, {issuers('a')}", "", None, []),
     ],
 )

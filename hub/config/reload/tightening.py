@@ -255,9 +255,7 @@ class ReloadReport(Struct, frozen=True):
         if self.error is not None:
             what = "Nothing was taken over: the config that was in force stays."
             if self.taken:
-                what = (
-                    f"Taken over: what takes tokens out of {', '.join(self.taken)}; nothing else."
-                )
+                what = f"Taken over: what is taken out of {', '.join(self.taken)}; nothing else."
             return [what, *self.error.splitlines()]
         return [on_one_line(line) for line in self._lines()]
 
