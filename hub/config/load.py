@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias, cast
 
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from hub.config.clients.entries import NAMING
 from hub.config.clients.sections import ClientConfig, client_config, likely_section
 from hub.config.fields import LoadContext, files_in
-from hub.config.listening.listen import Listen, NamedToken, check_access
+from hub.config.listening.listen import Listen, check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
@@ -27,7 +28,7 @@ from hub.launch.known_servers import program_index, short_name
 from hub.launch.templates import INPUT
 from hub.secrets.reading import open_to_others
 from hub.specs import LeftOut
-from hub.values import UNNAMED, ServerName
+from hub.values import UNNAMED, ServerName, object_or_empty
 
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
@@ -78,20 +79,26 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
     return Loaded(config, document.raw, warnings)
 
 
-def tokens_in(source: str, context: LoadContext) -> tuple[NamedToken, ...] | None:
-    """Return `listen.tokens` of a hub.yaml, whatever else is wrong in it; None if they are wrong.
+def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
+    """Return the keys of `listen` that say who is let in, whatever else is wrong in a hub.yaml.
+
+    A key that is wrong itself is left out.
 
     Raises: ConfigError if the text cannot be read.
     """
     document = read(source, context.directory)
     listen = cast("object", document.raw.get("listen", {}))
     if not isinstance(listen, dict) or client_config(document, context) is not None:
-        return None
-    tokens = {"tokens": cast("ParsedConfig", listen).get("tokens", ())}
-    try:
-        return Listen.model_validate(tokens, context=context).tokens
-    except ValidationError:
-        return None
+        return {}
+    context = replace(context, directory=(context.directory / source).parent.absolute())
+    said: dict[str, Any] = {}
+    for key in ("token", "tokens", "auth"):
+        one = {name: value for name, value in cast("ParsedConfig", listen).items() if name == key}
+        if object_or_empty(one.get("auth")).get("issuers", 0) == []:
+            one = {}  # a mistake, but one that says that there are none
+        with suppress(ValidationError):
+            said[key] = getattr(Listen.model_validate(one, context=context), key)
+    return said
 
 
 def server_problems(name: str, server: ParsedConfig, context: LoadContext) -> list[Problem]:

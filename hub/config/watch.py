@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -16,12 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.config.fields import LoadContext
-from hub.config.listening.listen import NamedToken, has_unread
-from hub.config.load import Loaded, load_config, tokens_in
+from hub.config.listening.listen import has_unread
+from hub.config.load import Loaded, let_in_by, load_config
 from hub.config.models import HubConfig
 from hub.config.records import TrustRecord, digest_of
 from hub.config.reload.tightening import (
-    ConfigChange,
     ReloadReport,
     config_change,
     faults_of,
@@ -227,12 +226,10 @@ class ConfigWatch:
             log.warning("the next start will ask about this config again", reason=exc.what)
 
     async def _revoke(self, watched: Watched) -> tuple[str, ...]:
-        """Take over which tokens a file takes out that is wrong elsewhere; return the keys."""
+        """Let in nobody whom a file takes out that is wrong elsewhere; return the keys."""
         try:
-            tokens = await anyio.to_thread.run_sync(_tokens, watched)
-            change = ConfigChange(self._running)
-            if tokens is not None:
-                change = without_revoked(self._running, tokens)
+            said = await anyio.to_thread.run_sync(_let_in_by, watched)
+            change = without_revoked(self._running, said)
             if change.taken:
                 await self._take(change.config)
         except Exception as exc:
@@ -304,15 +301,15 @@ def _read(watched: Watched) -> tuple[Loaded, str | None, LoadContext | None]:
     return loaded, trusted, None if is_whole else again
 
 
-def _tokens(watched: Watched) -> tuple[NamedToken, ...] | None:
-    """Return the tokens in a file that is wrong elsewhere; None if it does not say them.
+def _let_in_by(watched: Watched) -> dict[str, Any]:
+    """Return the keys that say who is let in, of a file that is wrong elsewhere.
 
     Raises: ConfigError.
     """
     seen = watched.look()
     if seen is None or not _is_file(seen):
-        return None
-    return tokens_in(watched.source, replace(watched.context, reads_secrets=False))
+        return {}
+    return let_in_by(watched.source, replace(watched.context, reads_secrets=False))
 
 
 def _is_file(seen: Look) -> bool:

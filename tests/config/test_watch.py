@@ -382,7 +382,7 @@ async def test_a_wrong_config_takes_tokens_out(top: Path, mistake: str, *, confi
     assert [line["log_level"] for line in lines] == ["error", "warning"]
     assert lines[1]["keys"] == ["listen.tokens"]
     first, *_ = at.report.lines()
-    assert first == "Taken over: what takes tokens out of listen.tokens; nothing else."
+    assert first == "Taken over: what is taken out of listen.tokens; nothing else."
     assert at.known.state.error is not None
     assert await at.reloaded() == []
     assert at.report.lines()[0] == first  # who asks after the hub has noticed is told as well
@@ -418,6 +418,78 @@ async def test_a_wrong_config_adds_no_token_and_lets_nobody_in_without_one(
     await at.becomes(text)
     assert [counting(one) for one in at.taken] == ([] if counts is None else [counts])
     assert at.known.state.error is not None
+
+
+def letting_in(listen: str) -> str:
+    return config(rest=f"listen: {{{listen}}}\n{SERVERS}")
+
+
+def issuers(*names: str, also: str = "") -> str:
+    entries = [f"{{issuer: https://{one}.example{also}}}" for one in names]
+    return f"auth: {{resource: https://hub.example/mcp, issuers: [{', '.join(entries)}]}}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "token", "left"),
+    [
+        (f"token: one, {issuers('a', 'b')}", f"token: one, {issuers('b')}", "one", ["b"]),
+        (f"token: one, {issuers('a')}", "token: one", "one", []),
+        (f"token: one, {issuers('a')}", issuers("a"), None, ["a"]),
+        (f"token: one, {issuers('a')}", f"token: two, {issuers('a')}", None, ["a"]),
+        (f"token: one, {issuers('a')}", f"token: one, {issuers('c')}", "one", []),
+        # Without any token everybody would be let in.
+        ("token: one", "", None, []),
+        ("token: one", "token: two", None, []),
+        (issuers("a"), "", None, []),
+        (issuers("a"), issuers("c"), None, []),
+        (issuers("a"), issuers(), None, []),
+        (f"token: one, {issuers('a')}", "", None, []),
+    ],
+)
+async def test_a_wrong_config_takes_out_issuers_and_the_token_without_a_name(
+    top: Path, before: str, after: str, token: str | None, left: list[str]
+) -> None:
+    at = Running(top, letting_in(before))
+    await at.becomes(f"{letting_in(after)}gaurd: off\n")
+    (taken,) = at.taken
+    listen = taken.listen
+    assert (listen.token and listen.token.get_secret_value()) == token
+    names = [one.issuer for one in listen.auth.issuers] if listen.auth is not None else []
+    assert names == [f"https://{one}.example" for one in left]
+    assert listen.is_guarded
+    assert {one.sha256 for one in listen.tokens} <= {"0" * 64}
+    await at.becomes(letting_in(before))
+    assert at.taken[-1].listen == at.running.listen
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("token: one", f"token: one, {issuers('a')}"),
+        (f"token: one, {issuers('a')}", f"token: one, {issuers('a', 'b')}"),
+        (f"token: one, {issuers('a')}", f"token: '${{NOT_SET}}', {issuers('a')}"),
+        (f"token: one, {issuers('a')}", f"token: one, {issuers('a', also=', isuer: x')}"),
+        (issuers("a", also=", claims: {team: [x]}"), issuers("a", also=", claims: {team: [x, y]}")),
+    ],
+)
+async def test_a_wrong_config_adds_nobody_and_takes_out_nothing_that_it_does_not_say(
+    top: Path, before: str, after: str
+) -> None:
+    at = Running(top, letting_in(before))
+    await at.becomes(f"{letting_in(after)}gaurd: off\n")
+    assert at.taken == []
+
+
+async def test_files_with_tokens_are_beside_a_wrong_config(top: Path) -> None:
+    plant(top, "etc/")
+    (top / "etc/secret").write_text("of-the-file")
+    kept = "tokens: [{name: c, token: '${file:secret}'}"
+    text = letting_in(f"{kept}, {{name: a, sha256: {HASHES['a']}}}]")
+    at = Running(top, text, file="etc/hub.yaml")
+    at.watch = at.watch_with(at.take, Watched.now("etc/hub.yaml", at.context))
+    await at.becomes(f"{letting_in(f'{kept}]')}gaurd: off\n")
+    (taken,) = at.taken
+    assert taken.listen.tokens == at.running.listen.tokens[:1]
 
 
 async def test_where_the_hub_cannot_take_tokens_out_it_goes_on(top: Path) -> None:

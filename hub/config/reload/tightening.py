@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
-from hub.config.fields import Part
-from hub.config.listening.listen import NamedToken
+from hub.config.fields import Part, is_unread
+from hub.config.listening.listen import Listen, NamedToken
 from hub.config.models import (
     Confine,
     Guard,
@@ -29,6 +29,8 @@ from hub.sessions.config_file import ConfigState
 
 _NO_OVERRIDE: Final = ToolOverride()
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NOBODYS: Final = NamedToken(name="nobody", sha256="0" * 64)
+"""No text is known that has this hash."""
 _OTHERWISE: Final = "it would be reached in another way"
 
 
@@ -69,19 +71,29 @@ def config_change(
     )
 
 
-def without_revoked(running: HubConfig, tokens: tuple[NamedToken, ...]) -> ConfigChange:
-    """Return `running` without those of its tokens that are not in `tokens`, or end there sooner.
+def without_revoked(running: HubConfig, said: Mapping[str, Any]) -> ConfigChange:
+    """Return `running` as far as it lets in who is let in by the keys `said` of `listen`, too.
 
-    Without any token everybody would be let in: the last ones stay, but have ended.
+    Without any token everybody would be let in: so some stay that have ended, or one of nobody's.
     """
     was = running.listen
-    left: tuple[NamedToken, ...] = order_of("listen.tokens").tighter(was.tokens, tokens)
-    listen = was.model_copy(update={"tokens": left})
+    new = was.model_copy(update=said)
+    listen = tighter_by_key(was, new, "listen")
+    keeps_token = new.token is not None and (new.token == was.token or is_unread(new.token))
+    left = {
+        "token": was.token if keeps_token else None,
+        "auth": listen.auth if _issuers_of(was) & _issuers_of(new) else None,
+    }
+    listen = listen.model_copy(update=left)
     if was.is_guarded and not listen.is_guarded:
         ended = tuple(one.model_copy(update={"expires": _LONG_AGO}) for one in was.tokens)
-        listen = was.model_copy(update={"tokens": ended})
+        listen = listen.model_copy(update={"tokens": ended or (_NOBODYS,)})
     made = running.model_copy(update={"listen": listen})
     return ConfigChange(made, _spelled(changed_keys(running, made)))
+
+
+def _issuers_of(listen: Listen) -> set[str]:
+    return set() if listen.auth is None else {one.issuer for one in listen.auth.issuers}
 
 
 def _spelled(keys: Iterable[Path]) -> tuple[str, ...]:
@@ -224,9 +236,9 @@ MOST_FAULTS = 3
 class ReloadReport(Struct, frozen=True):
     """What a reload took over, what waits for the user (and `because` of what), and what failed.
 
-    `error`: why nothing was taken over, but that tokens were taken out. `file` is the name of the
-    config. `earlier` was taken over by the reload before: a hub may notice a change before the user
-    asks. `is_in_force`: there is a client that it is in force for.
+    `error`: why nothing was taken over, but that tokens or issuers were taken out. `file` is the
+    name of the config. `earlier` was taken over by the reload before: a hub may notice a change
+    before the user asks. `is_in_force`: there is a client that it is in force for.
     """
 
     file: str | None = None
@@ -243,9 +255,7 @@ class ReloadReport(Struct, frozen=True):
         if self.error is not None:
             what = "Nothing was taken over: the config that was in force stays."
             if self.taken:
-                what = (
-                    f"Taken over: what takes tokens out of {', '.join(self.taken)}; nothing else."
-                )
+                what = f"Taken over: what is taken out of {', '.join(self.taken)}; nothing else."
             return [what, *self.error.splitlines()]
         return [on_one_line(line) for line in self._lines()]
 

@@ -85,7 +85,9 @@ def _objection(uri: str) -> str:
         is_host = bool(_AUTHORITY.fullmatch(parts.netloc))
         is_safe = is_host and (parts.scheme == "https" or is_loopback(host))
         return "" if is_safe else "must begin with https:// and a host"
-    return "" if parts.scheme and parts.scheme not in _NO_APP else "has no scheme of an app"
+    # Apps have a slash there (RFC 8252, 7.1); what else stands there may be a command.
+    is_apps = parts.scheme not in _NO_APP and uri.startswith("/", len(parts.scheme) + 1)
+    return "" if parts.scheme and is_apps else "has no scheme of an app"
 
 
 def _without_port(uri: str) -> str | None:
