@@ -625,6 +625,15 @@ def test_other_ways_to_write_a_path_are_read(world: CallContext, kind: Kind, val
     assert objection(world, kind, value) is not None
 
 
+@pytest.mark.parametrize("kind", [PATH, WEAK, NEUTRAL, COMMAND])
+@pytest.mark.parametrize("value", ["@@l/x", "--data=@@l/x", "-d@@l/x", "k=@@l/x", "!@l/x"])
+def test_one_sign_is_taken_off_a_name_that_begins_with_one(
+    tmp_path: Path, kind: Kind, value: str
+) -> None:
+    top = plant(tmp_path, "project/", "private/x", "project/@l => ../private")
+    assert objection(context(share(top / "project"), top / "project"), kind, value) == OUTSIDE
+
+
 @pytest.mark.parametrize("name", ["a:b", "a=b", "x+y@z", "a&b#c"])
 @pytest.mark.parametrize("value", ["k={}", "x,k={}", "{}:ro", "k={}:ro", "k=@{}", "u:k={}@h"])
 def test_a_link_with_a_sign_in_its_name_is_followed(tmp_path: Path, name: str, value: str) -> None:

@@ -298,6 +298,8 @@ def _assigned(text: str, reader: Reader) -> Iterable[str]:
             yield text[2:]
         yield text.partition(" ")[2]
     yield text.lstrip(_SIGNS)
+    if text.startswith(("@@", "@!", "!@", "!!")):
+        yield text[1:]  # a name may begin with such a sign, too
 
 
 def _cut(text: str, reader: Reader) -> Iterable[str]:
