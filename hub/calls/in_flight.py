@@ -19,7 +19,7 @@ from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
 from hub.children.failures import failed
 from hub.errors import ChildError
-from hub.jsonrpc.errors import FaultError, GoneError, RpcError
+from hub.jsonrpc.errors import GoneError, InternalError, RpcError
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Payload, Request, Response, size_of_answer
 from hub.jsonrpc.peer import Asked, Outlet
@@ -139,7 +139,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         except Exception:
             # Raised from here, it would end the child's connection, and the calls of others.
             log.exception("result not passed on", tool=self.route.resolved.name)
-            self._fail(FaultError())
+            self._fail(InternalError())
 
     def _pass_on(self, result: Payload) -> None:
         """Answer with the child's result; if that is too large, with an error in its place.

@@ -69,7 +69,7 @@ class RpcError(Exception):
         return {}
 
 
-class FaultError(RpcError):
+class InternalError(RpcError):
     """A fault of the hub's own, which its log describes."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from hub.calls.routes import CallRoute, KnownAnswer
 from hub.calls.subscriptions import Subscriptions
 from hub.catalog.pages import CursorError
 from hub.errors import HubError, InsufficientScopeError, RouteError
-from hub.jsonrpc.errors import FaultError, RpcError
+from hub.jsonrpc.errors import InternalError, RpcError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification, Payload, Request
 from hub.jsonrpc.peer import Asked, Outlet, Peer
@@ -128,7 +128,7 @@ class ClientConnection:
             raise RpcError(exc.code, str(exc)) from exc
         except Exception as exc:
             log.exception("request failed", method=asked.request.method)
-            raise FaultError from exc
+            raise InternalError from exc
 
     async def _serve_in_era(self, asked: Asked) -> Payload:
         try:

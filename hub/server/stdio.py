@@ -10,7 +10,7 @@ import anyio
 import structlog
 
 from hub.jsonrpc import messages, parsing
-from hub.jsonrpc.errors import FaultError, GoneError
+from hub.jsonrpc.errors import GoneError, InternalError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.lines import Lines, TruncatedLine
 from hub.jsonrpc.messages import Failure, Message, Request, Response
@@ -109,7 +109,7 @@ class _Calls:
         except Exception:
             # Raised from here, it would end the client's connection.
             log.exception("request failed", method=request.method)
-            failure = Failure(request.id, FaultError().error)
+            failure = Failure(request.id, InternalError().error)
             self._connection.dispatcher.tasks.start_soon(self.deliver, failure)
             return True
 

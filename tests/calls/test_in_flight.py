@@ -17,7 +17,7 @@ from hub.calls.in_flight import InFlightCall
 from hub.calls.routes import KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
-from hub.jsonrpc.errors import FaultError
+from hub.jsonrpc.errors import InternalError
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object, lost
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
@@ -570,7 +570,7 @@ async def test_a_fault_in_passing_a_result_on_ends_no_connection(
             broken.setattr(InFlightCall, "_pass_on", fail)
             assert caller.take(1, "echo", {})
             await caller.reply.signals.until(lambda: bool(caller.reply.answers))
-        assert caller.reply.answers == [Failure(1, FaultError().error)]
+        assert caller.reply.answers == [Failure(1, InternalError().error)]
         assert [entry["event"] for entry in logs] == ["result not passed on"]
         assert caller.take(2, "echo", {})
         await caller.result(2)

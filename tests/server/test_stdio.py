@@ -17,7 +17,7 @@ from hub.calls.dispatch import CallDispatcher
 from hub.jsonrpc import lines as lines_module
 from hub.jsonrpc import messages
 from hub.jsonrpc import requests as requests_module
-from hub.jsonrpc.errors import FaultError
+from hub.jsonrpc.errors import InternalError
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import open_lines
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
@@ -378,6 +378,6 @@ async def test_a_fault_in_taking_a_call_does_not_end_the_connection(
         with monkeypatch.context() as broken:
             broken.setattr(CallDispatcher, "take", fail)
             await terminal.ask(1, "tools/call", SAY)
-            assert (await terminal.heard())["error"] == FaultError().error
+            assert (await terminal.heard())["error"] == InternalError().error
         await terminal.ask(2, "tools/call", SAY)
         assert "result" in await terminal.heard()

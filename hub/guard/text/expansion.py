@@ -69,10 +69,11 @@ _CD_TO_VARIABLE = re.compile(
 )
 """A `cd` that goes home if a variable is empty; in quotes it stays."""
 _MOST_CD = 64
+"""How many of these are looked at in a command: for each all of the command is searched."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
 _RUNS_ABOVE = re.compile(
-    # Other tests seldom find the first folder itself.
+    # With `-name` and the like it seldom finds the folder that it starts in.
     rf"(\bfind (?:-[HLP] )*(\"?)(?:\$PWD|/|{_PRINTED_FOLDER})[^\s\"';|&]*)\2(?= )"
     r"(?=[^;|&\n]{0,512} -(?:exec|ok)dir )"
     r"(?![^;|&\n]{0,512} -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
