@@ -102,6 +102,7 @@ def is_defined(package: str, name: str) -> bool:
     return name in defined_in(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))
 
 
+@pytest.mark.long
 def test_a_name_is_imported_from_the_module_that_defines_it() -> None:
     elsewhere = [
         f"{short(module)}: {source}.{name}"

@@ -69,6 +69,7 @@ def test_a_token_that_is_no_variables_value_removes_nothing() -> None:
     assert offered(config, {"EMPTY": "", "A": "s3"}) == {"EMPTY": "", "A": "s3"}
 
 
+@pytest.mark.live
 async def test_real_children_are_given_that_environment() -> None:
     environment = {"HUB_TOKEN": "s3cret", "MINE": "s3cret", "PATH": "/bin"}
     config = read(listen={"token": "s3cret"})

@@ -60,6 +60,7 @@ def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path
     assert [line["tool"] for line in lines(rotated)] == ["t1"]
 
 
+@pytest.mark.long
 def test_of_several_hubs_one_puts_a_large_log_aside(
     tmp_path: Path, renamed: Sequence[Renamed]
 ) -> None:

@@ -341,6 +341,7 @@ async def test_no_more_calls_than_the_child_takes_are_sent_and_the_others_follow
         assert [answer.id for answer in caller.reply.answers if answer] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.long
 async def test_many_calls_of_one_client_keep_no_other_from_its_turn(
     fake: FakeChild, top: Path
 ) -> None:

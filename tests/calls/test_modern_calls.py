@@ -545,6 +545,7 @@ async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last
         assert "error" in await child.link.reply("three")
 
 
+@pytest.mark.long
 async def test_a_question_that_could_be_for_several_clients_waits_until_one_is_left() -> None:
     child = silent()
     async with scripted(child) as hub:

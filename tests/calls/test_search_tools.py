@@ -136,6 +136,7 @@ async def test_tools_are_found_by_words_in_all_servers_or_in_one() -> None:
         assert tools_in(found) == {"files": ["read", "echo"]}
 
 
+@pytest.mark.long
 async def test_one_child_that_hangs_does_not_keep_the_others_from_being_found() -> None:
     fakes = {"a": FakeChild(answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     async with searching({name: remote(name) for name in fakes}, fakes) as at:

@@ -117,6 +117,7 @@ async def test_a_child_without_listen_streams_still_serves_calls(answer: Answer,
         assert len((await child.ready()).listing.tools) == 1
 
 
+@pytest.mark.long
 async def test_a_stream_that_ends_is_requested_again_and_its_lists_are_read_again() -> None:
     fake = modern()
     async with ready(fake) as (_, user):

@@ -62,6 +62,7 @@ def test_a_module_that_is_loaded_is_not_hidden() -> None:
     assert sys.modules[NAME] is loaded
 
 
+@pytest.mark.live
 def test_the_program_loads_no_rich_that_is_installed_and_others_still_can(tmp_path: Path) -> None:
     top = plant(tmp_path, "rich/")
     (top / "rich" / "__init__.py").write_text("print('rich is loaded')\n")

@@ -286,6 +286,7 @@ def acting_while_loading(act: str, then: str = "") -> tuple[int, str]:
     return ran.returncode, ran.stderr
 
 
+@pytest.mark.live
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
 def test_an_interrupt_while_the_program_loads_ends_as_shells_expect() -> None:
     # A program that a script starts in the background ignores the signal otherwise.
@@ -371,6 +372,7 @@ def test_an_empty_option_is_not_taken_for_none(
     assert said.startswith("roots-hub: --root : an empty path names nothing\n")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     "arguments",
     [["check"], ["check", "--connect"], ["plan"], ["tools"], ["call", "x.y"], ["doctor"]],
@@ -456,6 +458,7 @@ def test_a_bind_for_others_without_a_token_is_three(capsys: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.live
 def test_an_audit_file_that_cannot_be_written_is_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -534,6 +537,7 @@ def test_a_working_directory_that_was_removed_is_told(
     )
 
 
+@pytest.mark.live
 def test_doctor_runs_with_any_home(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -603,6 +607,7 @@ def loaded_of(names: tuple[str, ...], code: str) -> list[str]:
     return loaded
 
 
+@pytest.mark.live
 def test_a_command_loads_what_it_needs_and_no_more() -> None:
     slow = ("cryptography", "httpx2", "jsonschema", "mcp", "mcp_types", "pathspec", "uvicorn")
     others = ("hub.cli.explain", "hub.cli.check", "hub.cli.roots", "yaml")
@@ -610,6 +615,7 @@ def test_a_command_loads_what_it_needs_and_no_more() -> None:
     assert loaded_of((*slow, *others), code) == []
 
 
+@pytest.mark.live
 def test_yaml_is_loaded_for_yaml_alone(tmp_path: Path) -> None:
     in_json = '{"servers": {"a": {"command": "x"}}, "version": 1}'
     in_yaml = "servers: {a: {command: x}}\nversion: 1\n"
@@ -623,6 +629,7 @@ def test_yaml_is_loaded_for_yaml_alone(tmp_path: Path) -> None:
         assert loaded_of(("yaml",), code) == loaded
 
 
+@pytest.mark.live
 def test_nothing_looks_for_garbage_while_the_hub_loads() -> None:
     tell = "print(gc.isenabled(), file=sys.stderr)"
     assert acting_while_loading(tell, tell) == (0, "False\nTrue\n")

@@ -151,6 +151,7 @@ def argv(services: Services) -> list[str]:
 # run, over stdio
 
 
+@pytest.mark.live
 def test_without_a_config_this_directory_is_served(top: Path, served: Served) -> None:
     assert run("run") == 0
     assert served.ways == ["stdio"]
@@ -165,6 +166,7 @@ def test_without_a_config_this_directory_is_served(top: Path, served: Served) ->
     assert program[-1] == "ROOTS"
 
 
+@pytest.mark.live
 def test_without_a_config_the_given_roots_are_served(top: Path, served: Served) -> None:
     assert run("run", "--stdio", "--root", "../a", "--root", f"{top}/b") == 0
     operator = served.only.operator.roots()
@@ -172,6 +174,7 @@ def test_without_a_config_the_given_roots_are_served(top: Path, served: Served) 
     assert operator.fallback_source == "--root"
 
 
+@pytest.mark.live
 def test_without_a_config_the_roots_of_the_environment_are_served(
     top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_without_a_config_the_roots_of_the_environment_are_served(
     assert operator.fallback_source == "HUB_ROOTS"
 
 
+@pytest.mark.live
 def test_a_config_is_served_and_the_given_roots_bound_no_client(top: Path, served: Served) -> None:
     assert run("run", "--config", config_at(top), "--root", "../a") == 0
     assert list(served.only.servers) == ["mine"]
@@ -190,6 +194,7 @@ def test_a_config_is_served_and_the_given_roots_bound_no_client(top: Path, serve
     assert operator.ceiling is None
 
 
+@pytest.mark.live
 def test_what_a_config_warns_of_is_logged(top: Path, served: Served) -> None:
     file = top / "client.json"
     file.write_text(json.dumps({"mcpServers": {"mine": {"command": "x", "nonsense": 1}}}))
@@ -213,6 +218,7 @@ ROOTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(("roots", "folder"), ROOTS)
 def test_the_folders_that_a_config_serves_are_told(
     roots: dict[str, Any], folder: str, top: Path, served: Served
@@ -224,6 +230,7 @@ def test_the_folders_that_a_config_serves_are_told(
     assert told["folder"] == folder.replace("TOP", str(top))
 
 
+@pytest.mark.live
 def test_the_rights_that_a_config_gives_are_told(top: Path, served: Served) -> None:
     access = [{"path": "a", "access": "read"}, {"path": "a/b", "access": "write"}]
     servers = {"mine": {"command": "x", "guard": "off"}, "other": {"command": "x"}}
@@ -237,6 +244,7 @@ def test_the_rights_that_a_config_gives_are_told(top: Path, served: Served) -> N
     )
 
 
+@pytest.mark.live
 def test_inline_json_is_told_as_such(
     top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +254,7 @@ def test_inline_json_is_told_as_such(
     assert [line["config"] for line in logged if line["event"] == "serving"] == ["inline JSON"]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_as_it_should(served: Served, number: signal.Signals) -> None:
     served.meanwhile = lambda: os.kill(os.getpid(), number)
@@ -273,6 +282,7 @@ def test_a_root_of_the_environment_that_is_not_there_is_named_as_such(
 # run, over HTTP
 
 
+@pytest.mark.live
 def test_the_url_is_printed_and_what_is_served(
     top: Path, served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +301,7 @@ def test_the_url_is_printed_and_what_is_served(
     assert json.loads(shown) == {"mcpServers": {"roots-hub": {"type": "http", "url": url}}}
 
 
+@pytest.mark.live
 def test_the_config_says_where_to_listen(
     top: Path, served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,6 +325,7 @@ def test_the_config_says_where_to_listen(
     assert capsys.readouterr().out.startswith("roots-hub serves http://localhost:")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("address", "shown"),
     [("localhost:0", "localhost"), ("[::1]:0", "[::1]"), ("::1:0", "[::1]")],
@@ -330,6 +342,7 @@ def test_an_address_is_shown_as_clients_write_it(
     assert f"http://{shown}:{served.port}/mcp\n" in capsys.readouterr().out
 
 
+@pytest.mark.live
 def test_everywhere_is_shown_as_here_and_needs_a_token(
     served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +410,7 @@ def test_a_host_that_is_not_there_is_named(served: Served, monkeypatch: pytest.M
 # wrap
 
 
+@pytest.mark.live
 def test_one_server_is_wrapped_under_its_own_names(
     top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +424,7 @@ def test_one_server_is_wrapped_under_its_own_names(
     assert served.only.operator.roots().ceiling is None
 
 
+@pytest.mark.live
 def test_a_wrapped_command_may_name_the_roots(served: Served) -> None:
     assert run("wrap", sys.executable, "${roots}") == 0
     assert argv(served.only) == [sys.executable, "ROOTS"]
@@ -429,6 +444,7 @@ def test_a_wrapped_placeholder_must_be_known(served: Served) -> None:
     assert served.ways == []
 
 
+@pytest.mark.live
 def test_no_config_is_wrapped(top: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUB_CONFIG", config_at(top))
     assert run("wrap", shutil.which("sh") or sys.executable) == 0
@@ -454,6 +470,7 @@ def test_bad_usage_ends_with_two(arguments: tuple[str, ...], served: Served) -> 
     assert served.ways == []
 
 
+@pytest.mark.live
 def test_children_of_a_served_config_inherit_no_token(
     top: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,6 +231,7 @@ WORDS = st.text(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=settings().max_examples // 2)  # each is tried in three files
 @given(st.lists(st.tuples(WORDS, st.none() | WORDS), min_size=1, max_size=4), WORDS)
 def test_any_path_and_name_are_read_back_as_they_were(

@@ -512,6 +512,7 @@ async def test_an_error_of_the_hub_itself_ends_nothing(top: Path) -> None:
     assert at.known.state.error is not None
 
 
+@pytest.mark.long
 async def test_hundreds_of_edits_leave_nothing_behind(top: Path) -> None:
     at = Running(top, config(), places=(".",))
     texts = [config("{deny: [x]}"), config(rest=f"guard: off\n{SERVERS}"), "version: [", config()]

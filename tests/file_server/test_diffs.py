@@ -30,6 +30,7 @@ def test_a_diff_is_as_other_programs_show_it(before: str, after: str, shown: str
     assert said == "--- a\n+++ a\n" + shown.format(none="\\ No newline at end of file\n")
 
 
+@pytest.mark.live
 @pytest.mark.skipif(PATCH is None, reason="needs patch")
 def test_patch_makes_the_new_text_of_the_old_one(tmp_path: Path) -> None:
     chance, file = random.Random(1), tmp_path / "f"  # noqa: S311 - texts for a test

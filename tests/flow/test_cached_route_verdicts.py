@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Literal, TypeAlias
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -285,6 +286,7 @@ async def walk(setting: SharingSetting, changes: list[Change], calls: list[Askin
                     change(top, following)
 
 
+@pytest.mark.long
 @given(SETTINGS, CHANGING, CALLS)
 def test_a_call_goes_by_a_cached_route_only_if_a_resolved_one_would_admit_it(
     setting: SharingSetting, changes: list[Change], calls: list[Asking]

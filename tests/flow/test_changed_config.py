@@ -224,6 +224,7 @@ async def test_a_config_that_cannot_be_used_changes_nothing(tmp_path: Path) -> N
         assert told(client) == 0
 
 
+@pytest.mark.long
 async def test_many_changes_fail_no_call_and_leave_nothing() -> None:
     async with flow_hub() as hub:
         client = await hub.connected()

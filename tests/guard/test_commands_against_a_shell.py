@@ -21,6 +21,8 @@ from hub.guard.policy import Policy
 from tests.kit.trees import plant
 from tests.kit.worlds import context, share
 
+pytestmark = pytest.mark.live
+
 HIDDEN = "what nobody may read"
 READING = [
     "cat $PWD/../private/*",

@@ -838,6 +838,7 @@ def test_one_call_has_no_more_than_its_share_of_the_hub(
             }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["path", "source", "thing"])
 def test_no_call_asks_the_disk_without_end(many_folders: Path, key: str) -> None:
     top = many_folders
@@ -918,6 +919,7 @@ def test_many_commands_of_many_lines_take_no_longer_than_their_length(tmp_path: 
         judge({"commands": [f"{line * (4000 // len(line))}{n}" for n in range(MANY // 1000)]}, here)
 
 
+@pytest.mark.long
 def test_texts_of_very_many_signs_are_too_much(tmp_path: Path) -> None:
     here = context(share(tmp_path), tmp_path)
     values: list[Json] = ["a#" * 2000 + str(n) for n in range(200)]

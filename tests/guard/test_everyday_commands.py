@@ -1012,25 +1012,27 @@ OUT = [
 ]
 
 
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    return plant(
-        tmp_path,
-        "project/a.txt",
-        "project/src/a.py",
-        "project/src/sub/b.py",
-        "project/build/x",
-        "project/build/out => ../../private/y",
-        "project/leak => ../private/x",
-        "project/src/top => ..",
-        "private/x",
-        "private/y/z",
-        "project/.venv/bin/python => /usr/bin/python3",
-        "project/.venv/bin/python3 => python",
-        "project/.venv/bin/leak => ../../../private/x",
-        "project/.venv/bin/tool => ../../../private/bin/tool",
-        "project/.venv/bin/python3.12 => ../../../private/bin/python3.12",
-    )
+TREE = (
+    "project/a.txt",
+    "project/src/a.py",
+    "project/src/sub/b.py",
+    "project/build/x",
+    "project/build/out => ../../private/y",
+    "project/leak => ../private/x",
+    "project/src/top => ..",
+    "private/x",
+    "private/y/z",
+    "project/.venv/bin/python => /usr/bin/python3",
+    "project/.venv/bin/python3 => python",
+    "project/.venv/bin/leak => ../../../private/x",
+    "project/.venv/bin/tool => ../../../private/bin/tool",
+    "project/.venv/bin/python3.12 => ../../../private/bin/python3.12",
+)
+
+
+@pytest.fixture(scope="module")
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plant(tmp_path_factory.mktemp("top"), *TREE)
 
 
 def objection(top: Path, command: str) -> str | None:
@@ -1096,8 +1098,10 @@ def test_what_developers_run_is_let_through(top: Path) -> None:
 
 
 @pytest.mark.parametrize("command", FOUND_OUT)
-def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, command: str) -> None:
-    plant(top, "project/3 => ../private/x", "project/outside => ../private")
+def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(
+    tmp_path: Path, command: str
+) -> None:
+    top = plant(tmp_path, *TREE, "project/3 => ../private/x", "project/outside => ../private")
     assert objection(top, command) is not None
 
 
@@ -1115,9 +1119,9 @@ def test_a_command_whose_wildcards_meet_a_link_outside_is_refused(top: Path, com
         "cat i*/o*/x",
     ],
 )
-def test_names_behind_a_wildcard_are_followed(top: Path, command: str) -> None:
-    plant(top, "project/src/leaf => ../../private/x", "project/src/out => ../../private")
-    plant(top, "project/inner => src")
+def test_names_behind_a_wildcard_are_followed(tmp_path: Path, command: str) -> None:
+    links = ("project/src/leaf => ../../private/x", "project/src/out => ../../private")
+    top = plant(tmp_path, *TREE, *links, "project/inner => src")
     assert objection(top, command) is not None
     assert objection(top, "cat s*/a.py s*/none s*/none/x; ls s*/; cat i*/a* i*/sub/*") is None
 
@@ -1131,8 +1135,8 @@ def test_names_behind_a_wildcard_are_followed(top: Path, command: str) -> None:
         "shopt -s nocaseglob; cat LE?K",
     ],
 )
-def test_options_of_a_shell_let_wildcards_find_more(top: Path, option: str) -> None:
-    plant(top, "project/src/.link => ../../private/x")
+def test_options_of_a_shell_let_wildcards_find_more(tmp_path: Path, option: str) -> None:
+    top = plant(tmp_path, *TREE, "project/src/.link => ../../private/x")
     assert objection(top, "cat src/*") is None
     assert objection(top, option) is not None
 

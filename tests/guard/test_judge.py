@@ -20,9 +20,14 @@ PATH, GLOB, WEAK, NEUTRAL = Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.NEUTRAL
 PAYLOAD, COMMAND, VIRTUAL = Kind.PAYLOAD, Kind.COMMAND, Kind.VIRTUAL
 
 
+@pytest.fixture(scope="module")
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    links = ("project/evil => ../private", "project/pl => /proc/self")
+    return plant(tmp_path_factory.mktemp("top"), *PROJECT, *links)
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> CallContext:
-    top = plant(tmp_path, *PROJECT, "project/evil => ../private", "project/pl => /proc/self")
+def world(top: Path) -> CallContext:
     home = {"HOME": f"{top}/home"}
     return context(share(top / "project", top / "docs"), top / "project", env=home)
 

@@ -375,6 +375,7 @@ def test_a_disk_that_does_not_answer_is_an_error() -> None:
         on.admits([candidate("/r/d/f")], disk)
 
 
+@pytest.mark.long
 def test_some_policies_have_no_quick_check(tmp_path: Path) -> None:
     roots = share(tmp_path)
     patterns = tuple(str(number) for number in range(1025))

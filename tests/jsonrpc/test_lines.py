@@ -74,6 +74,7 @@ def test_of_a_line_that_is_too_long_both_ends_are_kept(size: int) -> None:
     assert cut.size == len(line)
 
 
+@pytest.mark.long
 def test_a_line_that_comes_in_little_pieces_takes_little_more_memory_than_its_bytes() -> None:
     splitter = LineSplitter()
     pieces = [b"%02d" % (number % 100) for number in range(200_000)]

@@ -65,6 +65,7 @@ keys = st.text(st.characters(codec="utf-8"), max_size=3)
 objects = st.dictionaries(keys, st.recursive(keys | st.integers(), st.lists), max_size=6)
 
 
+@pytest.mark.long
 @given(objects, st.sets(keys, max_size=3), st.booleans())
 def test_parted_fields_and_the_rest_are_the_whole(
     whole: dict[str, object], some: set[str], ascii_only: bool

@@ -70,6 +70,7 @@ async def test_a_token_is_used_until_shortly_before_its_end(tmp_path: Path) -> N
     assert (kept.access_token, kept.refresh_token) == ("token 1", "refresh 1")
 
 
+@pytest.mark.long
 async def test_many_requests_renew_a_token_once_in_all_processes(tmp_path: Path) -> None:
     bench = LoginBench(tmp_path)
     processes, found = [bench.tokens() for _ in range(4)], list[str]()
@@ -208,10 +209,11 @@ async def test_a_new_login_counts_where_the_old_one_could_not_be_renewed(tmp_pat
     assert await tokens.current() == "again"
 
 
+@pytest.mark.long
 @virtual_time
 async def test_hours_with_tokens_of_a_minute_take_one_renewal_for_each(tmp_path: Path) -> None:
     """Two processes with 64 requests at a time, one of which begins anew each simulated hour."""
-    bench, found, minutes = LoginBench(tmp_path), set[str](), 6 * 60
+    bench, found, minutes = LoginBench(tmp_path), set[str](), 3 * 60
     bench.issuer.pause = 0
     processes = [bench.tokens() for _ in range(2)]
 

@@ -23,6 +23,7 @@ from tests.kit.trees import instead_of
 URL = "http://127.0.0.1:9/mcp"
 
 
+@pytest.mark.live
 async def test_an_order_that_cannot_be_sent_ends_its_login_alone(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         runs, url = LoginRuns(tasks, os.environ, tmp_path), "https://x.example/\ud800"
@@ -151,6 +152,7 @@ async def test_an_answer_belongs_to_one_login_and_comes_once(tmp_path: Path) -> 
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("news", ['{"type":"kept"}', '{"type":"refused","why":"none"}'])
 async def test_a_login_is_over_when_its_process_says_so_and_not_when_that_ends(
     tmp_path: Path, news: str

@@ -257,6 +257,7 @@ async def test_no_call_is_made_for_a_client_that_leaves_much_unread(
         assert sorted(answered) == list(range(2, 12))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("route", ["express", "general"])
 async def test_a_client_that_asks_much_at_once_is_read_on_as_it_is_answered(
     route: str, monkeypatch: pytest.MonkeyPatch

@@ -86,6 +86,7 @@ def long_roots(number: int) -> RootSet:
     return RootSet(tuple(map(root, range(64))))
 
 
+@pytest.mark.long
 def test_many_long_roots_take_no_more_memory_than_short_ones(top: Path) -> None:
     known, spec = LaunchPlanCache({}, "/hub"), launched("files", "${roots}")
     short = known.of(spec, at(top / "a"))

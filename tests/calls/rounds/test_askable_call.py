@@ -265,6 +265,7 @@ async def test_two_clients_that_can_be_asked_other_things_go_no_common_way() -> 
         assert one.client.connection.route_for(Request(1, "tools/call", one.params())) is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "kept"), [(1, 256), (1_000_000, 4)])
 async def test_of_what_is_told_while_the_client_is_away_the_newest_is_kept(
     size: int, kept: int

@@ -168,6 +168,7 @@ async def test_a_call_can_be_taken_back_the_moment_that_a_later_round_is_answere
         assert_taken_back(caller)
 
 
+@pytest.mark.long
 async def test_each_round_has_as_long_as_a_call_may_take() -> None:
     async with calling(allowed=0.8) as (caller, child):
         assert caller.take(1, "echo", {})

@@ -254,6 +254,7 @@ async def test_a_call_that_is_given_up_is_cancelled_at_the_child(
             await ended.wait()
 
 
+@live
 def test_a_remote_child_does_not_load_the_sdk() -> None:
     code = (
         "import sys, hub.children.remote.connect; print(*{'mcp', 'mcp_types'} & set(sys.modules))"

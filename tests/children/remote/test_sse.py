@@ -212,6 +212,7 @@ async def test_a_cancelled_request_is_reported_to_the_child_and_not_waited_for()
         await child.link.outlet.send(Notification("notifications/cancelled", {}))
 
 
+@pytest.mark.long
 async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post() -> None:
     hanging = Hanging()
     async with scripted_remote(hanging) as child:

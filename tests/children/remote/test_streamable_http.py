@@ -264,6 +264,7 @@ async def test_in_the_modern_era_only_requests_are_sent() -> None:
         assert len(child.http.sent) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era: str) -> None:
     feed = Feed(event(NEWS))
@@ -503,6 +504,7 @@ async def test_a_session_may_end_on_the_get_stream() -> None:
             await child.next()
 
 
+@pytest.mark.long
 async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
     feed, standing = Feed(event(NEWS)), Feed()
     async with greeted(lambda _: events(feed), lambda _: events(standing)) as child:
@@ -514,6 +516,7 @@ async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
         await child.nothing_more()
 
 
+@pytest.mark.long
 async def test_after_its_answer_a_stream_is_read_on_and_not_for_long() -> None:
     feed = Feed(event(ANSWER) + event(NEWS))
     async with scripted_remote(events(feed)) as child:

@@ -437,6 +437,7 @@ def test_an_issuer_whose_people_cannot_log_in_at_a_server_gets_a_hint(
     assert text not in hints()
 
 
+@pytest.mark.live
 def test_connecting_shows_what_servers_offer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,6 +456,7 @@ def test_connecting_shows_what_servers_offer(
     assert (one.closed, two.closed) == (1, 1)
 
 
+@pytest.mark.live
 def test_connecting_tells_nothing_twice_and_needs_no_audit_file(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,6 +471,7 @@ def test_connecting_tells_nothing_twice_and_needs_no_audit_file(
     assert "1 of 1 servers answer." in capsys.readouterr().out
 
 
+@pytest.mark.live
 def test_connecting_shows_no_tool_that_clients_do_not_see(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -632,6 +635,7 @@ TYPOS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(("tools", "found"), TYPOS)
 def test_names_that_are_no_tools_are_problems_once_the_server_is_asked(
     tools: dict[str, Any],
@@ -646,6 +650,7 @@ def test_names_that_are_no_tools_are_problems_once_the_server_is_asked(
     assert [line.lstrip(".: ") for line in told] == found
 
 
+@pytest.mark.live
 def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

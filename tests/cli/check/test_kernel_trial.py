@@ -89,6 +89,7 @@ def test_a_trial_that_cannot_be_run_is_one_too() -> None:
     )
 
 
+@pytest.mark.live
 @needs_landlock
 def test_with_a_config_its_servers_are_checked_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -74,12 +74,14 @@ def why_alone(config: str, **environment: str) -> str:
     return done.stderr.strip()
 
 
+@pytest.mark.live
 def test_no_hub_is_started_with_a_home_that_means_another_place_there() -> None:
     """A hub's directory is `/`: it would keep its files below `/~`."""
     assert why_alone("", HOME="~") == "HOME is no absolute path"
     assert why_alone("", HOME="") == NO_CONFIG
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("config", ["", '{"mcpServers": {}}'])
 def test_a_config_that_is_no_file_is_not_shared(config: str) -> None:
     assert why_alone(config) == NO_CONFIG

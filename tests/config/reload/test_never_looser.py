@@ -371,6 +371,7 @@ def test_other_roots_reach_no_more(
     assert not set(passing(found.config, top)) - set(passing(was, top))
 
 
+@pytest.mark.long
 @settings(max_examples=2 * EXAMPLES)
 @given(change=changes())
 def test_nothing_else_is_looser(change: tuple[Parts, Parts]) -> None:

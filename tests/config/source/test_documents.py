@@ -212,6 +212,7 @@ def test_a_mistake_in_a_long_line_is_told_before_the_test_is_given_up(
         Document("f", text, form)
 
 
+@pytest.mark.long
 def test_many_mistakes_in_json_are_told_before_the_test_is_given_up() -> None:
     keys = [f"s{number}" for number in range(20_000)]
     document = Document("f", json.dumps({"servers": dict.fromkeys(keys, 1)}), "json")

@@ -165,6 +165,7 @@ def yard() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", ["bash", "dash"])
 def test_the_words_and_files_of_commands_are_those_of_a_shell(name: str, yard: Path) -> None:
     texts = scripts()

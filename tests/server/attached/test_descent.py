@@ -19,6 +19,7 @@ child.wait()
 """
 
 
+@pytest.mark.live
 def test_what_descends_is_told_from_what_does_not() -> None:
     assert is_descendant(os.getpid())
     assert not is_descendant(os.getppid())

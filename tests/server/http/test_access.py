@@ -250,6 +250,7 @@ def test_a_list_of_media_types_may_stand_in_several_headers() -> None:
     assert RequestHeaders(told.fields[::-1]).prefers_stream
 
 
+@pytest.mark.long
 def test_of_very_long_headers_nothing_is_kept() -> None:
     begin = headers(accept="application/json, " + "x/y, " * 10_000)
     assert begin.accepts("application/json")

@@ -369,6 +369,7 @@ async def test_a_message_that_is_too_large_is_not_read_to_its_end() -> None:
         ).status == 200
 
 
+@pytest.mark.long
 async def test_a_session_with_too_many_requests_is_told_to_try_again_later() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with web(child) as site:
@@ -807,6 +808,7 @@ async def test_a_new_standing_stream_replaces_the_one_before_it() -> None:
         assert (await site.use("GET", key, accept="application/json")).status == 406
 
 
+@pytest.mark.long
 async def test_a_client_that_reads_no_more_does_not_keep_its_new_stream_out() -> None:
     async with web() as site:
         key = await site.session()
