@@ -10,8 +10,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hub.guard.arguments import PathCandidate
 from hub.guard.containment import OUTSIDE
@@ -212,8 +215,12 @@ WHOLE_DISK = re.compile(r"(-itv|-v|--volume|--mount)?\s*(/[/.]*:/x|type=bind,(sr
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
+    return tree_in(tmp_path)
+
+
+def tree_in(folder: Path) -> Path:
     folder = plant(
-        tmp_path,
+        folder,
         "project/a.txt",
         "project/leak => ../private/secret.txt",
         "project/in/up => ../../private/here",
@@ -281,3 +288,44 @@ def test_a_mount_of_the_whole_disk_is_refused_however_it_is_spelled(
     assert any(map(WHOLE_DISK.fullmatch, passed.splitlines())), passed
     for command in (f"docker run {options} a", f"cd . && docker run -v ./b:/y {options} a"):
         assert objection(top, command) == OUTSIDE
+
+
+KNOWN = st.sampled_from(["$PWD", ".", "..", "in", "a.txt", "leak", "in/up", '"$PWD"', "$x", '"$x"'])
+PRINTING = (
+    *("dirname {}", 'dirname -- "{}"', "realpath {}", "readlink -f {}", "echo {}", "printf %s {}"),
+    *("cd {} && pwd", "echo {} | xargs dirname", "basename {}", "pwd", "dirname {} 2>/dev/null"),
+)
+"""Commands that print a path of the one that they are given, or none."""
+
+
+def in_place(of: tuple[str, str, str]) -> str:
+    form, command, word = of
+    return form.format(command.format(word))
+
+
+WORDS = st.recursive(
+    KNOWN,
+    lambda inner: st.tuples(
+        st.sampled_from(["$({})", '"$({})"', "$( {} )"]), st.sampled_from(PRINTING), inner
+    ).map(in_place),
+    max_leaves=3,
+)
+BEFORE = st.sampled_from(["x=.; ", "x=$PWD; ", "x=in; ", "x=$(pwd); ", "x=$PWD/in; "])
+OPENING = st.sampled_from(
+    [
+        *("ls {}", "ls {}/..", "cat {}/secret.txt", "y={}; ls $y/..", "cd {} && ls"),
+        *("echo {} | xargs ls", "y={}; cat $(dirname $y)/secret.txt", "ls ${{x%/*}} {}"),
+    ]
+)
+
+
+@given(BEFORE, OPENING, WORDS)
+def test_what_a_shell_opens_by_what_commands_print_is_refused(
+    before: str, opening: str, word: str
+) -> None:
+    command = before + opening.format(word)
+    with TemporaryDirectory() as folder:
+        top = tree_in(Path(folder))
+        shown = printed(top, command)
+        if HIDDEN in shown or "private" in shown.split() or "etc" in shown.split():
+            assert objection(top, command) is not None

@@ -27,7 +27,6 @@ LISTS = [
 COMPUTED = [
     'echo "$(basename "$PWD")"',
     'tar czf "$(basename $(pwd)).tgz" src',
-    'cd "$(dirname "$0")/.." && npm test',
     'ls "$(git rev-parse --show-toplevel)/"',
     'cd "$(git rev-parse --show-toplevel)" && make',
     'cd "$(dirname "$0")" && ROOT=$(git rev-parse --show-toplevel) && ls "$ROOT/src"',
@@ -1000,6 +999,54 @@ WRITTEN_OUT = [
     "cd src && cat > x <<'E F'\nhello\nE F\ncat ../../private/x",
     "cd src && cat > x <<'EOF'\nhello\n EOF\nEOF\ncat ../leak",
 ]
+PRINTED = [
+    "cat $(git rev-parse --git-dir)/HEAD",
+    "OUT=build/x/y; mkdir -p $(dirname $OUT)",
+    "f=$PWD/src/a.py; ls $(dirname $f)",
+    "x=$(echo src); ls $x",
+    "cp a.txt $(dirname src/sub/b.py)/",
+    "for f in src/*.py; do mkdir -p build/$(dirname $f); done",
+    'SCRIPTS=$(cd $(dirname "$0") && pwd); cat "$SCRIPTS/a.txt"',
+    "x=src/a.py; cp $x ${x/%.py/.bak}",
+    "x=src/a.py; cat ${x:-} ${x:-3} ${x:+y} ${x/#/z} ${x/} ${x:}",
+    "b=feature/x; docker build -t app:${b//\\//-} .",
+    "find . -name '*.py' -exec sh -c 'cd $(dirname {}) && ls' \\;",
+    'cd "$(find . -name core -type d | head -1)" && ls',
+    "echo ${PATH//:/ }",
+]
+PRINTED_OUT = [
+    'cd "$(dirname "$0")/.." && npm test',
+    "cat $(dirname $(realpath build/out))/x",
+    "cat $(realpath ..)/private/x",
+    "cat $(cd .. && pwd)/private/x",
+    "X=$(git rev-parse --show-toplevel); cat ${X%/*}/private/x",
+    "X=$(pwd); Y=$(dirname $X); cat $Y/private/x",
+    "x=$PWD/; cat $(dirname $x)/private/x",
+    "x=.; cat $(dirname $(realpath $x))/private/x",
+    "printf '%s\\n' \"$PWD\" | xargs dirname | xargs ls",
+    "echo $PWD | sed 's|[^/]*$||' | xargs ls",
+    "cat $(git rev-parse --show-toplevel)/etc/passwd",
+    "cat $(realpath nosuch/x)/etc/passwd",
+    "cat $(cd nosuch && pwd)/etc/passwd",
+    "cat $(dirname $(realpath nosuch/x))/etc/passwd",
+    "y=$(cat nosuch); ls $y/..",
+    "ls $(dirname $(readlink build/out))",
+    "ls $(printenv HOME)",
+    "cat $(echo le)ak",
+    "cat $(printf 'l%s' eak)",
+    "cat l$(true)eak",
+    'ls "`dirname \\`pwd\\``"',
+    "cat $(nosuch || echo leak)",
+    "cat ${PWD/project/private}/x",
+    "cat ${PWD:0:-7}private/x",
+    "x=xleakx; cat ${x:1:4}",
+    "x=LEAK; cat ${x,,}",
+    "find . -exec ls {}/.. \\;",
+    "cd $(true); cat .ssh/id_rsa",
+    "cd $(find . -name nosuch | head -1) && cat x",
+    "x=$(true); cd $x; cat .ssh/id_rsa",
+    'x=""; cd $x; cat .ssh/id_rsa',
+]
 OUT = [
     "PYTHONPATH=$PWD:$PWD/../private pytest",
     "PYTHONPATH=src:leak pytest",
@@ -1064,6 +1111,7 @@ def objection(top: Path, command: str) -> str | None:
         *TEXTS,
         *ENTERED,
         *WRITTEN,
+        *PRINTED,
     ],
 )
 def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
@@ -1087,6 +1135,7 @@ def test_a_command_of_every_day_is_let_through(top: Path, command: str) -> None:
         *TEXTS_OUT,
         *ENTERED_OUT,
         *WRITTEN_OUT,
+        *PRINTED_OUT,
     ],
 )
 def test_a_command_like_it_that_leads_outside_is_refused(top: Path, command: str) -> None:

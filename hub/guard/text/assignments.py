@@ -16,6 +16,7 @@ from hub.guard.text.shell import QUOTE_SIGNS, SimpleCommand, parsed, without_quo
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
 """A name and its value; with a `+` between, what is added to it."""
+_PART = re.compile(r":(?!-) ?(-?\d{1,4}|)(?::(-?\d{1,4}))?", re.ASCII)
 _ELEMENT = re.compile(r"\[[^\]]*\]=")
 _FROM_HERE = re.compile(r"\$\(|`|<\(")
 _READS = frozenset({"read", "mapfile", "readarray"})
@@ -251,10 +252,21 @@ def _elements(value: str) -> list[str]:
 def _altered(value: str, how: str) -> str:
     """Return a value as a shell alters it: `%y` removes `y` at its end, `#y` at its start.
 
-    Other ways, and of a very long value, give nothing.
+    `/y/z` puts `z` for `y`, `:2:3` takes a part. Other ways, and of a long value, give nothing.
     """
+    if len(value) > _LONGEST_ALTERED or len(how) > _LONGEST_ALTERED:
+        return ""
     sign, wanted = how[:1], how.lstrip(how[:1])
-    if sign in {"%", "#"} and len(value) <= _LONGEST_ALTERED:
+    part = _PART.fullmatch(how)
+    if part is not None:
+        start, length = int(part[1] or 0), int(part[2] or len(value))
+        return value[start:][:length]
+    if how in {",,", "^^"}:
+        return value.lower() if sign == "," else value.upper()
+    if sign == "/" and ":" not in how:
+        old, _, new = map(without_quotes, wanted.lstrip("#%").partition("/"))
+        return value.replace(old, new) if old else value
+    if sign in {"%", "#"}:
         ends = range(len(value) + 1)
         pattern = plainly(without_quotes(wanted))
         pieces = [value[:n] if sign == "%" else value[n:] for n in ends]

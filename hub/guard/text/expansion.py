@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
+from hub.guard.text.printed import with_printed
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
@@ -31,50 +32,34 @@ _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s
 NUMBER = "[0-9-]*"
 """What stands for a number that a shell calculates."""
 _SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
-_WORKING_FOLDER = re.compile(r"\$\(\s*pwd(?:\s+-[LP])?\s*\)|`\s*pwd\s*`|\$\{PWD\}(?!\w)")
-_NAME_OF_FOLDER = re.compile(r"(?<=\$\(basename )(\"?)\$PWD\1(?=\))")
-_PRINTS_FOLDER = (
-    r"(?:git rev-parse --show-toplevel|(?:realpath|readlink -f) (?:\.|\"?\$PWD\"?)|npm prefix"
-    r"|cd \. && pwd|dirname \"?\$PWD/[\w.-]+\"?"
-    r"|dirname \"?\$\((?:git rev-parse --absolute-git-dir|(?:realpath|readlink -f) [\w.-]+)\)\"?)"
-)
-_OR_HERE = r"(?: 2> ?/dev/null)?(?: \|\| (?:pwd|echo \"?(?:\.|\$PWD)\"?))? ?"
-_PRINTED_FOLDER = rf"(?:\$\( ?{_PRINTS_FOLDER}{_OR_HERE}\)|`{_PRINTS_FOLDER}{_OR_HERE}`)"
-"""A folder that a program finds, which may be a root."""
-_PARENT = re.compile(
-    rf"\$\( ?dirname (?:-- )?(\"?)(?:\$PWD|{_PRINTED_FOLDER})\1 ?\)|`dirname \$PWD`"
-    # What `xargs` or `$(...)` hands on.
-    rf"|\bdirname (\"?)(?:\$PWD|{_PRINTED_FOLDER})\2(?= *\|)"
-    rf"|\b(?:pwd|echo \"?\$PWD\"?|{_PRINTS_FOLDER}) *\| *"
-    r"(?:sed ['\"]s(.)/\[\^/\]\*\$\3\3['\"]|xargs dirname\b)"
-)
-_PRINTED_FOLDER_ALONE = re.compile(_PRINTED_FOLDER)
-_FOLDER_HELD = re.compile(rf"\b(\w+)=\"?(?:\$PWD\b|{_PRINTED_FOLDER})", re.ASCII)
-_PARENT_OF_HELD = re.compile(r"\$\(dirname \"?\$\{?(\w+)\}?\"?\)|\$\{(\w+)%/\*\}", re.ASCII)
-_CLIMBS_FROM_PRINTED = re.compile(
-    r"(?:\$\((?! *(?:(?:dir|base)name\b|npm root *\)))[^()`]*\)|`(?! *(?:dir|base)name\b)[^`]*`)"
-    r"(?=\"?/\.\.(?![\w.]))"
-)
-"""What a program prints, before a `..`: `$(git rev-parse --show-toplevel)/..`."""
+_MAY_PRINT = re.compile(r"\$[({P]|`|\||\{\}|\bfind\b")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
     r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
     re.ASCII,
 )
+_PRINT_SOME = r"(?:dir|base)name|pwd|cd|mktemp|npm|brew|go env|python3? -c|printf"
+"""Programs that print no empty line."""
 _CD_TO_VARIABLE = re.compile(
     r"\bcd((?: -[LPe]+| --)*)[ \t]+(?:\$(?:(\w+)|[@*])|\$\{(\w+)\}|\"(?:\$@|\$\{@\})\")"
     r"(?= *(?:\d?>|[;&|)\n'\"]|\Z))",
     re.ASCII,
 )
 """A `cd` that goes home if a variable is empty; in quotes it stays."""
+_CD_TO_PRINTED = re.compile(
+    r"\bcd((?: -[LPe]+| --)*)[ \t]+"
+    rf"(?:\$\((?! *(?:{_PRINT_SOME})\b)[^()`]*\)|`(?! *(?:{_PRINT_SOME})\b)[^`]*`)"
+    r"(?= *(?:\d?>|[;&|)\n]|\Z))"
+)
+"""The same, with what a program prints."""
 _MOST_CD = 64
 """How many of these are looked at in a command: for each all of the command is searched."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
 _RUNS_ABOVE = re.compile(
     # With `-name` and the like it seldom finds the folder that it starts in.
-    rf"(\bfind (?:-[HLP] )*(\"?)(?:\$PWD|/|{_PRINTED_FOLDER})[^\s\"';|&]*)\2(?= )"
+    r"(\bfind (?:-[HLP] )*(\"?)(?:\$PWD|/)[^\s\"';|&]*)\2(?= )"
     r"(?=[^;|&\n]{0,512} -(?:exec|ok)dir )"
     r"(?![^;|&\n]{0,512} -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
 )
@@ -86,16 +71,14 @@ _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
-    `$PWD` for `$(pwd)`, `$PWD/..` for `$(dirname $PWD)`, `./..` for `$(x)/..`, `.` for the `$PATH`
-    of `PATH=$PATH:bin`, `=` for the operator `=~`, `x@u` for git's `x@{u}`, and `cd ~` for `cd $x`
-    if nothing sets `x`.
+    `$PWD` for `$(pwd)`, `./..` for `$(x)/..`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the
+    operator `=~`, `x@u` for git's `x@{u}`, and `cd ~` for `cd $x` if nothing sets `x`.
     """
-    if "pwd" in command.lower():
-        command = _WORKING_FOLDER.sub("$PWD", command)
-    if "$" in command or "`" in command or "dirname" in command or "pwd" in command:
-        command = _with_parents(command)
+    if _MAY_PRINT.search(command):
+        command = _RUNS_ABOVE.sub(r"\1/..\2", with_printed(command.replace("${PWD}", "$PWD")))
     if "cd" in command:
         command = _CD_BACK.sub('cd "$OLDPWD"', command)
+        command = command if "<<" in command else _CD_TO_PRINTED.sub(r"cd\1 ~", command)
         command = _CD_TO_VARIABLE.sub(lambda of: _home_if_unset(of, env), command, _MOST_CD)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
@@ -110,21 +93,11 @@ def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
     if name in {"OLDPWD", "PWD"}:
         is_set = name == "PWD" or name in env or command.find("cd ") < entered.start()
     elif name.strip("0123456789"):
-        other = rf"{name}\b(?<![\w$]{name})(?<!\$\{{{name})"
+        other = rf"{name}\b(?<![\w$]{name})(?<!\$\{{{name})(?!=(?:''|\"\")?(?:[\s;&|]|\Z))"
         is_set = name in env or re.search(other, command) is not None
     else:
         is_set = _SETS_WORDS.search(command) is not None
     return entered[0] if is_set or "<<" in command else f"cd{entered[1]} ~"
-
-
-def _with_parents(command: str) -> str:
-    held = {"OLDPWD", *_FOLDER_HELD.findall(command)}
-    command = _PARENT.sub("$PWD/..", _RUNS_ABOVE.sub(r"\1/..\2", command))
-    command = _PARENT_OF_HELD.sub(
-        lambda of: "$PWD/.." if (of[1] or of[2]) in held else of[0], command
-    )
-    command = _NAME_OF_FOLDER.sub(".", _CLIMBS_FROM_PRINTED.sub(".", command))
-    return _PRINTED_FOLDER_ALONE.sub(".", command)
 
 
 def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:

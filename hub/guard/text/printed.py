@@ -1,0 +1,194 @@
+"""What the commands in `$(...)` print, where that is known: `$PWD/..` for `$(dirname $PWD)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from itertools import chain, zip_longest
+from posixpath import normpath
+
+from hub.guard.text.shell import without_quotes
+
+_INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
+_LONGEST = 512
+_MOST_DEEP = 8
+_UNSURE = "/././"
+"""Stands in what is printed only if a program finds it, and then behind all links."""
+_IN_A_ROOT = {
+    "pwd": "$PWD",
+    "pwd -L": "$PWD",
+    "pwd -P": "$PWD",
+    "git rev-parse --show-toplevel": "$PWD",
+    "git rev-parse --absolute-git-dir": f"$PWD{_UNSURE}.git",
+    "git rev-parse --git-dir": f".{_UNSURE}.git",
+    "npm prefix": "$PWD",
+    "npm root": f".{_UNSURE}node_modules",
+    "true": "",
+    ":": "",
+}
+"""What these print in a root. In a folder below one, some print that of a folder above."""
+_ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
+_CD_AND_PWD = re.compile(r"cd (?:-- )?([^\s;&|]+) *(?:&&|;) *pwd(?: -[LP])?")
+_WORDS = re.compile(r"(?:[\w./:@%+=~$#{}\[\] -]|\"[^\"\\`;&|<>()\s]*\"|'[^'$\\;&|<>()\s]*')*")
+_OUTSIDE_QUOTES = r"(?=(?:[^'\"]|'[^']*'|\"[^\"]*\")*\Z)"
+_EITHER, _PIPE = (re.compile(rf"{sign}{_OUTSIDE_QUOTES}") for sign in (r"\|\|", r"\|"))
+_LIKE_DIRNAME = re.compile(
+    r"""xargs dirname(?: --)?|sed (?:-[Er] )?['"]s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1['"]"""
+)
+_SAME = re.compile(r"(?:head|tail) (?:-n ?)?-?1|cat|sort|uniq|xargs|tr -d ['\"]?\\n['\"]?")
+_SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
+_HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|)]|\Z)", re.ASCII)
+"""A variable that is set to a text that is known, but for one variable at its start."""
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+_MAY_FAIL = re.compile(r"[$(` ]*(?:git|npm|cd|realpath|readlink)\b")
+_GOES_ON = re.compile(r"[\"']?[\w./$~]")
+_SURE = r"(?:pwd|dirname|echo|printf|npm root)\b[^()`]*[)`]"
+_MAY_BE_EMPTY = re.compile(rf"\b(\w+)=[\"']?(?:\$\(|`) *(?!{_SURE})", re.ASCII)
+_CLIMBING = re.compile(r"\$(?:(\w+)|\{(\w+)\})(?=[\"']?/\.\.(?![\w.]))", re.ASCII)
+_PIPED = re.compile(
+    r"(?<![^\s;&|(])"
+    r"(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix)(?![\w-])"
+    rf"[^|;&()`\n]{{0,{_LONGEST}}}(?:\| *(?:{_LIKE_DIRNAME.pattern}) *)?(?=\|)"
+)
+"""A command whose words a pipe may hand to another one."""
+_CLIMBS = re.compile(
+    r"(?:\$\((?! *npm root *\))(?:[^()`]|\$\([^()`]*\))*\)|`[^`]*`|\{\})"
+    r"(?=[\"']?/\.\.(?![\w.]))"
+)
+"""What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
+
+
+def with_printed(command: str) -> str:
+    """Return a command with what its `$(...)` print in their places, if that is known.
+
+    What is not known is `.` before a `..`, since it may be the folder that the command runs in.
+    """
+    held, may_be_empty = dict[str, str](), {*_MAY_BE_EMPTY.findall(command)}
+    for _ in range(_MOST_DEEP):
+        held = _held_in(command)
+        before, command = command, _INNERMOST.sub(partial(_in_place, held=held), command)
+        if command == before:
+            break
+    command = _CLIMBS.sub(".", _PIPED.sub(partial(_handed_on, held=held), command))
+    if not may_be_empty:
+        return command
+    return _CLIMBING.sub(lambda of: "." if (of[1] or of[2]) in may_be_empty else of[0], command)
+
+
+def _held_in(command: str) -> dict[str, str]:
+    """Return the value of each variable that surely has one; itself if it has several."""
+    held = {"PWD": "$PWD", "OLDPWD": "$OLDPWD"}
+    for name, _, value in _HELD.findall(command):
+        held[name] = value if held.get(name, value) == value else f"${name}"
+    return held
+
+
+def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
+    printed = _printed(substitution[substitution.lastindex or 0], held)
+    if printed is None:
+        return substitution[0]
+    goes_on = _GOES_ON.match(substitution.string, substitution.end()) is not None
+    may_fail = _UNSURE in printed or _MAY_FAIL.match(substitution[0]) is not None
+    climbs = normpath(printed.replace("$PWD", ".")).startswith("..")
+    # If nothing is printed, what follows is a path of its own.
+    return substitution[0] if goes_on and may_fail and not climbs else printed
+
+
+def _handed_on(command: re.Match[str], held: Mapping[str, str]) -> str:
+    """Return a command before a pipe, or the folder above a root if it prints that."""
+    printed = _printed(command[0], held) or ""
+    return f"{printed} " if printed.endswith("/..") else command[0]
+
+
+def _printed(command: str, held: Mapping[str, str]) -> str | None:
+    """Return what a command prints, as words of a shell; None if that is not known."""
+    if len(command) > _LONGEST:
+        return None
+    command, *others = _EITHER.split(_ERRORS.sub(" ", command))
+    if any(_printed(other, held) not in {".", "$PWD"} for other in others):
+        return None
+    entered = _CD_AND_PWD.fullmatch(command.strip())
+    first, *filters = _PIPE.split(f"realpath {entered[1]}" if entered else command)
+    printed = _of_one(first.replace("%s\\n", "%s"), held)
+    for each in map(str.strip, filters):
+        if printed is not None and _LIKE_DIRNAME.fullmatch(each):
+            printed = _parent(printed, held)
+        elif not _SAME.fullmatch(each):
+            return None
+    return printed
+
+
+def _of_one(command: str, held: Mapping[str, str]) -> str | None:
+    if not _WORDS.fullmatch(command):
+        return None
+    name, *given = [without_quotes(word) for word in command.split()] or [":"]
+    words = [word for word in given if word[:1] != "-"]
+    if name in {"echo", "printf", "printenv"}:
+        return _told(name, words)
+    known = _IN_A_ROOT.get(" ".join((name, *given)))
+    match name, words:
+        case "dirname", [path]:
+            known = _parent(path, held)
+        case "basename", [path, *_] if len(words) == 1 or path == "$PWD":
+            known = _name(path, held)
+        case "realpath" | "readlink", [path]:
+            known = _real(path, held)
+        case _:
+            pass
+    return known
+
+
+def _told(name: str, words: list[str]) -> str | None:
+    if name == "echo" or not words:
+        return " ".join(words)
+    if name == "printenv":
+        return f"${words[0]}"
+    parts = words[0].split("%s")
+    told = "".join(chain.from_iterable(zip_longest(parts, words[1:], fillvalue=" ")))
+    return None if "%" in "".join(parts) else told.strip()
+
+
+def _real(path: str, held: Mapping[str, str]) -> str | None:
+    """Return what `realpath` prints of a path, as a path that leads there."""
+    if _VARIABLE.fullmatch(path):
+        path = held.get(path.strip("${}"), path)
+    variable = _VARIABLE.match(path)
+    start = variable[0] if variable else ""
+    if start and start.strip("${}") not in held:
+        return None
+    rest = path[len(start) :]
+    if rest.rstrip("/") in {"", "."}:
+        return start or ("/" if rest[:1] == "/" else "$PWD")
+    before = start or ("" if rest[0] == "/" else ".")
+    return f"{before}{_UNSURE}{rest.lstrip('/')}"
+
+
+def _name(path: str, held: Mapping[str, str]) -> str | None:
+    """Return what `basename` prints of a path; `.` of a folder that may be a root."""
+    if _VARIABLE.fullmatch(path):
+        path = held.get(path.strip("${}"), "${}")
+        path = "." if _VARIABLE.fullmatch(path) else path
+    name = path.rstrip("/").rpartition("/")[2]
+    return None if "{}" in name or "$" in name else name
+
+
+def _parent(path: str, held: Mapping[str, str]) -> str | None:
+    """Return what `dirname` prints of a path: `a` of `a/b`, `$PWD/..` of `$PWD`."""
+    path = path.rstrip("/") or path
+    if path in _SCRIPT:
+        return "."
+    if _VARIABLE.fullmatch(path):
+        value = held.get(path.strip("${}"), path).rstrip("/")
+        return _above(path, held) if _VARIABLE.fullmatch(value) else _parent(value, held)
+    folder, slash, name = path.rpartition("/")
+    if slash and (name in {".", ".."} or _UNSURE in path):
+        return _above(path, held)
+    return None if "{}" in path else (folder or slash) if slash else "."
+
+
+def _above(path: str, held: Mapping[str, str]) -> str | None:
+    """Return the folder that a path is in, behind all links."""
+    variable = _VARIABLE.match(path)
+    is_known = variable is None or (variable[1] or variable[2]) in held
+    return f"{path}/.." if is_known and "{}" not in path else None
