@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
 from hub.config.source.documents import Form
+from hub.config.source.syntax import read_json
 
 Scope: TypeAlias = Literal["user", "project", "file"]
 """Whose servers a file has: the user's everywhere, those of a project; or just a named file."""
@@ -62,6 +63,12 @@ _CLIENTS: Final[Mapping[str, _Client]] = {
     "codex": _Client(("mcp_servers",), "codex:config.toml", ".codex/config.toml", "toml"),
     "gemini": _Client(("mcpServers",), "home:.gemini/settings.json", ".gemini/settings.json"),
     "goose": _Client(("extensions",), "goose:config.yaml", None, "yaml"),
+    "opencode": _Client(
+        ("mcp",),
+        "opencode:opencode.json",
+        "opencode.json",
+        also=("opencode:opencode.jsonc", "project:opencode.jsonc"),
+    ),
 }
 CLIENTS: Final = tuple(_CLIENTS)
 """The clients that the hub knows the places of."""
@@ -71,10 +78,23 @@ def client_file(client: str, scope: Scope, place: UserPlace) -> ClientFile | Non
     """Return the file that a client is told of servers in; None if it has none of this scope."""
     known = _CLIENTS[client]
     if scope == "user":
-        return ClientFile(client, scope, _path(known.user, place), known.section, known.form)
-    if known.project is None:
+        path = _path(known.user, place)
+    elif known.project is not None:
+        path = place.directory / known.project
+    else:
         return None
-    return ClientFile(client, scope, place.directory / known.project, known.section, known.form)
+    section = _opencode_section(path) if client == "opencode" else known.section
+    return ClientFile(client, scope, path, section, known.form)
+
+
+def _opencode_section(path: Path) -> tuple[str, ...]:
+    """Return where OpenCode has its servers: version 2 writes `mcp.servers`, and reads both."""
+    try:
+        found = read_json(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        found = None
+    inner = cast("dict[str, Any]", found).get("mcp") if isinstance(found, dict) else None
+    return ("mcp", "servers") if isinstance(inner, dict) and "servers" in inner else ("mcp",)
 
 
 def client_files(client: str, place: UserPlace) -> Iterator[ClientFile]:
@@ -110,18 +130,19 @@ def _path(spelled: str, place: UserPlace) -> Path:
 def _base(base: str, place: UserPlace) -> Path:
     """Return the directory of that name, which depends on the system for three of them."""
     home = place.home
+    xdg = _given(place, "XDG_CONFIG_HOME") or home / ".config"
     own = {
         "project": place.directory,
         "claude": _given(place, "CLAUDE_CONFIG_DIR") or home,
         "codex": _given(place, "CODEX_HOME") or home / ".codex",
         "home": home,
+        "opencode": xdg / "opencode",
     }
     if base in own:
         return own[base]
     if place.platform == "win32":
         below = {"goose": "Block/goose/config", "zed": "Zed", "programs": "."}
         return (_given(place, "APPDATA") or home / "AppData" / "Roaming") / below[base]
-    xdg = _given(place, "XDG_CONFIG_HOME") or home / ".config"
     if place.platform == "darwin":
         below_home = {"zed": home / ".config" / "zed", "goose": xdg / "goose"}
         return below_home.get(base, home / "Library" / "Application Support")

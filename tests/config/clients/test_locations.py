@@ -45,6 +45,7 @@ def user_file(client: str, platform: str, home: Path = HOME, **environment: str)
             ".config/goose/config.yaml",
             "AppData/Roaming/Block/goose/config/config.yaml",
         ),
+        ("opencode", *[".config/opencode/opencode.json"] * 3),
     ],
 )
 def test_each_system_has_its_places(client: str, linux: str, mac: str, windows: str) -> None:
@@ -72,6 +73,7 @@ def test_projects_have_files_of_their_own() -> None:
         "zed": ".zed/settings.json",
         "codex": ".codex/config.toml",
         "gemini": ".gemini/settings.json",
+        "opencode": "opencode.json",
     }
     settings = [one for one in client_files("vscode", place) if one.section == ("mcp", "servers")]
     assert [one.scope for one in settings] == ["user", "project"]
