@@ -425,8 +425,8 @@ def test_an_unreadable_root_is_one(
 ) -> None:
     assert failing(capsys, *arguments) == (
         1,
-        "roots-hub: --root /nowhere: Path is not accessible\n"
-        "Give a directory (or file) that exists, that you may read, and that is safe to share.\n",
+        "roots-hub: --root /nowhere: there is no /nowhere\n"
+        "Make it, or name a folder that is there.\n",
     )
 
 

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -43,6 +44,8 @@ from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD = "*?["
+LEAST_TOKEN: Final = 16
+"""Characters that a token of clients should have."""
 
 
 class MissingProgram(Struct, frozen=True):
@@ -130,6 +133,11 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
             f"listen.host: {host} can be reached from other machines, and there is no token: "
             "`run --http` refuses it. Set HUB_TOKEN, listen.token or listen.tokens."
         )
+
+
+def is_guessable(token: str) -> bool:
+    """Return whether a token of clients is so short or uniform that it can be guessed."""
+    return len(token) < LEAST_TOKEN or len({*token}) < LEAST_TOKEN // 2
 
 
 class FolderProblem(Struct, frozen=True):
