@@ -233,6 +233,8 @@ def _gui_fix(config: LookedAtConfig, spec: ServerSpec, directory: str) -> str:
     value = f'"PATH": "{directory}:${{PATH}}"'
     if config.path is None or config.path.suffix in {".json", ".jsonc"}:
         return f'In {config.name}, give {spec.name} the key `"env": {{{value}}}`.'
+    if isinstance(spec.target, LaunchTemplate) and spec.target.env:
+        return f"In {config.name}, below servers.{spec.name}.env, write `{value}`."
     return f"In {config.name}, below servers.{spec.name}, write `env: {{{value}}}`."
 
 
