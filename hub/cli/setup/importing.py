@@ -18,7 +18,7 @@ from hub.cli.options import Subparsers, load_context
 from hub.cli.questions import agrees, is_terminal
 from hub.cli.setup.showing import shown, table
 from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_files
-from hub.config.importing.carrying import Carried, CarriedServer, carried, renamed_servers
+from hub.config.importing.carrying import Carried, CarriedServer, carried
 from hub.config.importing.discovery import Discovery, discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.config.records import FOUND
@@ -203,9 +203,6 @@ def _report(found: _Found, *, with_secrets: bool) -> Iterator[str]:
     if notes:
         yield "\nNot carried over:"
         yield from map(on_one_line, notes)
-    for sentence in renamed_servers(found.made.servers):
-        yield ""
-        yield on_one_line(sentence)
     yield from variables(found.made.servers, found.discovery, with_secrets=with_secrets)
 
 
