@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -291,7 +291,8 @@ def _access(entry: Any) -> AccessAt:
 
 
 def _servers(config: HubConfig, change: Change) -> Mapping[str, object]:
-    name = next(one for one in _longest_first(config.servers) if _is_of(one, change.key))
+    longest_first = sorted(config.servers, key=len, reverse=True)
+    name = next(one for one in longest_first if change.key.startswith(f"servers.{one}."))
     server, rest = config.servers[name], change.key.removeprefix(f"servers.{name}.")
     value = cast("Any", change.value)
     if rest.startswith("guard."):
@@ -310,14 +311,6 @@ def _servers(config: HubConfig, change: Change) -> Mapping[str, object]:
         overrides = {**server.tools.overrides, tool: override}
         made = _with(server, "tools", _with(server.tools, "overrides", overrides))
     return {**config.servers, name: made}
-
-
-def _longest_first(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=len, reverse=True)
-
-
-def _is_of(name: str, key: str) -> bool:
-    return key.startswith(f"servers.{name}.")
 
 
 def _with(model: Any, key: str, value: object) -> Any:

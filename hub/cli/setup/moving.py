@@ -139,7 +139,9 @@ class HubConfigFile:
 
 
 def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> list[str]:
-    reasons = [f"{left.source.name}: {left.why}" for left in made.left if _is_worth(left.source)]
+    reasons = [
+        f"{left.source.name}: {left.why}" for left in made.left if not left.source.entry.is_off
+    ]
     for one in made.servers:
         if one not in moved and not with_secrets:
             names = ", ".join(need.name for need in one.needs if need.value is not None)
@@ -156,7 +158,3 @@ def _elsewhere(source: FoundServer, file: ClientFile) -> str:
     where = f"{shown(source.path)}: {spelled(source.place)}"
     again = "or the client goes on starting it itself"
     return f"{source.name}: {where} is not changed by this; {fix}, {again}"
-
-
-def _is_worth(source: FoundServer) -> bool:
-    return not source.entry.is_off
