@@ -63,6 +63,11 @@ def untold(*events: str) -> None:
     structlog.configure(processors=[told, *structlog.get_config()["processors"]])
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things: `1 server`, `2 servers`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def painted(text: str, style: str) -> str:
     """Return a text in a style such as `bold red`, or as it is where there are no colours."""
     return _rendered(text, style) if text and style and shows_colours(sys.stdout) else text

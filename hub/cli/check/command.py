@@ -37,7 +37,19 @@ from hub.cli.options import (
     configured,
     required_config,
 )
-from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, Finding, NoSteps, painted, steps, untold
+from hub.cli.output import (
+    BAD,
+    GOOD,
+    HINT,
+    NAME,
+    WARNING,
+    Finding,
+    NoSteps,
+    counted,
+    painted,
+    steps,
+    untold,
+)
 from hub.cli.questions import ask_for_inputs
 from hub.config.fields import is_unread
 from hub.config.load import config_source
@@ -88,7 +100,7 @@ class Found(Struct, frozen=True, rename="camel"):
         ):
             yield from (f"{painted(label, style)} {on_one_line(text)}" for text in texts)
         yield from problem_lines(self.problems)
-        count = "1 server" if len(self.servers) == 1 else f"{len(self.servers)} servers"
+        count = counted(len(self.servers), "server")
         style = BAD if self.left_out or self.problems else GOOD
         names = on_one_line(", ".join(self.servers))
         yield f"{count}: {names}. {painted(on_one_line(self._verdict()), style)}"
@@ -101,7 +113,7 @@ class Found(Struct, frozen=True, rename="camel"):
             )
 
     def _verdict(self) -> str:
-        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        count = counted(len(self.problems), "problem")
         if self.left_out:
             others = f"The others run, with {count}." if self.problems else "The others run."
             return f"Left out: {', '.join(one.name for one in self.left_out)}. {others}"

@@ -16,7 +16,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.machine import Setting
 from hub.cli.doctor.scene import without_secrets
-from hub.cli.output import Finding, Steps
+from hub.cli.output import Finding, Steps, counted
 from hub.cli.own_client import OwnClient, own_client
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
@@ -126,7 +126,7 @@ async def _start(
         found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))
         steps.end(spec.name, "does not start")
         return
-    what = f"answers, with {len(ready.listing.tools)} tools"
+    what = f"answers, with {counted(len(ready.listing.tools), 'tool')}"
     found[spec.name] = Finding("ok", "start", spec.name, what)
     steps.end(spec.name, "answers")
 

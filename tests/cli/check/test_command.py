@@ -498,7 +498,7 @@ def test_connecting_shows_no_tool_that_clients_do_not_see(
     play(monkeypatch, one=FakeChild(ECHO, READ))
     configure(monkeypatch, {"one": {"command": "sh", "tools": {"deny": ["ec*"]}}})
     assert run("check", "--connect") == 0
-    assert "; 1 tools (1 more left out): read; " in capsys.readouterr().out
+    assert "; 1 tool (1 more left out): read; " in capsys.readouterr().out
 
 
 def problems(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
