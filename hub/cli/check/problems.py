@@ -43,7 +43,7 @@ from hub.secrets.reading import (
 from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 
-_WILD = "*?["
+_WILD, _URL = "*?[", "://"
 LEAST_TOKEN: Final = 16
 """Characters that a token of clients should have."""
 
@@ -79,6 +79,8 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
     what += "" if os.sep in made.shown[0] else " on the PATH"
     likely = _likely(made.shown[0], _programs(path))
     fix = _did_you_mean(likely) or "Install it, or write its whole path."
+    if _URL in made.shown[0]:
+        fix = "A URL is no command: write `url:` in the place of `command:`."
     return MissingProgram(_problem("programs", where, what, fix), likely)
 
 

@@ -543,6 +543,11 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         "there is no program 'TOP/npx -y @scope/server'. "
         'Write `command: npx` and `args: ["-y", "@scope/server"]`.',
     ),
+    (
+        {"command": "https://a.example/mcp"},
+        "there is no program 'TOP/https://a.example/mcp'. "
+        "A URL is no command: write `url:` in the place of `command:`.",
+    ),
     ({"command": "sub/x"}, "there is no program 'TOP/sub/x'. Install it, or write its whole path."),
 ]
 
