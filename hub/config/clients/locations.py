@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -83,7 +84,11 @@ def client_file(client: str, scope: Scope, place: UserPlace) -> ClientFile | Non
         path = place.directory / known.project
     else:
         return None
-    section = _opencode_section(path) if client == "opencode" else known.section
+    section = known.section
+    if client == "opencode":
+        both = (path, path.with_suffix(".jsonc"))
+        path = next((one for one in both if os.path.exists(one)), path)  # noqa: PTH110 - never an error
+        section = _opencode_section(path)
     return ClientFile(client, scope, path, section, known.form)
 
 
@@ -99,14 +104,17 @@ def _opencode_section(path: Path) -> tuple[str, ...]:
 
 def client_files(client: str, place: UserPlace) -> Iterator[ClientFile]:
     """Yield all files that a client may have servers in, whether they are there or not."""
-    for scope in ("user", "project"):
-        found = client_file(client, scope, place)
-        if found is not None:
-            yield found
     known = _CLIENTS[client]
+    found = [client_file(client, scope, place) for scope in ("user", "project")]
     for spelled in known.also:
         scope = "project" if spelled.startswith("project:") else "user"
-        yield ClientFile(client, scope, _path(spelled, place), ("mcp", "servers"), known.form)
+        path = _path(spelled, place)
+        found.append(ClientFile(client, scope, path, ("mcp", "servers"), known.form))
+    told: set[Path] = set()
+    for file in found:
+        if file is not None and file.path not in told:
+            told.add(file.path)
+            yield file
 
 
 def is_installed(client: str, place: UserPlace) -> bool:

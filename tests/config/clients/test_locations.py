@@ -79,6 +79,18 @@ def test_projects_have_files_of_their_own() -> None:
     assert [one.scope for one in settings] == ["user", "project"]
 
 
+def test_opencode_goes_on_with_the_file_that_it_has(tmp_path: Path) -> None:
+    place = UserPlace(tmp_path, {}, "linux", tmp_path)
+    (tmp_path / "opencode.jsonc").write_text('{"mcp": {"servers": {}}} // its second version')
+    found = [one for one in client_files("opencode", place) if one.scope == "project"]
+    assert [one.path.name for one in found] == ["opencode.jsonc"]
+    assert found[0].section == ("mcp", "servers")
+    (tmp_path / "opencode.json").write_text('{"mcp": {}}')
+    found = [one for one in client_files("opencode", place) if one.scope == "project"]
+    assert [one.path.name for one in found] == ["opencode.json", "opencode.jsonc"]
+    assert found[0].section == ("mcp",)
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_is_there_once_it_has_its_directory(client: str, tmp_path: Path) -> None:
     place = UserPlace(tmp_path, {}, "linux", HERE)
