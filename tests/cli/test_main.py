@@ -571,7 +571,10 @@ def test_the_installed_command_ends_with_these_codes(tmp_path: Path) -> None:
 
     assert ended("schema") == (0, "")
     assert ended("nonsense")[0] == 2
-    assert ended("check") == (3, "roots-hub: no config\nName one by --config or HUB_CONFIG.\n")
+    assert ended("check") == (
+        3,
+        "roots-hub: no config\nName one by --config or HUB_CONFIG, or make one: roots-hub init.\n",
+    )
     code, err = ended("run", "--root", "gone")
     assert (code, len(err.splitlines())) == (1, 2)
 
