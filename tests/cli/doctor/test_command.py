@@ -63,7 +63,12 @@ def test_a_path_is_added_to_the_variables_that_a_server_has(patient: Patient) ->
     patient.change("command: npx,", "command: npx, env: {LEVEL: info},")
     (fix,) = [one["fix"] for one in patient.found() if one["about"] == "GUI path"]
     added = f'"PATH": "{patient.home}/shells:${{PATH}}"'
-    assert fix.endswith(f"below servers.files.env, write `{added}`.")
+    assert fix.endswith(f"below `env` of servers.files, write `{added}`.")
+    servers = [(one, {"command": "npx"}) for one in ("a", "b")]
+    patient.config.write_text(json.dumps({"version": 1, "servers": dict(servers)}))
+    (found,) = [one for one in patient.found() if one["about"] == "GUI path"]
+    assert found["where"] == "servers.a, servers.b"
+    assert "below each of servers.a, servers.b, write `env: {" in found["fix"]
 
 
 def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:
