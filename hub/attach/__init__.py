@@ -10,6 +10,6 @@ Main types: `RuntimeDirectory` and `HubPlace` (where a hub's socket, secret and 
 Read in this order:
 - `runtime_directory`: the private directory, and the names in it;
 - `frames`: what both sides send, the client's `hello` first, and who is at the other end;
-- `lifeline`: the client's side of being attached; `start`: start the hub, only once;
-- `inquiry`: ask a hub for its status, to reload or to stop.
+- `lifeline`: the client's side of being attached, and asking a hub for its status, to reload or to
+  stop; `start`: start the hub, only once.
 """

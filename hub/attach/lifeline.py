@@ -1,7 +1,8 @@
 """The client's side of being attached: find the hub, hand stdin and stdout over, wait for the end.
 
 After that no byte of the client passes through this process. It is the lifeline: when it ends, the
-hub ends the session; when the hub ends, so does it.
+hub ends the session; when the hub ends, so does it. `ask` is for those who only ask a hub: for its
+status, to take its config over, to stop.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 
 from hub.attach.frames import (
     ACKNOWLEDGED,
+    ANSWER,
     END,
     EX_TEMPFAIL,
     GO,
@@ -32,10 +34,12 @@ from hub.attach.runtime_directory import HubPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 PATIENCE = 5.0
 """Seconds until a hub that has not acknowledged counts as stuck."""
+ANSWER_PATIENCE = 30.0
+"""Seconds for an answer: to take a config over, a hub may have to start servers."""
 TRIES = 5
 """How often a hub may end, or be replaced, before it has acknowledged."""
 _CHUNK, _INT = 65536, 4
@@ -209,3 +213,44 @@ def _tell(text: bytes) -> None:
             os.write(2, text[at : at + _LINE])
         except OSError:
             return
+
+
+def ask(
+    place: HubPlace,
+    kind: str,
+    version: str,
+    *,
+    until_end: bool = False,
+    patience: float | None = None,
+) -> Mapping[str, object] | None:
+    """Return a hub's answer; None if none is running. `until_end`: return when the hub has ended.
+
+    `patience`: seconds for connecting and for each part of the answer.
+
+    Raises: NotAttachedError if it does not answer.
+    """
+    connection = connected(place) if patience is None else connected(place, patience)
+    if connection is None:
+        return None
+    try:
+        connection.settimeout(ANSWER_PATIENCE if patience is None else patience)
+        connection.sendall(hello(kind, place.secret(), version, pid=os.getpid()))
+        return _answer(connection, until_end=until_end)
+    except (OSError, FrameError) as exc:
+        raise NotAttachedError(f"the hub does not answer: {exc}") from exc
+    finally:
+        connection.close()
+
+
+def _answer(connection: _socket.socket, *, until_end: bool) -> Mapping[str, object]:
+    frames, answer = FrameReader(), None
+    while received := connection.recv(_CHUNK):
+        for kind, content in frames.feed(received):
+            if kind != ANSWER:
+                raise NotAttachedError(str(parsed(content).get("why")))
+            answer = parsed(content)
+        if answer is not None and not until_end:
+            break
+    if answer is None:
+        raise NotAttachedError("the hub has closed the connection")
+    return answer

@@ -106,7 +106,9 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
 def no_config() -> ConfigError:
     """Return the error that no config is named; it says so if there is one here."""
     here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""
-    return ConfigError("", "no config", here or "Name one by --config or HUB_CONFIG.")
+    return ConfigError(
+        "", "no config", here or "Name one by --config or HUB_CONFIG, or make one: roots-hub init."
+    )
 
 
 def config_and_folders(options: Namespace) -> tuple[HubConfig | None, tuple[str, ...]]:

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+import structlog
 from msgspec import Struct
+from structlog.typing import EventDict, WrappedLogger
 
 from hub.legible import on_one_line
 from hub.system.log import shows_colours
@@ -48,6 +50,22 @@ class Finding(Struct, frozen=True):
     def sentence(self) -> str:
         """It as a text for people, without its level and kind."""
         return ". ".join(filter(None, (f"{self.where}: {self.what}", self.fix)))
+
+
+def untold(*events: str) -> None:
+    """Keep events out of the log from now on: the command tells them itself."""
+
+    def told(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        if event.get("event") in events:
+            raise structlog.DropEvent
+        return event
+
+    structlog.configure(processors=[told, *structlog.get_config()["processors"]])
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things: `1 server`, `2 servers`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def painted(text: str, style: str) -> str:

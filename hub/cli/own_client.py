@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import anyio
 
@@ -13,13 +15,16 @@ from hub.app.machine import Setting
 from hub.app.running import ConnectionBuilder, running_hub
 from hub.children.child import Ready
 from hub.config.models import HubConfig
-from hub.errors import RouteError
+from hub.errors import ChildError, RouteError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import STDIO, Json, JsonObject, ServerName, object_or_empty
+
+_NEXT: Final = re.compile(r"; it can be started again in [\d.]+ s")
+"""What holds for a hub that goes on, and not for one that ends with its command."""
 
 
 class OwnClient:
@@ -56,7 +61,7 @@ class OwnClient:
             await self._came.wait()
         answer = self._answers.pop(id_)
         if isinstance(answer, Failure):
-            said = as_object(answer.error).get("message")
+            said = _NEXT.sub("", str(as_object(answer.error).get("message")))
             raise RouteError(f"{said}\n`roots-hub tools` lists what can be called.")
         return as_object(answer.result)
 
@@ -77,7 +82,10 @@ class OwnClient:
         """
         session = self._connection.session
         slot = session.slot_for(self.services.servers[server], session.known_effective())
-        return await (await self.services.children.obtain(slot)).ready()
+        try:
+            return await (await self.services.children.obtain(slot)).ready()
+        except ChildError as exc:
+            raise ChildError(_NEXT.sub("", str(exc))) from exc
 
     async def tools(self) -> list[JsonObject]:
         """Return the definitions of all tools, from all pages."""

@@ -26,6 +26,7 @@ from hub.cli.options import (
     required_config,
     watched_config,
 )
+from hub.cli.output import untold
 from hub.cli.own_client import OwnClient, own_client
 from hub.config.load import config_source
 from hub.config.models import HubConfig
@@ -77,6 +78,7 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting]:
 
 
 def _tools(options: Namespace) -> int:
+    untold("down", "not listed")
     tools, failed = run_loop(_listed, *_chosen(options))
     for text in [json.dumps(tools, indent=2)] if options.json else map(_shown, tools):
         print(text)
@@ -121,6 +123,7 @@ def _shown(tool: JsonObject) -> str:
 
 
 def _call(options: Namespace) -> int:
+    untold("down", "not listed")
     config, setting = _chosen(options)
     found = named_tool(options.call, config.servers, config.names)
     if found is None or found[0] not in config.servers:

@@ -21,7 +21,6 @@ from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
 from hub.config.source.places import Path
 from hub.config.source.syntax import as_text
-from hub.config.suggestions import likely_key
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
 from hub.launch.known_servers import program_index, short_name
@@ -394,6 +393,6 @@ def _named_tokens(config: HubConfig) -> Iterator[tuple[Path, str]]:
 
 
 def _unknown(config: HubConfig, at: Path, what: str, name: str, known: Collection[str]) -> Fault:
-    meant = likely_key(name, known)
-    fix = f"Write `{meant}`." if meant else f"Known are: {', '.join(known) or 'none'}."
+    # No likely name is proposed: another token of nearly the same name is another person's.
+    fix = f"Take it out, or write one of these: {', '.join(known)}."
     return config.fault(at, f"there is no {what} {name}", fix)

@@ -15,7 +15,16 @@ from hub.guard.own_files import OwnFiles
 from hub.paths.file_uris import path_meant, uri_from_path
 from hub.paths.resolve import Flavour, LinkReader, resolve
 from hub.roots.effective import OperatorRoots, Source
-from hub.roots.roots import EMPTY, Rejected, Root, RootSet, UnsafePaths, root_from_path, root_set
+from hub.roots.roots import (
+    EMPTY,
+    INACCESSIBLE,
+    Rejected,
+    Root,
+    RootSet,
+    UnsafePaths,
+    root_from_path,
+    root_set,
+)
 
 MARKERS = (".git", "package.json", "Cargo.toml", "pyproject.toml", "pom.xml", "build.gradle")
 WORKSPACE = ".code-workspace"
@@ -98,6 +107,10 @@ class PathContext(Struct, frozen=True):
         """
         return resolve(path, cwd=self.directory, links=self.links, flavour=self.flavour)
 
+    def full(self, path: str) -> str:
+        """Return a path as an absolute one, with its links as they are."""
+        return os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
+
     def root(self, path: str, name: str | None = None) -> Root:
         """Return the root at `path`. A relative path starts at the working directory.
 
@@ -107,9 +120,8 @@ class PathContext(Struct, frozen=True):
             raise RootError("an empty path names nothing")
         if (meant := path_meant(path)) is not None:
             raise RootError(f"it must be a path, not a URI: write {meant}")
-        full = os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
         root = root_from_path(
-            full, name=name, links=self.links, flavour=self.flavour, unsafe=self.unsafe
+            self.full(path), name=name, links=self.links, flavour=self.flavour, unsafe=self.unsafe
         )
         if not os.access(root.path, os.R_OK | (0 if root.is_file else os.X_OK)):
             raise RootError("Path is not accessible: it may not be read")
@@ -176,11 +188,13 @@ def _required(paths: Iterable[str], what: str, place: PathContext) -> Iterable[R
         try:
             yield place.root(path)
         except RootError as exc:
-            raise StartError(
-                f"{what} {path}: {exc}",
-                "Give a directory (or file) that exists, that you may read, and that is safe to "
-                "share.",
-            ) from exc
+            why, fix = (
+                str(exc),
+                "Give a directory or file that you may read, and that is safe to share.",
+            )
+            if why == INACCESSIBLE and not os.path.lexists(full := place.full(path)):
+                why, fix = f"there is no {full}", "Make it, or name a folder that is there."
+            raise StartError(f"{what} {path}: {why}", fix) from exc
 
 
 def _present(

@@ -103,10 +103,10 @@ async def test_a_root_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
     gone = f"{tmp_path}/gone"
     error = await failing(read(), Setting(given=[gone]))
     assert isinstance(error, StartError)
-    assert error.what == f"--root {gone}: Path is not accessible"
+    assert error.what == f"--root {gone}: there is no {gone}"
     error = await failing(read(), environment={"HUB_ROOTS": gone})
     assert isinstance(error, StartError)
-    assert error.what == f"HUB_ROOTS {gone}: Path is not accessible"
+    assert error.what == f"HUB_ROOTS {gone}: there is no {gone}"
 
 
 async def test_a_hub_whose_only_server_is_unsafe_does_not_start() -> None:

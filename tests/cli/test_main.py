@@ -427,8 +427,8 @@ def test_an_unreadable_root_is_one(
 ) -> None:
     assert failing(capsys, *arguments) == (
         1,
-        "roots-hub: --root /nowhere: Path is not accessible\n"
-        "Give a directory (or file) that exists, that you may read, and that is safe to share.\n",
+        "roots-hub: --root /nowhere: there is no /nowhere\n"
+        "Make it, or name a folder that is there.\n",
     )
 
 
@@ -575,7 +575,10 @@ def test_the_installed_command_ends_with_these_codes(tmp_path: Path) -> None:
 
     assert ended("schema") == (0, "")
     assert ended("nonsense")[0] == 2
-    assert ended("check") == (3, "roots-hub: no config\nName one by --config or HUB_CONFIG.\n")
+    assert ended("check") == (
+        3,
+        "roots-hub: no config\nName one by --config or HUB_CONFIG, or make one: roots-hub init.\n",
+    )
     code, err = ended("run", "--root", "gone")
     assert (code, len(err.splitlines())) == (1, 2)
 

@@ -220,7 +220,7 @@ def test_an_empty_name_is_an_error(top: Path) -> None:
 
 def test_a_config_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["roots", "add", "docs"]) == 3
-    said = "no config\nName one by --config or HUB_CONFIG.\n"
+    said = "no config\nName one by --config or HUB_CONFIG, or make one: roots-hub init.\n"
     assert capsys.readouterr().err == f"roots-hub: {said}"
     Path("hub.yaml").write_text(HEAD + TAIL)
     assert main(["roots", "add", "docs"]) == 3

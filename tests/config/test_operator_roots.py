@@ -81,22 +81,27 @@ def test_the_settings_for_missing_and_stale_roots_are_kept(top: Path) -> None:
 @pytest.mark.parametrize(
     ("root", "reason"),
     [
-        ("gone", "Path is not accessible"),
         ("/etc", "Path is not safe for sharing"),
         ("/", "Path is not safe for sharing"),
-        ("~/.ssh", "Path is not accessible"),
     ],
 )
 def test_an_unusable_root_on_the_command_line_is_an_error(
     top: Path, root: str, reason: str
 ) -> None:
-    fix = "Give a directory (or file) that exists, that you may read, and that is safe to share."
+    fix = "Give a directory or file that you may read, and that is safe to share."
     with pytest.raises(StartError) as caught:
         settled(top, [str(top / "given"), root])
     assert (caught.value.what, caught.value.fix) == (f"--root {root}: {reason}", fix)
     with pytest.raises(StartError) as caught:
         settled(top, hub_roots=f"{top}/env{os.pathsep}{root}")
     assert (caught.value.what, caught.value.fix) == (f"HUB_ROOTS {root}: {reason}", fix)
+
+
+def test_a_root_on_the_command_line_that_is_not_there_is_told_in_full(top: Path) -> None:
+    with pytest.raises(StartError) as caught:
+        settled(top, ["gone"])
+    assert caught.value.what == f"--root gone: there is no {top}/app/src/gone"
+    assert caught.value.fix == "Make it, or name a folder that is there."
 
 
 def test_a_root_on_the_command_line_is_no_uri(top: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hub import __version__
-from hub.attach.inquiry import ask
+from hub.attach.lifeline import ask
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
 from tests.live.attaching import AttachedClient, attached, hubs, run
 

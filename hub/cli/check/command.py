@@ -24,6 +24,7 @@ from hub.cli.check.problems import (
     address_warnings,
     audit_problem,
     folder_problems,
+    is_guessable,
     missing_program,
     secret_problems,
     secret_warnings,
@@ -36,8 +37,21 @@ from hub.cli.options import (
     configured,
     required_config,
 )
-from hub.cli.output import BAD, GOOD, HINT, NAME, WARNING, Finding, NoSteps, painted, steps
+from hub.cli.output import (
+    BAD,
+    GOOD,
+    HINT,
+    NAME,
+    WARNING,
+    Finding,
+    NoSteps,
+    counted,
+    painted,
+    steps,
+    untold,
+)
 from hub.cli.questions import ask_for_inputs
+from hub.config.fields import is_unread
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
@@ -86,7 +100,7 @@ class Found(Struct, frozen=True, rename="camel"):
         ):
             yield from (f"{painted(label, style)} {on_one_line(text)}" for text in texts)
         yield from problem_lines(self.problems)
-        count = "1 server" if len(self.servers) == 1 else f"{len(self.servers)} servers"
+        count = counted(len(self.servers), "server")
         style = BAD if self.left_out or self.problems else GOOD
         names = on_one_line(", ".join(self.servers))
         yield f"{count}: {names}. {painted(on_one_line(self._verdict()), style)}"
@@ -99,7 +113,7 @@ class Found(Struct, frozen=True, rename="camel"):
             )
 
     def _verdict(self) -> str:
-        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        count = counted(len(self.problems), "problem")
         if self.left_out:
             others = f"The others run, with {count}." if self.problems else "The others run."
             return f"Left out: {', '.join(one.name for one in self.left_out)}. {others}"
@@ -135,6 +149,7 @@ def register(subparsers: Subparsers) -> None:
 
 
 def _check(options: Namespace) -> int:
+    untold("root skipped", "down")
     shown: JsonObject = {}
     if options.confine:
         lines, fine = confinement_report(this_kernel())
@@ -213,7 +228,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             *_missed(specs),
             *secret_warnings(specs),
             *moved_names,
-            *_ending_tokens(config),
+            *_tokens(config),
             *address_warnings(config, os.environ),
         ),
         hints=tuple(_hints(config)),
@@ -243,8 +258,15 @@ def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:
             yield f"servers.{spec.name}: {what}: {fix}"
 
 
-def _ending_tokens(config: HubConfig) -> Iterator[str]:
-    """Yield a warning for each token of clients that has ended, or ends soon."""
+def _tokens(config: HubConfig) -> Iterator[str]:
+    """Yield a warning for each token of clients that can be guessed, has ended, or ends soon."""
+    given = [("listen.token", config.listen.token)]
+    given += [
+        (f"listen.tokens[{at}].token", one.token) for at, one in enumerate(config.listen.tokens)
+    ]
+    for where, token in given:
+        if token is not None and not is_unread(token) and is_guessable(token.get_secret_value()):
+            yield f"{where}: is easy to guess: `roots-hub token new NAME` prints a better one."
     now = datetime.now(UTC)
     for at, one in enumerate(config.listen.tokens):
         what = one.near_end(now)

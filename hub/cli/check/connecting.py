@@ -11,7 +11,7 @@ from hub.app.machine import Setting
 from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
-from hub.cli.output import BAD, GOOD, Finding, Steps, painted
+from hub.cli.output import BAD, GOOD, Finding, Steps, counted, painted
 from hub.cli.own_client import OwnClient, own_client
 from hub.config.models import HubConfig
 from hub.errors import HubError
@@ -42,13 +42,13 @@ class ServerAnswer(Struct, frozen=True, rename="camel"):
         """Return it as a line for people; an error may have several."""
         if self.error is not None:
             return painted(legible(self.error), BAD)
-        count = f"{len(self.tools)} tools" + (
-            f" ({self.hidden} more left out)" if self.hidden else ""
-        )
+        hidden = f" ({self.hidden} more left out)" if self.hidden else ""
         return (
-            f"{painted(on_one_line(self.name), GOOD)} ({self.protocol}); {count}: "
-            f"{', '.join(map(on_one_line, self.tools)) or '-'}; {self.resources} resources, "
-            f"{self.templates} templates, {self.prompts} prompts, {self.seconds:.1f} s"
+            f"{painted(on_one_line(self.name), GOOD)} ({self.protocol}); "
+            f"{counted(len(self.tools), 'tool')}{hidden}: "
+            f"{', '.join(map(on_one_line, self.tools)) or '-'}; "
+            f"{counted(self.resources, 'resource')}, {counted(self.templates, 'template')}, "
+            f"{counted(self.prompts, 'prompt')}, {self.seconds:.1f} s"
         )
 
 

@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct
 
 from hub.app.issuers import introspection_endpoint, key_source, login_provider
-from hub.cli.output import BAD, GOOD, Steps, painted
+from hub.cli.output import BAD, GOOD, Steps, counted, painted
 from hub.config.listening.auth import Auth, TrustedIssuer
 from hub.legible import legible
 from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
@@ -28,7 +28,7 @@ class IssuerCheck(Struct, frozen=True):
         """Return it as lines for people."""
         if self.problems:
             return painted(legible("\n".join(self.problems)), BAD)
-        return painted("1 key" if self.keys == 1 else f"{self.keys} keys", GOOD)
+        return painted(counted(self.keys, "key"), GOOD)
 
 
 async def issuer_answers(auth: Auth, steps: Steps) -> list[IssuerCheck]:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -42,7 +43,9 @@ from hub.secrets.reading import (
 from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 
-_WILD = "*?["
+_WILD, _URL = "*?[", "://"
+LEAST_TOKEN: Final = 16
+"""Characters that a token of clients should have."""
 
 
 class MissingProgram(Struct, frozen=True):
@@ -76,6 +79,8 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
     what += "" if os.sep in made.shown[0] else " on the PATH"
     likely = _likely(made.shown[0], _programs(path))
     fix = _did_you_mean(likely) or "Install it, or write its whole path."
+    if _URL in made.shown[0]:
+        fix = "A URL is no command: write `url:` in the place of `command:`."
     return MissingProgram(_problem("programs", where, what, fix), likely)
 
 
@@ -130,6 +135,11 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
             f"listen.host: {host} can be reached from other machines, and there is no token: "
             "`run --http` refuses it. Set HUB_TOKEN, listen.token or listen.tokens."
         )
+
+
+def is_guessable(token: str) -> bool:
+    """Return whether a token of clients is so short or uniform that it can be guessed."""
+    return len(token) < LEAST_TOKEN or len({*token}) < LEAST_TOKEN // 2
 
 
 class FolderProblem(Struct, frozen=True):

@@ -203,23 +203,37 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
     known = _path_of_gui(scene)
     if known is None:
         return
+    # One finding for all servers that the same edit mends.
+    found: dict[tuple[str, str], list[str]] = {}
     for config, spec in scene.specs():
         try:
-            launch = _launch(spec, config, {**scene.environment, "PATH": known})
+            program = _lost(scene, config, spec, known)
         except HubError:
             continue
-        if launch is None or scene.which(launch.argv[0]) is None:
-            continue
-        path = dict(launch.env).get("PATH", known)
-        wanted = [launch.argv[0]]
-        wanted += ["node"] if Path(wanted[0]).name in _NODE_PROGRAMS else []
-        lost = [at for name in wanted if not scene.which(name, path) and (at := scene.which(name))]
-        if lost:
-            level = "warning" if _has_gui_client(scene) else "note"
-            what = f"{lost[0]} is on your shell's PATH only: clients that the desktop starts "
-            what += "do not find it"
-            fix = _gui_fix(config, spec, str(Path(lost[0]).parent))
-            yield Finding(level, "GUI path", f"servers.{spec.name}", what, fix)
+        if program is not None:
+            fix = _gui_fix(config, spec, str(Path(program).parent))
+            found.setdefault((program, fix), []).append(f"servers.{spec.name}")
+    for (program, fix), servers in found.items():
+        level = "warning" if _has_gui_client(scene) else "note"
+        what = f"{program} is on your shell's PATH only: clients that the desktop starts do not "
+        what += "find it"
+        each = servers[0] if len(servers) == 1 else f"each of {', '.join(servers)}"
+        yield Finding(level, "GUI path", ", ".join(servers), what, fix.replace(_EACH, each))
+
+
+def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) -> str | None:
+    """Return a program of a server that is not on a PATH, but on the shell's; None if none is.
+
+    Raises: HubError.
+    """
+    launch = _launch(spec, config, {**scene.environment, "PATH": known})
+    if launch is None or scene.which(launch.argv[0]) is None:
+        return None
+    path = dict(launch.env).get("PATH", known)
+    wanted = [launch.argv[0]]
+    wanted += ["node"] if Path(wanted[0]).name in _NODE_PROGRAMS else []
+    lost = (at for name in wanted if not scene.which(name, path) and (at := scene.which(name)))
+    return next(lost, None)
 
 
 def _has_gui_client(scene: Scene) -> bool:
@@ -229,11 +243,17 @@ def _has_gui_client(scene: Scene) -> bool:
         return False
 
 
+_EACH: Final = "{servers}"
+"""What stands for the servers in a remedy."""
+
+
 def _gui_fix(config: LookedAtConfig, spec: ServerSpec, directory: str) -> str:
     value = f'"PATH": "{directory}:${{PATH}}"'
     if config.path is None or config.path.suffix in {".json", ".jsonc"}:
-        return f'In {config.name}, give {spec.name} the key `"env": {{{value}}}`.'
-    return f"In {config.name}, below servers.{spec.name}, write `env: {{{value}}}`."
+        return f'In {config.name}, give {_EACH} the key `"env": {{{value}}}`.'
+    if isinstance(spec.target, LaunchTemplate) and spec.target.env:
+        return f"In {config.name}, below `env` of {_EACH}, write `{value}`."
+    return f"In {config.name}, below {_EACH}, write `env: {{{value}}}`."
 
 
 def _path_of_gui(scene: Scene) -> str | None:

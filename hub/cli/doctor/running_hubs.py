@@ -10,8 +10,7 @@ from typing import Final
 
 from hub import __version__
 from hub.attach.frames import peer_of
-from hub.attach.inquiry import ask
-from hub.attach.lifeline import NotAttachedError, connected
+from hub.attach.lifeline import NotAttachedError, ask, connected
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
 from hub.cli.doctor.scene import OTHERS, Scene, quoted, status
 from hub.cli.output import Finding

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import folder_problems, secret_problems
+from hub.cli.check.problems import LEAST_TOKEN, folder_problems, is_guessable, secret_problems
 from hub.cli.doctor.config_files import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, is_others, quoted, status, take_over
 from hub.cli.output import Finding
@@ -194,7 +194,6 @@ def _program_of(process: Path) -> str:
     return "roots-hub" if "roots-hub" in names or is_module else on_one_line(names[0])
 
 
-_LEAST: Final = 16
 _NEW: Final = 'export HUB_TOKEN="$(openssl rand -hex 32)"'
 _NEW_WITHOUT_OPENSSL: Final = (
     "export HUB_TOKEN=\"$(head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n')\""
@@ -229,8 +228,8 @@ def weak_tokens(scene: Scene) -> Iterator[Finding]:
 def _weak(where: str, value: str, fix: str) -> Iterator[Finding]:
     if not value.strip():
         yield Finding("warning", "token", where, "is empty: no token is asked for", fix)
-    elif len(value) < _LEAST or len({*value}) < _LEAST // 2:
-        what = f"is easy to guess: take {_LEAST} random characters or more"
+    elif is_guessable(value):
+        what = f"is easy to guess: take {LEAST_TOKEN} random characters or more"
         yield Finding("warning", "token", where, what, fix)
 
 

@@ -16,7 +16,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.machine import Setting
 from hub.cli.doctor.scene import without_secrets
-from hub.cli.output import Finding, Steps
+from hub.cli.output import Finding, Steps, counted
 from hub.cli.own_client import OwnClient, own_client
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
@@ -30,8 +30,8 @@ from hub.values import ServerName
 _PATIENCE: Final = 30.0
 """Seconds that all servers together get, which start side by side."""
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|key|auth|credential")
-_AFTER: Final = re.compile(r" \(the hub's log has [^)]*\)|; it can be started again in [\d.]+ s")
-"""What is said in a running hub, and does not hold for a start that is only tried."""
+_IN_LOG: Final = re.compile(r" \(the hub's log has [^)]*\)")
+"""What does not hold here: `LastWords` takes the place of the log."""
 _LEAST_SECRET: Final = 6
 """Shorter values are not hidden: they are in many words."""
 
@@ -122,11 +122,11 @@ async def _start(
     try:
         ready = await client.start(spec.name)
     except HubError as exc:
-        what = _AFTER.sub("", spec.without_secrets(str(exc)))
+        what = _IN_LOG.sub("", spec.without_secrets(str(exc)))
         found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))
         steps.end(spec.name, "does not start")
         return
-    what = f"answers, with {len(ready.listing.tools)} tools"
+    what = f"answers, with {counted(len(ready.listing.tools), 'tool')}"
     found[spec.name] = Finding("ok", "start", spec.name, what)
     steps.end(spec.name, "answers")
 

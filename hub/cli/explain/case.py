@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.app.machine import Setting, place_of, this_machine
-from hub.calls.permission import Circumstances
-from hub.cli.explain.allowing import Setup
+from hub.calls.permission import Change, Circumstances
 from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool
 from hub.cli.own_client import own_client
-from hub.config.models import HubConfig
+from hub.config.fields import AccessAt
+from hub.config.models import FallbackRoot, Guard, HubConfig, StdioServer, ToolOverride
 from hub.config.narrowing import narrowed_roots, narrowed_servers
-from hub.config.operator_roots import PathContext, operator_roots
+from hub.config.operator_roots import PathContext, operator_roots, roots_in
 from hub.config.to_specs import usable_servers
 from hub.errors import ConfigError, RouteError, StartError
 from hub.guard.containment import CallContext
+from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
@@ -29,6 +31,16 @@ from hub.specs import RemoteTarget, ServerSpec
 from hub.system.machine import CachedDisk, Machine
 from hub.system.this_process import run_loop
 from hub.values import Call, Json, JsonObject, ServerName
+
+_MOST: Final = 8
+"""How often changes are made, and the call judged again."""
+
+
+class Setup(Struct, frozen=True):
+    """What a call is judged with: a config, and the folders of `--root`."""
+
+    config: HubConfig
+    given: tuple[str, ...] = ()
 
 
 class CallInQuestion(Struct, frozen=True):
@@ -221,3 +233,86 @@ async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: st
         if definition.get("name") == tool:
             return definition
     raise RouteError(f"Unknown tool: {server}.{tool}\n`roots-hub tools` lists those there are.")
+
+
+def allowing(
+    setup: Setup, needed: Callable[[Setup], Sequence[Change] | None]
+) -> tuple[Change, ...] | None:
+    """Return the changes after which the call passes; None if none are known.
+
+    `needed` judges the call with a setup: None if it passes, else the changes for its refusal.
+    """
+    made: list[Change] = []
+    for _ in range(_MOST):
+        next_ones = needed(setup)
+        if next_ones is None:
+            return tuple(made)
+        new = [change for change in next_ones if change not in made]
+        if not new:
+            return None
+        for change in new:
+            setup = changed(setup, change)
+        made += new
+    return None
+
+
+def changed(setup: Setup, change: Change) -> Setup:
+    """Return `setup` after a change; one that is no setting (a client's roots) changes nothing."""
+    config, given = setup.config, setup.given
+    match change.key.split("."):
+        case ["--root" | "HUB_ROOTS"]:
+            before = given or tuple(roots_in(os.environ))
+            return Setup(config, (*before, str(change.value)))
+        case ["roots", key]:
+            roots = _with(config.roots, key, _roots_value(config, key, change))
+            return Setup(_with(config, "roots", roots), given)
+        case ["servers", *_]:
+            return Setup(_with(config, "servers", _servers(config, change)), given)
+        case _:
+            return setup
+
+
+def _roots_value(config: HubConfig, key: str, change: Change) -> object:
+    before, value = getattr(config.roots, key), cast("Any", change.value)
+    if change.op == "set":
+        return value
+    if change.op == "remove":
+        return tuple(one for one in before if one != value)
+    made = {"fallback": _fallback, "access": _access}.get(key, str)
+    return (*before, made(value))
+
+
+def _fallback(path: Any) -> FallbackRoot:
+    return FallbackRoot.model_construct(path=path, name=None)
+
+
+def _access(entry: Any) -> AccessAt:
+    return AccessAt.model_construct(**entry)
+
+
+def _servers(config: HubConfig, change: Change) -> Mapping[str, object]:
+    longest_first = sorted(config.servers, key=len, reverse=True)
+    name = next(one for one in longest_first if change.key.startswith(f"servers.{one}."))
+    server, rest = config.servers[name], change.key.removeprefix(f"servers.{name}.")
+    value = cast("Any", change.value)
+    if rest.startswith("guard."):
+        guard = config.guard_of(name).model_copy()
+        own = server.guard or Guard.model_construct(_fields_set=set(), **guard.model_dump())
+        made = _with(server, "guard", _with(own, rest.removeprefix("guard."), value))
+    elif rest == "args" and isinstance(server, StdioServer):
+        made = _with(server, "args", (*server.args, value))
+    elif rest == "roots.args":
+        made = _with(server, "roots", _with(server.roots, "args", value))
+    else:
+        tool = rest.removeprefix("tools.overrides.").removesuffix(".arguments")
+        before = server.tools.overrides.get(tool) or ToolOverride()
+        kinds = {pointer: Kind(kind) for pointer, kind in value.items()}
+        override = _with(before, "arguments", {**before.arguments, **kinds})
+        overrides = {**server.tools.overrides, tool: override}
+        made = _with(server, "tools", _with(server.tools, "overrides", overrides))
+    return {**config.servers, name: made}
+
+
+def _with(model: Any, key: str, value: object) -> Any:
+    """Return a copy of a part of the config with another value, which counts as written there."""
+    return model.model_copy(update={key: value})

@@ -37,15 +37,7 @@ def as_text(told: Explanation) -> str:
     lines += [refused.message()] if refused else []
     for value in judged:
         lines += ["", on_one_line(f"{value.pointer}  ({value.kind.value}: {value.why})")]
-        rows = dict.fromkeys(
-            (
-                json.dumps(read.reading),
-                on_one_line(read.how),
-                on_one_line(read.leads_to or "-"),
-                on_one_line(read.objection or FINE),
-            )
-            for read in value.readings
-        )
+        rows = _rows(value)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for *cells, objection in rows:
             row = "  ".join(map(str.ljust, cells, widths))
@@ -62,6 +54,21 @@ def as_text(told: Explanation) -> str:
     if refused is not None:
         lines += ["", *_permission(told.allowed_by, refused)]
     return "\n".join(lines)
+
+
+def _rows(value: Judged) -> list[tuple[str, str, str, str]]:
+    """Return the readings of a value; one that is fine for one rule and not for another is not."""
+    rows = dict.fromkeys(
+        (
+            json.dumps(read.reading),
+            on_one_line(read.how),
+            on_one_line(read.leads_to or "-"),
+            on_one_line(read.objection or FINE),
+        )
+        for read in value.readings
+    )
+    refused = {row[:3] for row in rows if row[3] != FINE}
+    return [row for row in rows if row[3] != FINE or row[:3] not in refused]
 
 
 def _permission(allowed_by: tuple[Change, ...] | None, refused: Refused) -> list[str]:

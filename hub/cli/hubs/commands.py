@@ -75,8 +75,7 @@ def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject
 
     Raises: StartError if it does not answer.
     """
-    from hub.attach.inquiry import ask  # noqa: PLC0415 - not on Windows
-    from hub.attach.lifeline import NotAttachedError  # noqa: PLC0415 - as above
+    from hub.attach.lifeline import NotAttachedError, ask  # noqa: PLC0415 - not on Windows
 
     try:
         return cast("JsonObject | None", ask(place, kind, __version__, until_end=until_end))

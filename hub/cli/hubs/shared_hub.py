@@ -40,8 +40,7 @@ with lean():
     from hub.app.hub import Hub, View
     from hub.app.machine import Setting, this_machine
     from hub.app.running import ConnectionBuilder, open_hub
-    from hub.attach.inquiry import ask
-    from hub.attach.lifeline import NotAttachedError
+    from hub.attach.lifeline import NotAttachedError, ask
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
     from hub.cli.hubs.hub_log import HubLog

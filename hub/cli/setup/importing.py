@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
+from hub.cli.output import counted
 from hub.cli.questions import agrees, is_terminal
 from hub.cli.setup.showing import shown, table
 from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_files
-from hub.config.importing.carrying import Carried, CarriedServer, carried, renamed_servers
+from hub.config.importing.carrying import Carried, CarriedServer, carried
 from hub.config.importing.discovery import Discovery, discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.config.records import FOUND
@@ -128,7 +129,7 @@ def _import(options: Namespace) -> int:
     elif options.dry_run:
         print(legible(f"\nWould write {found.output}:\n\n{text}"), end="")
     elif is_written:
-        print("", *news(found.output, _count(len(made.servers))), sep="\n")
+        print("", *news(found.output, counted(len(made.servers), "server")), sep="\n")
     return 0 if is_written or options.dry_run else 1
 
 
@@ -203,9 +204,6 @@ def _report(found: _Found, *, with_secrets: bool) -> Iterator[str]:
     if notes:
         yield "\nNot carried over:"
         yield from map(on_one_line, notes)
-    for sentence in renamed_servers(found.made.servers):
-        yield ""
-        yield on_one_line(sentence)
     yield from variables(found.made.servers, found.discovery, with_secrets=with_secrets)
 
 
@@ -256,10 +254,6 @@ def reached(server: dict[str, Any]) -> tuple[str, str]:
         return str(server.get("transport", "auto")), host or "?"
     words = [str(server["command"]), *map(str, server.get("args", []))]
     return "stdio", shlex.join(words[:3]) + (" ..." if len(words) > 3 else "")  # noqa: PLR2004 - enough to know it by
-
-
-def _count(number: int) -> str:
-    return "1 server" if number == 1 else f"{number} servers"
 
 
 def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:

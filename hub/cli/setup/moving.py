@@ -11,12 +11,14 @@ from msgspec import Struct
 from hub.cli.options import load_context
 from hub.cli.setup.client_changes import read_client
 from hub.cli.setup.importing import user_place
+from hub.cli.setup.showing import shown
 from hub.config.clients.locations import ClientFile, client_files
 from hub.config.importing.carrying import Carried, CarriedServer, carried
 from hub.config.importing.discovery import FoundServer, discover
 from hub.config.importing.hub_yaml import hub_yaml, servers_in
 from hub.config.installing.changes import parsed, with_entry
 from hub.config.source.documents import ParsedConfig
+from hub.config.source.places import spelled
 from hub.errors import HubError, StartError
 from hub.system.atomic_file import backed_up, created, opened
 
@@ -84,6 +86,8 @@ class HubConfigFile:
         added = [one for one in moved if one.name not in there]
         self._add(added)
         kept = _reasons(made, moved, self._with_secrets)
+        rest = carried([one for one in discovery.servers if one not in own], context)
+        kept += [_elsewhere(source, file) for one in rest.servers for source in one.sources]
         names = [source.name for one in moved for source in one.sources]
         return MovedServers(tuple(names), tuple(added), tuple(kept))
 
@@ -135,7 +139,9 @@ class HubConfigFile:
 
 
 def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> list[str]:
-    reasons = [f"{left.source.name}: {left.why}" for left in made.left if _is_worth(left.source)]
+    reasons = [
+        f"{left.source.name}: {left.why}" for left in made.left if not left.source.entry.is_off
+    ]
     for one in made.servers:
         if one not in moved and not with_secrets:
             names = ", ".join(need.name for need in one.needs if need.value is not None)
@@ -145,5 +151,10 @@ def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> l
     return reasons
 
 
-def _is_worth(source: FoundServer) -> bool:
-    return not source.entry.is_off
+def _elsewhere(source: FoundServer, file: ClientFile) -> str:
+    fix = "take it out by hand"
+    if source.scope not in {"local", file.scope}:
+        fix = f"run this {'with' if source.scope == 'project' else 'without'} --project"
+    where = f"{shown(source.path)}: {spelled(source.place)}"
+    again = "or the client goes on starting it itself"
+    return f"{source.name}: {where} is not changed by this; {fix}, {again}"

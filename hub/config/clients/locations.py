@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
 from hub.config.source.documents import Form
+from hub.config.source.syntax import read_json
 
 Scope: TypeAlias = Literal["user", "project", "file"]
 """Whose servers a file has: the user's everywhere, those of a project; or just a named file."""
@@ -62,6 +64,12 @@ _CLIENTS: Final[Mapping[str, _Client]] = {
     "codex": _Client(("mcp_servers",), "codex:config.toml", ".codex/config.toml", "toml"),
     "gemini": _Client(("mcpServers",), "home:.gemini/settings.json", ".gemini/settings.json"),
     "goose": _Client(("extensions",), "goose:config.yaml", None, "yaml"),
+    "opencode": _Client(
+        ("mcp",),
+        "opencode:opencode.json",
+        "opencode.json",
+        also=("opencode:opencode.jsonc", "project:opencode.jsonc"),
+    ),
 }
 CLIENTS: Final = tuple(_CLIENTS)
 """The clients that the hub knows the places of."""
@@ -71,22 +79,42 @@ def client_file(client: str, scope: Scope, place: UserPlace) -> ClientFile | Non
     """Return the file that a client is told of servers in; None if it has none of this scope."""
     known = _CLIENTS[client]
     if scope == "user":
-        return ClientFile(client, scope, _path(known.user, place), known.section, known.form)
-    if known.project is None:
+        path = _path(known.user, place)
+    elif known.project is not None:
+        path = place.directory / known.project
+    else:
         return None
-    return ClientFile(client, scope, place.directory / known.project, known.section, known.form)
+    section = known.section
+    if client == "opencode":
+        both = (path, path.with_suffix(".jsonc"))
+        path = next((one for one in both if os.path.exists(one)), path)  # noqa: PTH110 - never an error
+        section = _opencode_section(path)
+    return ClientFile(client, scope, path, section, known.form)
+
+
+def _opencode_section(path: Path) -> tuple[str, ...]:
+    """Return where OpenCode has its servers: version 2 writes `mcp.servers`, and reads both."""
+    try:
+        found = read_json(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        found = None
+    inner = cast("dict[str, Any]", found).get("mcp") if isinstance(found, dict) else None
+    return ("mcp", "servers") if isinstance(inner, dict) and "servers" in inner else ("mcp",)
 
 
 def client_files(client: str, place: UserPlace) -> Iterator[ClientFile]:
     """Yield all files that a client may have servers in, whether they are there or not."""
-    for scope in ("user", "project"):
-        found = client_file(client, scope, place)
-        if found is not None:
-            yield found
     known = _CLIENTS[client]
+    found = [client_file(client, scope, place) for scope in ("user", "project")]
     for spelled in known.also:
         scope = "project" if spelled.startswith("project:") else "user"
-        yield ClientFile(client, scope, _path(spelled, place), ("mcp", "servers"), known.form)
+        path = _path(spelled, place)
+        found.append(ClientFile(client, scope, path, ("mcp", "servers"), known.form))
+    told: set[Path] = set()
+    for file in found:
+        if file is not None and file.path not in told:
+            told.add(file.path)
+            yield file
 
 
 def is_installed(client: str, place: UserPlace) -> bool:
@@ -110,18 +138,19 @@ def _path(spelled: str, place: UserPlace) -> Path:
 def _base(base: str, place: UserPlace) -> Path:
     """Return the directory of that name, which depends on the system for three of them."""
     home = place.home
+    xdg = _given(place, "XDG_CONFIG_HOME") or home / ".config"
     own = {
         "project": place.directory,
         "claude": _given(place, "CLAUDE_CONFIG_DIR") or home,
         "codex": _given(place, "CODEX_HOME") or home / ".codex",
         "home": home,
+        "opencode": xdg / "opencode",
     }
     if base in own:
         return own[base]
     if place.platform == "win32":
         below = {"goose": "Block/goose/config", "zed": "Zed", "programs": "."}
         return (_given(place, "APPDATA") or home / "AppData" / "Roaming") / below[base]
-    xdg = _given(place, "XDG_CONFIG_HOME") or home / ".config"
     if place.platform == "darwin":
         below_home = {"zed": home / ".config" / "zed", "goose": xdg / "goose"}
         return below_home.get(base, home / "Library" / "Application Support")

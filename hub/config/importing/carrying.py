@@ -236,13 +236,3 @@ class _Names:
 
 def _plain(server: Mapping[str, Any]) -> ParsedConfig:
     return {key: one for key, one in server.items() if one not in ({}, [], None)}
-
-
-def renamed_servers(servers: Iterable[CarriedServer]) -> list[str]:
-    """Return a sentence for each server that could not keep its name."""
-    return [
-        f"{one.sources[0].where}: is called {one.name} here, as another server is called "
-        f"{one.sources[0].name}"
-        for one in servers
-        if one.name != one.sources[0].name
-    ]

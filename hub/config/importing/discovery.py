@@ -20,7 +20,8 @@ from hub.errors import ConfigError
 
 _FOLDERS: Final = frozenset({".vscode", ".cursor", ".gemini", ".codex", ".zed"})
 """Folders of clients in a project."""
-_VSCODE: Final[tuple[Place, ...]] = (("mcp", "servers"), ("mcp.servers",))
+_BELOW_MCP: Final[tuple[Place, ...]] = (("mcp", "servers"), ("mcp.servers",), ("mcp",))
+"""Where VS Code's settings and OpenCode have servers."""
 
 
 class FoundServer(Struct, frozen=True):
@@ -99,8 +100,8 @@ def _found(file: ClientFile, document: Document, context: LoadContext) -> Iterat
 
 
 def _sections(file: ClientFile) -> tuple[Place, ...]:
-    if file.section == ("mcp", "servers"):
-        return _VSCODE
+    if file.section[:1] == ("mcp",):
+        return _BELOW_MCP
     return (file.section,) if file.section else ()
 
 

@@ -33,6 +33,8 @@ def own_entry(client: str, name: str, command: Sequence[str], config: Path) -> d
             return {"type": "stdio", "command": program, "args": given}
         case "zed":
             return {"source": "custom", "command": program, "args": given, "env": {}}
+        case "opencode":
+            return {"type": "local", "command": [program, *given], "enabled": True}
         case "goose":
             return {
                 "enabled": True,

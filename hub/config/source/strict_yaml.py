@@ -214,7 +214,10 @@ def _mistake(error: yaml.MarkedYAMLError, text: str) -> Mistake:
     for pattern, at_context, what, fix in _KNOWN:
         if re.search(pattern, problem):
             mark = error.context_mark if at_context else error.problem_mark
-            return Mistake(what, fix, _index(mark or error.problem_mark))
+            at = _index(mark or error.problem_mark)
+            if "escape" in what:  # the parser points behind the `\\`
+                at = max(0, text.rfind("\\", 0, at))
+            return Mistake(what, fix, at)
     return Mistake(problem, "Correct the YAML here.", _index(error.problem_mark))
 
 

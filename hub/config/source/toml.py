@@ -38,6 +38,8 @@ def _mistake(text: str, message: str) -> Mistake:
     what = message.partition(" (at ")[0]
     for pattern, said, fix in _TOLD:
         if re.search(pattern, what):
+            if "escape" in said:  # the parser points behind the `\\`
+                at = text.rindex("\\", 0, at)
             return Mistake(said, fix, at)
     return Mistake(what.lower(), "Correct the TOML here.", at)
 

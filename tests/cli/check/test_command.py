@@ -328,6 +328,29 @@ def test_a_root_that_is_not_there_fails_a_check(monkeypatch: pytest.MonkeyPatch)
         run("check", "--root", "gone")
 
 
+def test_tokens_that_can_be_guessed_are_warned_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = "0123456789abcdef" * 2
+    tokens = [{"name": "a", "token": fine}, {"name": "b", "token": "b" * 30}]
+    servers = {"s": {"command": sys.executable}}
+    configure(monkeypatch, servers, listen={"token": "abc", "tokens": tokens})
+    assert run("check") == 0
+    warned = [line for line in capsys.readouterr().out.splitlines() if "warning: " in line]
+    assert [line.split(": ")[1] for line in warned] == ["listen.token", "listen.tokens[1].token"]
+
+
+def test_a_folder_that_is_not_there_is_told_once(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {"s": {"command": sys.executable}}
+    configure(monkeypatch, servers, roots={"fallback": [str(top / "gone")]})
+    logged: list[str] = []
+    assert run("check", logged=logged) == 1
+    assert capsys.readouterr().out.count("gone") == 1
+    assert logged == []
+
+
 def test_tokens_that_have_ended_or_end_soon_are_warned_of(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -478,7 +501,7 @@ def test_connecting_shows_no_tool_that_clients_do_not_see(
     play(monkeypatch, one=FakeChild(ECHO, READ))
     configure(monkeypatch, {"one": {"command": "sh", "tools": {"deny": ["ec*"]}}})
     assert run("check", "--connect") == 0
-    assert "; 1 tools (1 more left out): read; " in capsys.readouterr().out
+    assert "; 1 tool (1 more left out): read; " in capsys.readouterr().out
 
 
 def problems(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
@@ -522,6 +545,11 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         {"command": "npx -y @scope/server"},
         "there is no program 'TOP/npx -y @scope/server'. "
         'Write `command: npx` and `args: ["-y", "@scope/server"]`.',
+    ),
+    (
+        {"command": "https://a.example/mcp"},
+        "there is no program 'TOP/https://a.example/mcp'. "
+        "A URL is no command: write `url:` in the place of `command:`.",
     ),
     ({"command": "sub/x"}, "there is no program 'TOP/sub/x'. Install it, or write its whole path."),
 ]
@@ -657,10 +685,13 @@ def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
     broken = FakeChild()
     broken.refuses_to_open = OSError("no such thing")
     play(monkeypatch, fine=FakeChild(ECHO), broken=broken)
-    assert run("check", "--connect") == 1
+    logged: list[str] = []
+    assert run("check", "--connect", logged=logged) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("fine: fake 1 ") for line in lines)
-    assert any(line.startswith("broken: ") and "'broken'" in line for line in lines)
+    (told,) = [line for line in lines if line.startswith("broken: server 'broken' is not running")]
+    assert "again" not in told, "the hub of this command ends with it"
+    assert "down" not in logged, "it is told already"
     assert lines[-1] == "1 of 2 servers answer."
 
 

@@ -56,6 +56,21 @@ def test_a_folder_with_a_misspelt_name_is_not_to_be_made(patient: Patient) -> No
     assert found["fix"] == f"In {patient.config}, at roots.fallback: Did you mean works?"
 
 
+def test_a_path_is_added_to_the_variables_that_a_server_has(patient: Patient) -> None:
+    (patient.programs / "npx").unlink()
+    patient.program("npx", "exit 0", patient.home / "shells")
+    patient.variables["PATH"] += f":{patient.home}/shells"
+    patient.change("command: npx,", "command: npx, env: {LEVEL: info},")
+    (fix,) = [one["fix"] for one in patient.found() if one["about"] == "GUI path"]
+    added = f'"PATH": "{patient.home}/shells:${{PATH}}"'
+    assert fix.endswith(f"below `env` of servers.files, write `{added}`.")
+    servers = [(one, {"command": "npx"}) for one in ("a", "b")]
+    patient.config.write_text(json.dumps({"version": 1, "servers": dict(servers)}))
+    (found,) = [one for one in patient.found() if one["about"] == "GUI path"]
+    assert found["where"] == "servers.a, servers.b"
+    assert "below each of servers.a, servers.b, write `env: {" in found["fix"]
+
+
 def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:
     patient.change("{command: uvx", '{env: {T: "${file:/none/t}"}, command: uvx')
     (found,) = [one for one in patient.found() if one["about"] == "secrets"]

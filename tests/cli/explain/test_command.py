@@ -69,6 +69,8 @@ def test_equal_results_of_a_value_are_shown_once(
     given = ("--config", f"{tree}/hub.json", "--root", f"{tree}/project")
     assert run("files.read", "--arguments", '{"path": "a.txt"}', *given) == 0
     assert capsys.readouterr().out.count("as given") == 1
+    assert run("files.read", "--arguments", '{"path": "/a"}', *given) == 1
+    assert "fine" not in capsys.readouterr().out, "no pattern names it, but it is outside"
 
 
 def test_without_roots_the_output_says_that_paths_are_not_compared(

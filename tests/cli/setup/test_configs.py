@@ -1,4 +1,4 @@
-"""Forty configs in the shapes that projects publish: imported, and the hub put in and taken out."""
+"""Configs in the shapes that projects publish: imported, and the hub put in and taken out."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ LEFT_OUT = {
     "gemini-36-allowed.json": {"dropped"},
     "goose-37-user.yaml": {"developer"},
     "goose-39-keyring.yaml": {"off"},
+    "opencode-41-local-and-remote.json": {"off"},
 }
 """The servers that cannot be carried over: turned off, built in, or an editor's extension."""
 
@@ -58,7 +59,7 @@ def placed(config: Path, home: Path) -> ClientFile:
 
 CLIENT_NAMES = (
     *("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "codex", "gemini"),
-    "goose",
+    *("goose", "opencode"),
 )
 
 
@@ -84,8 +85,8 @@ class AnyEnvironment(dict[str, str]):
         return super().get(key, f"value-of-{key}" if default is None else default)
 
 
-def test_there_are_forty() -> None:
-    assert len(CONFIGS) == 40
+def test_there_are_forty_two() -> None:
+    assert len(CONFIGS) == 42
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=name_of)

@@ -353,6 +353,20 @@ def test_a_server_that_another_file_turns_off_does_not_go_behind_the_hub(
     assert "off:" not in Path("hub.yaml").read_text()
 
 
+def test_servers_that_a_client_has_elsewhere_are_told(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client goes on starting them without the hub."""
+    one = {"mcpServers": {"local": {"command": "l"}}}
+    (home / ".claude.json").write_text(json.dumps({"projects": {str(Path.cwd()): one}}))
+    Path(".mcp.json").write_text('{"mcpServers": {"shared": {"command": "s"}}}')
+    assert main(["install", "claude-code", "--replace", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert "stays as it is: local: ~/.claude.json: projects." in shown
+    assert "take it out by hand, or the client goes on starting it itself\n" in shown
+    assert "mcp.json: mcpServers.shared is not changed by this; run this with --project" in shown
+
+
 def test_the_servers_of_a_file_that_is_not_changed_do_not_go_behind_the_hub(
     cursor: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

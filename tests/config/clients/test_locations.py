@@ -45,6 +45,7 @@ def user_file(client: str, platform: str, home: Path = HOME, **environment: str)
             ".config/goose/config.yaml",
             "AppData/Roaming/Block/goose/config/config.yaml",
         ),
+        ("opencode", *[".config/opencode/opencode.json"] * 3),
     ],
 )
 def test_each_system_has_its_places(client: str, linux: str, mac: str, windows: str) -> None:
@@ -72,9 +73,22 @@ def test_projects_have_files_of_their_own() -> None:
         "zed": ".zed/settings.json",
         "codex": ".codex/config.toml",
         "gemini": ".gemini/settings.json",
+        "opencode": "opencode.json",
     }
     settings = [one for one in client_files("vscode", place) if one.section == ("mcp", "servers")]
     assert [one.scope for one in settings] == ["user", "project"]
+
+
+def test_opencode_goes_on_with_the_file_that_it_has(tmp_path: Path) -> None:
+    place = UserPlace(tmp_path, {}, "linux", tmp_path)
+    (tmp_path / "opencode.jsonc").write_text('{"mcp": {"servers": {}}} // its second version')
+    found = [one for one in client_files("opencode", place) if one.scope == "project"]
+    assert [one.path.name for one in found] == ["opencode.jsonc"]
+    assert found[0].section == ("mcp", "servers")
+    (tmp_path / "opencode.json").write_text('{"mcp": {}}')
+    found = [one for one in client_files("opencode", place) if one.scope == "project"]
+    assert [one.path.name for one in found] == ["opencode.json", "opencode.jsonc"]
+    assert found[0].section == ("mcp",)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

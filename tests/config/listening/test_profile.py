@@ -72,6 +72,11 @@ def test_a_bare_guard_is_its_mode(tmp_path: Path) -> None:
             "has tokens and claims",
         ),
         ("{a: {match: {tokens: [cj]}}}", "profiles.a.match", "there is no token cj"),
+        (
+            "{a: {match: {tokens: [cj]}}}",
+            "profiles.a.match",
+            "Take it out, or write one of these: token, ",
+        ),
         ("{a: {match: [{tokens: [ci, x]}]}}", "profiles.a.match[0].tokens[1]", "no token x"),
         ("{a: {servers: [file]}}", "profiles.a.servers[0]", "there is no server file"),
         ("{a: {servers: [x*]}}", "profiles.a.servers[0]", "there is no server x*"),

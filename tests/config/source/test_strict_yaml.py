@@ -71,7 +71,7 @@ BOMB = "a0: &a0 [a,a,a,a,a,a,a,a,a]\n" + "".join(
         ("a: {b: 1\n", 3, "a `{` is not closed", "Close it with `}`."),
         ('a: "b\nc: 1', 3, "a quote is not closed", "Close it."),
         ("a: - b", 3, "a list cannot begin here", "Write each `- ` on a line"),
-        ('a: "C:\\Users"', 8, "a `\\` in double quotes", "Write each \\ twice"),
+        ('a: "C:\\Users"', 6, "a `\\` in double quotes", "Write each \\ twice"),
         ("a: [*]", 5, "a text that begins with `*`", "Put it in quotes"),
         ("a: ['-y' 'x']", 9, "a comma is missing", "Put a comma here."),
         ("a: 'it's'", 7, "there is text after the value", "Put the whole text in quotes"),
