@@ -37,7 +37,7 @@ from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter, TasksUntilClosed
-from hub.values import Json, JsonObject, ServerName, SessionKey
+from hub.values import THIS_USER, Json, JsonObject, ServerName, SessionKey
 
 SHOWN_OF_NAME: Final = 200
 """Characters of a client's name and version that the log has."""
@@ -115,7 +115,8 @@ class Session:
 
     def named(self) -> JsonObject:
         """Return who the client is, as fields of a line of the log."""
-        return {"client": self._client_name, "session": self.key}
+        one = {"client": self._client_name, "session": self.key}
+        return one if self.principal in THIS_USER else {"principal": self.principal, **one}
 
     @property
     def _client_name(self) -> str | None:

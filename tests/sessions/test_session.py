@@ -13,7 +13,7 @@ from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.sessions.client import Client
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import ServerName
+from hub.values import STDIO, ServerName
 from tests.kit.fakes import ECHO, SILENT, FakeChild, RecordingOutlet, failure
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import ROOTS, Rig, RigClient, launched, remote, rig, roots_at
@@ -113,6 +113,16 @@ async def test_a_client_whose_every_request_is_a_session_is_warned_about_once() 
                 await client.session.effective(client.outlet)
         warned = [entry for entry in logs if "NOT restricted" in entry["event"]]
         assert len(warned) == 1
+
+
+async def test_lines_of_the_log_name_a_client_and_its_principal() -> None:
+    async with rig({"files": remote("files")}, {}) as at:
+        with capture_logs() as logs:
+            session = at.client().session
+        assert [one["principal"] for one in logs if one["event"] == "client"] == ["alice"]
+        assert session.named() == {"principal": "alice", "client": "test", "session": session.key}
+        session.principal = STDIO
+        assert session.named() == {"client": "test", "session": session.key}
 
 
 async def test_clients_with_the_same_roots_share_a_child_and_others_do_not(top: Path) -> None:
