@@ -46,6 +46,8 @@ def escaped(key: str) -> str:
 # Looked up once: looking up an enum's member takes longer than the comparison with it.
 _IGNORE, _NEUTRAL, _PATH, _PAYLOAD = Kind.IGNORE, Kind.NEUTRAL, Kind.PATH, Kind.PAYLOAD
 _COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
+_OF_PATHS = frozenset({_PATH, _WEAK})
+"""Under keys of these kinds a text is read word by word; so are the keys of an object there."""
 
 MAX_DEPTH = 64
 MAX_CANDIDATES = 10_000
@@ -200,13 +202,15 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
 
 def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> ArgumentNode:
     """Return the node of a member that is not declared, and add its key if that can be a path."""
-    if node.named_by_path or _can_be_path(key, at):
+    if node.named_by_path or _can_be_path(key, at) or node.has_entry(key):
         found.spend(_effort_of(key))
         of_files = at.inherited is _PATH and "file" in at.key.lower()
         is_new = key[:1] == "/" and (node.named_by_path or of_files)
         pointer, kind = f"{at.pointer}/{escaped(key)}", _WEAK if is_new else _NEUTRAL
         why = "an object's key can be a path"
-        found.append(PathCandidate(pointer, key, kind, key, why, scope=at.scope))
+        words = filter(is_shaped, key.split()) if at.inherited in _OF_PATHS else ()
+        texts = dict.fromkeys((key, *words) if not is_prose(key) else (key,))
+        found += (PathCandidate(pointer, key, kind, text, why, scope=at.scope) for text in texts)
     return node.undeclared(key)
 
 

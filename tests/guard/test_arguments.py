@@ -361,6 +361,34 @@ def test_a_value_under_a_file_name_is_read_as_a_whole() -> None:
     assert all(candidate.whole for candidate in read if candidate.value != candidate.key)
 
 
+@pytest.mark.parametrize("key", ["tree", "fileTree", "project_structure", "files"])
+def test_the_names_in_a_tree_of_folders_are_judged(key: str) -> None:
+    inside: Json = {"lib": {"link": "one"}, "content": {"x": 1}}
+    declared: Json = {"properties": {key: {"type": "object"}}}
+    for schema in (None, declared):
+        claimed = {at for at, _, _ in found({key: {"sub": inside}}, schema)}
+        assert claimed >= {f"/{key}/sub", f"/{key}/sub/lib", f"/{key}/sub/lib/link"}
+        assert not {at for at in claimed if "content" in at}
+
+
+def test_a_tree_that_is_a_list_has_fields() -> None:
+    assert found({"tree": [{"mode": "x", "sub": {"link": 1}}]}) == []
+
+
+def test_code_in_a_folder_of_a_tree_is_no_list_of_paths() -> None:
+    claimed = found({"tree": {"src": {"a.py": "import ../x"}}})
+    assert claimed[-1] == ("/tree/src/a.py", "neutral", "import ../x")
+
+
+@pytest.mark.parametrize("key", ["image", "path"])
+def test_the_words_of_a_key_are_judged_where_those_of_a_text_are(key: str) -> None:
+    words = [(f"/{key}/see src~1x", "neutral", text) for text in ("see src/x", "src/x")]
+    assert found({key: {"see src/x": 1}})[: len(words)] == words
+    assert found({key: '{"see src/x": 1}'})[: len(words)] == words
+    assert len(found({key: {"see what is in src/x": True}})) == 1
+    assert len(found({"item": {"see src/x": 1}})) == 1
+
+
 def test_content_of_a_file_is_not_read_as_arguments() -> None:
     inner = '{"extends": "../tsconfig.json"}'
     claimed = found({"files": {"a.json": inner}})

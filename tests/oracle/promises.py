@@ -45,6 +45,7 @@ _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
 _FINDERS = {"glob", "dash", "bash"}
 _SHELLS = {"dash", "bash"}
 _WILD = re.compile(r"[*?\[]")
+_BREAK_IN_JSON = re.compile(r"\\[nrt]")
 
 
 def _ordinary_words(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
@@ -87,7 +88,7 @@ def _lines_of_text(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool
 def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
     if family not in {"weak", "path", *_SAYING_NOTHING} or _OF_PROSE.isdisjoint(opened.chain):
         return False
-    words = opened.value.split()
+    words = _BREAK_IN_JSON.sub(" ", opened.value).split()
     plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}<>\\").isalpha())
     if family == "path":
         return len(words) >= _PROSE or "words" in opened.chain

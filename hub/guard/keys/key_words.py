@@ -162,6 +162,12 @@ def is_plural(key: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def is_tree(key: str) -> bool:
+    """Return whether an object under `key` may be a tree of folders, by name, with files in it."""
+    return _last_word(key) in vocabulary.TREE_WORDS or ("file" in key.lower() and is_plural(key))
+
+
+@lru_cache(maxsize=4096)
 def _last_word(key: str) -> str:
     return next(reversed(words_of(key)), "")
 

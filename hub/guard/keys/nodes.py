@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.key_words import LONGEST_KEY, is_label, kind_of_key
+from hub.guard.keys.key_words import LONGEST_KEY, is_label, is_tree, kind_of_key
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json
 
@@ -25,6 +25,7 @@ class ArgumentNode(Struct, frozen=True):
     `declared` takes the kind of the object or array around it, if its own kind is neutral. A bare
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
+    In a `tree` they are files and folders, and so they are in the objects inside.
     A text that `seeks` is what a program looks for, unless it looks like an option.
     A number that `counts` is one of the keys, in a list of these, that lead into a document.
     `items` and `extra` are the nodes of array elements and of undeclared members.
@@ -37,6 +38,7 @@ class ArgumentNode(Struct, frozen=True):
     label: bool = False
     structured: bool = False
     named_by_path: bool = False
+    tree: bool = False
     seeks: bool = False
     counts: bool = False
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
@@ -51,8 +53,19 @@ class ArgumentNode(Struct, frozen=True):
         """Return the node of a member `key` that is not in `properties`."""
         extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
         if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
-            return named
+            return self._entry(named) if self.has_entry(key) else named
         return extra
+
+    @staticmethod
+    def _entry(named: ArgumentNode) -> ArgumentNode:
+        # `src` is a folder of the tree, with texts of files in it.
+        kind = Kind.NEUTRAL if named.kind is Kind.WEAK else named.kind
+        return replace(named, kind=kind, tree=True)
+
+    def has_entry(self, key: str) -> bool:
+        """Return whether a member of a tree is a file or a folder, not a field such as `type`."""
+        named = node_of_key(key[-LONGEST_KEY:])
+        return self.tree and not named.label and named.kind is not Kind.PAYLOAD
 
     def looking_for(self, searched: Json) -> ArgumentNode:
         """Return the node of a text that `seeks`, or a list of texts: a pattern with options."""
@@ -61,7 +74,8 @@ class ArgumentNode(Struct, frozen=True):
 
     def element(self) -> ArgumentNode:
         """Return the node of an array's elements."""
-        return self.items or self
+        inner = self.items or self
+        return replace(inner, tree=False) if inner.tree else inner
 
 
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
@@ -71,7 +85,7 @@ _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 def node_of_key(key: str) -> ArgumentNode:
     """Return the node of a member that no schema declares."""
     kind, why = kind_of_key(key)
-    return ArgumentNode(kind, why, label=is_label(key))
+    return ArgumentNode(kind, why, label=is_label(key), tree=is_tree(key))
 
 
 def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode:

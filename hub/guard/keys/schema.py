@@ -19,6 +19,7 @@ from hub.guard.keys.key_words import (
     is_kept,
     is_label,
     is_plural,
+    is_tree,
     kind_of_key,
     names_shell,
     takes_arguments,
@@ -150,6 +151,7 @@ class _Compiler:
                 values=_values(variants),
                 label=is_label(key[-LONGEST_KEY:]),
                 named_by_path=self._is_named_by_path(variants),
+                tree=is_tree(key[-LONGEST_KEY:]),
                 counts=_types(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, said] = node

@@ -74,12 +74,10 @@ WEAK_WORDS = _words(
     " config configuration conf template log doc document image img picture photo screenshot"
     " video audio recording media attachment artifact asset archive backup dump binary"
     " executable bundle plugin dataset notebook repo repository project mount volume binds"
-    " certificate"
-    " cert keystore keyfile credentials ini dotenv playlist font subtitle home"
+    " certificate cert keystore keyfile credentials ini dotenv playlist font subtitle home"
 )
 GLOB_WORDS = _words(
     "glob pattern mask wildcard include exclude ignore fileset includes excludes ignored"
-    " blob_pattern"
 )
 SELECTING_WORDS = _words(
     "include exclude ignore select filter allow deny allowed denied skip only match matching"
@@ -201,6 +199,8 @@ CONTENT_WORDS = _words(
 """In an object under a path's name: the file's content or a text about the file, never a path."""
 DATA_WORDS = _words("data blob line raw input source script patch diff new old v")
 """In an object of files: perhaps the file's content; a value with several lines is no path."""
+TREE_WORDS = _words("tree structure hierarchy scaffold skeleton")
+"""An object there may be a tree of folders: `{"file_tree": {"src": {"a.py": "..."}}}`."""
 PATCH_WORDS = _words("patch diff")
 """In any text's name: the paths in the patch are judged, as in `patch_text`, `diffContent`."""
 LABEL_WORDS = _words(

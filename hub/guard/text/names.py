@@ -119,6 +119,8 @@ def _sides_of(item: str) -> Iterator[str]:
         for end in (*ends[n : n + _MOST_SIGNS], ends[-1]):
             if end - start <= _LONGEST_PIECE:
                 yield item[start:end]
+                if start > 1 and item[start - 2] in _SIGNS and item[start - 1] in _SIGNS:
+                    yield item[start - 1 : end]  # a name may begin with a sign, too
     first = starts[0]
     yield from (item[first:end] for end in ends[_MOST_SIGNS:] if end - first <= _LONGEST_PIECE)
 

@@ -16,6 +16,7 @@ from hub.guard.text.names import names_in, patched_names_in, quoted_names_in, sm
         ("-ofile,x", ["file,x", "-ofile", "file", "x"]),
         ("'a b'", ["a b"]),
         ("a=b:c", ["a", "a=b", "b", "b:c", "c"]),
+        ("a:@b", ["a", "b", "@b"]),
         ("a\x00b", ["a", "b"]),
         ("a" * 256 + ",b", ["b"]),
         ("-o" + "a" * 255 + ",b", ["a" * 255, "b"]),

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.text.prose import is_prose, is_yaml
+from hub.guard.text.prose import is_list_of_words, is_prose, is_yaml
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,11 @@ def test_settings_are_no_prose(text: str, *, are_settings: bool) -> None:
 def test_at_least_half_of_the_lines_of_yaml_have_keys() -> None:
     assert is_yaml("a: ../x\n- ../y")
     assert not is_yaml("a: ../x\n- ../y\n- ../z")
+
+
+@pytest.mark.parametrize("text", ["<(cat link/x)", ">(tee link/x)"])
+def test_a_file_that_a_shell_makes_of_a_command_is_a_list(text: str) -> None:
+    assert is_list_of_words(text)
 
 
 def test_three_words_are_no_sentence() -> None:
