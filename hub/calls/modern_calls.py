@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 import anyio
-import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -26,6 +25,7 @@ from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked
+from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import ASKABLE, NO_RETRY, ROOTS, RetryInput, call_digest
@@ -50,14 +50,12 @@ _ENDED = (
 )
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-
 class ParkedCalls:
     """The calls whose children have asked their clients, by the key that the clients bring back."""
 
     def __init__(self) -> None:
         self._calls: dict[str, AskableCall] = {}
+        self._log = RatedLog({"about": "calls that wait for their clients"})
 
     def find(self, key: str | None) -> AskableCall | None:
         """Return the call of a key; None if it has ended."""
@@ -91,7 +89,9 @@ class ParkedCalls:
                 sizes[one.owner.principal] += one.kept_size
             ((most, _),) = sizes.most_common(1)
             oldest = next(one for one in kept if one.owner.principal == most)
-            log.warning("answer dropped: its client has not come back", bytes=oldest.kept_size)
+            self._log.warning(
+                "answer dropped: its client has not come back", bytes=oldest.kept_size
+            )
             kept.remove(oldest)
             oldest.cancel()
             oldest.reply.give(None)  # the call may be referenced for longer
@@ -109,7 +109,7 @@ class ParkedCalls:
         """
         left = next((one for one in calls if one.is_abandoned), None)
         if left is None:
-            log.warning("not asked: too many calls wait for their clients", of_one=len(calls))
+            self._log.warning("not asked: too many calls wait for their clients", of_one=len(calls))
             raise RpcError(INTERNAL_ERROR, "too many calls wait for their clients' answers")
         self._calls = {key: one for key, one in self._calls.items() if one is not left}
         left.cancel("its client has not come back, and others ask")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its transports are written into
+from collections.abc import Iterable
 from typing import Final
 
 import structlog
@@ -41,7 +42,7 @@ class SharedTurn:
 
     def __init__(self) -> None:
         self.is_shared = False
-        self._begun: list[BatchedWriter] = []
+        self._begun: dict[BatchedWriter, None] = {}
 
     def share(self) -> None:
         """Delay writes until the end of this turn."""
@@ -53,16 +54,16 @@ class SharedTurn:
         """Return whether `writer` has written in this turn; from now on it has."""
         if writer in self._begun:
             return True
-        self._begun.append(writer)
+        self._begun[writer] = None
         return False
 
     def _end(self) -> None:
         self.is_shared = False
-        begun, self._begun = self._begun, []
+        begun, self._begun = self._begun, {}
         _flush(begun)
 
 
-def _flush(writers: list[BatchedWriter]) -> None:
+def _flush(writers: Iterable[BatchedWriter]) -> None:
     for writer in writers:
         try:
             writer.flush()

@@ -143,7 +143,7 @@ class AccessTokens:
             raise ChildError(why) from None
         except RenewalFailedError as exc:
             if login.has_ended(now) or login.access_token == refused:
-                why = f"its login cannot be renewed now: {exc}"
+                why = f"its login cannot be renewed now: {exc}; if it stays so, {self.remedy}"
                 self._failed = _Failed(login, now + PAUSE, why)
                 raise ChildError(why) from None
             self._again_at = now + PAUSE

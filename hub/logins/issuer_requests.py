@@ -114,8 +114,10 @@ async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> Issuer
 
 
 _REFUSED: Final = frozenset({400, 401})
-_FOR_NOW: Final = frozenset({"slow_down", "temporarily_unavailable", "server_error"})
-"""Errors that say nothing of the login; some servers send them with status 400."""
+_FOR_NOW: Final = frozenset(
+    {"slow_down", "temporarily_unavailable", "server_error", "invalid_client"}
+)
+"""Errors that say nothing of the login; some servers send them with status 400 or 401."""
 
 
 class LoginEndedError(Exception):
@@ -151,8 +153,8 @@ async def renewed(login: Login, now: float, http: httpx2.AsyncClient | None = No
     if answer.status != OK:
         if answer.status in _REFUSED and answer.error and answer.error not in _FOR_NOW:
             raise LoginEndedError(f"its authorization server says {answer.error}")
-        what = f"its authorization server answered with HTTP status {answer.status}"
-        raise RenewalFailedError(what)
+        what = f"answered with HTTP status {answer.status}"
+        raise RenewalFailedError(f"its authorization server {what} {answer.error}".rstrip())
     return _with_tokens(login, answer.body, now)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import anyio
 import pytest
 from msgspec.structs import force_setattr
+from structlog.testing import capture_logs
 
 from hub.calls.judging import JudgingContext
 from hub.calls.modern_calls import MAX_KEPT_BYTES, MAX_PARKED_OF_ONE, ParkedCalls
@@ -442,6 +444,21 @@ async def test_kept_answers_have_a_common_bound_in_bytes() -> None:
         assert "its call has ended" in str((await caller.refusal(*rounds[0]))["message"])
         for late in rounds[1:]:
             assert (await caller.round(*late))["x"] == large
+
+
+def test_dropped_answers_do_not_fill_the_log() -> None:
+    parked, ended = ParkedCalls(), list[None]()
+    owner, reply = SimpleNamespace(principal="a"), SimpleNamespace(give=ended.append)
+    with capture_logs() as logs:
+        for number in range(2000):
+            one = SimpleNamespace(
+                kept_size=MAX_KEPT_BYTES + 1, owner=owner, cancel=lambda: None, reply=reply
+            )
+            parked.add(str(number), cast("AskableCall", one))
+            parked.make_room()
+            parked.remove(str(number))
+    assert len(ended) == 2000
+    assert 1 < len(logs) < 1000
 
 
 # Progress and logs

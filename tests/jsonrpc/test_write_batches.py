@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any, cast
 
 import anyio.lowlevel
 
-from hub.jsonrpc.write_batches import LARGE, arrival, turn
+from hub.jsonrpc.write_batches import LARGE, BatchedWriter, arrival, turn
 from tests.kit.fakes import WrittenTransport, batched_writer
 
 
@@ -35,6 +36,26 @@ async def test_of_a_shared_turn_the_first_is_written_at_once_and_the_rest_togeth
         assert (first.written, second.written) == ([b"a", b"bc"], [b"a", b"bc"])
         assert not turn.is_shared
         del first.written[:], second.written[:]
+
+
+async def test_a_turn_with_many_writers_does_not_compare_each_with_all() -> None:
+    compared = 0
+
+    class Compared(BatchedWriter):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return self is other
+
+        __hash__ = BatchedWriter.__hash__
+
+    made = [Compared(cast("Any", WrittenTransport())) for _ in range(100)]
+    turn.share()
+    for one in made:
+        one.write(b"a")
+        one.write(b"b")
+    await anyio.lowlevel.checkpoint()
+    assert compared < len(made)
 
 
 async def test_what_waits_for_the_end_of_a_turn_stays_in_order() -> None:

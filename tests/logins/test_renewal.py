@@ -89,7 +89,7 @@ async def test_a_client_with_a_secret_shows_it(method: Any) -> None:
     ("status", "body", "error"),
     [
         (400, {"error": "invalid_grant"}, LoginEndedError),
-        (401, {"error": "invalid_client"}, LoginEndedError),
+        (401, {"error": "invalid_client"}, RenewalFailedError),
         (400, {"error": "slow_down"}, RenewalFailedError),
         (400, b"no", RenewalFailedError),
         (200, b"{" + b" " * 70_000 + b"}", RenewalFailedError),

@@ -25,8 +25,10 @@ from hub.server.http.auth.issuer_metadata import (
     open_client,
 )
 
-APART: Final = 30.0
+APART: Final = 5.0
 """Seconds between two fetches at least, however many unknown keys are named."""
+AGAIN: Final = 30.0
+"""Seconds after which keys that could not be fetched are fetched again, if nobody names one."""
 FRESH: Final = 300.0
 """Seconds after which the keys are fetched again, so that one which is gone ends soon."""
 
@@ -159,11 +161,10 @@ class KeySet:
         return [key for key in self._keys if name is None or key.get("kid") == name]
 
     async def refresh(self) -> None:
-        """Fetch the keys, unless that was tried in the last `APART` seconds."""
+        """Fetch the keys, unless the last fetch ended in the last `APART` seconds."""
         async with self._turn:
             if self._tried is not None and self._clock() - self._tried < APART:
                 return
-            self._tried = self._clock()
             try:
                 keys = await self._source()
             except IssuerUnavailableError as exc:
@@ -172,6 +173,8 @@ class KeySet:
             except Exception as exc:  # noqa: BLE001 - no issuer may end the hub
                 self._note_failure(f"{type(exc).__name__}: {exc}")
                 return
+            finally:
+                self._tried = self._clock()  # those who wait for it shall not all fetch again
             if self._failed is not None:
                 log.info("the keys of an issuer can be had again", issuer=self._issuer)
             self._failed = None
@@ -193,4 +196,4 @@ class KeySet:
         """Fetch the keys now and again, until cancelled."""
         while True:
             await self.refresh()
-            await anyio.sleep(APART if self._failed is not None else FRESH)
+            await anyio.sleep(AGAIN if self._failed is not None else FRESH)

@@ -21,6 +21,8 @@ from hub.usage.counters import LastMinute
 
 MOST: Final = 60
 """How many refused tokens of one address are looked at in a minute."""
+AT_ONCE: Final = 8
+"""How many unknown tokens of one address are looked at at once; others have room beside it."""
 KEPT: Final = 4096
 """How many addresses are counted; with more, those are forgotten that have failed least."""
 
@@ -69,7 +71,7 @@ class FailedLogins:
         `note` must be called in the context for a token that is refused. No more are looked at at
         once than may still be refused, the others wait: none passes because it came beside others.
         """
-        while self._may_all_fail(address):
+        while self._is_full(address):
             later = self.refusal(address)
             if later is not None:
                 self._of[address].wake_next()  # it is refused, too
@@ -78,7 +80,7 @@ class FailedLogins:
             await self._of[address].turn()
         one = self._counted(address)
         one.under_way += 1
-        if not self._may_all_fail(address):
+        if not self._is_full(address):
             one.wake_next()
         try:
             yield None
@@ -89,10 +91,12 @@ class FailedLogins:
             if is_idle and self._of.get(address) is one:
                 del self._of[address]
 
-    def _may_all_fail(self, address: str) -> bool:
-        """Return whether the limit is reached once all that are looked at now are refused."""
+    def _is_full(self, address: str) -> bool:
+        """Return whether it has as many looked at as may be at once, or as may still be refused."""
         one = self._of.get(address)
-        return one is not None and one.failed.total(self.clock()) + one.under_way >= self._most
+        if one is None:
+            return False
+        return one.under_way >= min(AT_ONCE, self._most - one.failed.total(self.clock()))
 
     def refusal(self, address: str) -> Refusal | None:
         """Return why no further unknown token of an address is looked at now, or None."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import pytest
 from cryptography.hazmat.primitives import serialization
 
@@ -19,6 +20,7 @@ from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.auth.signed_tokens import MOST_TRIED, Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, RECHECK, TokenVerifier
 from tests.kit.fakes import FakeClock
+from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import (
     CLAIMS,
     NAME,
@@ -382,6 +384,31 @@ async def test_a_thousand_unknown_keys_are_one_fetch() -> None:
     bench.clock.now += APART
     assert await bench.status(token("rsa-9", exp=NOW + 1000)) == 401
     assert bench.source.asked == 2
+
+
+async def test_a_key_that_is_new_counts_soon_after_a_fetch_that_could_not_know_it() -> None:
+    bench = SignedTokenBench("rsa-1")
+    assert await bench.status(token(exp=NOW + 1000)) == 200
+    bench.source.keys = [public("p256-1")]
+    bench.clock.now += 5
+    assert await bench.status(token("p256-1", exp=NOW + 1000)) == 200
+
+
+@virtual_time
+async def test_those_who_waited_for_a_slow_issuer_do_not_all_ask_it_again() -> None:
+    asked = 0
+
+    async def slow() -> list[JsonWebKey]:
+        nonlocal asked
+        asked += 1
+        await anyio.sleep(APART + 1)
+        return [public("rsa-1")]
+
+    keys = KeySet(NAME, slow, anyio.current_time)
+    async with anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(keys.find, f"key {number}")
+    assert asked == 1
 
 
 async def test_while_the_issuer_is_down_known_keys_go_on_and_others_wait() -> None:

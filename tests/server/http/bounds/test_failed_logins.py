@@ -1,6 +1,7 @@
 import anyio
 import pytest
 
+from hub.server.http.auth.introspection import AT_ONCE as QUESTIONS
 from hub.server.http.bounds.failed_logins import KEPT, FailedLogins
 from tests.kit.fakes import FakeClock
 from tests.kit.loops import all_tasks_blocked
@@ -76,6 +77,19 @@ async def test_no_token_passes_the_limit_because_it_comes_beside_others(
             attempts.may_end.set()
     assert (attempts.looked_at, attempts.waits) == (looked_at, waits)
     assert attempts.most == max(0, 3 - before)
+
+
+async def test_one_address_leaves_room_for_the_tokens_of_others() -> None:
+    failed = FailedLogins(FakeClock())
+    attempts = Attempts(failed)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3 * QUESTIONS):
+                tasks.start_soon(lambda: attempts.one(is_wrong=False))
+            await all_tasks_blocked()
+            assert attempts.under_way <= QUESTIONS // 2
+            attempts.may_end.set()
+    assert attempts.looked_at == 3 * QUESTIONS
 
 
 async def test_who_waits_for_others_and_goes_leaves_their_places_as_they_are() -> None:
