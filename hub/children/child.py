@@ -108,6 +108,7 @@ class Child:
         self.peer: Peer | None = None
         self.pid: int | None = None
         self._started, self._stop = anyio.Event(), anyio.Event()
+        self._opening: anyio.CancelScope | None = None
         self.is_stopping = False
         self._lists = ChildLists(hub, self.spec.start_timeout, relist_pause)
         self._listen_streams: ChildListenStreams | None = None
@@ -126,9 +127,11 @@ class Child:
     async def own(self) -> None:
         """Open the connection, keep it, and close it after `stop` or when the child is gone."""
         try:
-            with anyio.fail_after(self.spec.start_timeout) as opening:
+            with anyio.fail_after(self.spec.start_timeout) as self._opening:
+                if self.is_stopping:  # since before this task has begun
+                    return
                 async with self._connect() as link:
-                    opening.deadline = math.inf
+                    self._opening.deadline = math.inf
                     await self._keep(link)
         except* TimeoutError:
             self._fall(f"no connection within {self.spec.start_timeout:g} s")
@@ -248,9 +251,13 @@ class Child:
             self.peer.close(reason)
 
     def stop(self) -> None:
-        """Ask the owner task to end the child."""
+        """Ask the owner task to end the child; a start is given up at once."""
         self.is_stopping = True
         self._stop.set()
+        if isinstance(self.state, Starting):
+            self._fall("the hub stopped it")
+            if self._opening is not None:
+                self._opening.cancel()
 
     async def ready(self) -> Ready:
         """Wait for the start, and return the `Ready` state.

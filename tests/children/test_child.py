@@ -296,6 +296,26 @@ async def test_a_child_that_cannot_be_opened_says_why(error: Exception, reason: 
     assert [entry["reason"] for entry in logs if entry["event"] == "down"] == [reason]
 
 
+@virtual_time
+@pytest.mark.parametrize("silent", ["initialize", "tools/list"])
+async def test_a_start_is_given_up_as_soon_as_the_child_is_stopped(silent: str) -> None:
+    fake = FakeChild(capabilities={"tools": {}}, answers={silent: SILENT})
+    began = anyio.current_time()
+    async with owned(fake) as child:
+        await (await fake.connected()).request(silent)
+        child.stop()
+        assert "the hub stopped it" in await error_of(child)
+    assert (fake.closed, anyio.current_time()) == (1, began)
+
+
+async def test_a_child_that_is_stopped_before_it_is_opened_does_not_start() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        child.stop()
+    assert child.state == Down("the hub stopped it")
+    assert [line for link in fake.links for line in link.seen] == []
+
+
 async def test_a_child_that_is_stopped_is_not_reported_as_down() -> None:
     with capture_logs() as logs:
         async with owned(FakeChild()) as child:
