@@ -151,8 +151,11 @@ class Listings:
         """
         method, cursor = asked.request.method, asked.request.params.get("cursor")
         own = method == "tools/list" and self._services.expose == "search"
-        effective = await session.effective(asked.outlet)
-        catalog = await self.catalog(session, effective, () if own else None)
+        effective, only = await session.effective(asked.outlet), () if own else None
+        catalog = await self.catalog(session, effective, only)
+        if session.known_effective() != effective:  # those that started for the old ones have ended
+            effective = await session.effective(asked.outlet)
+            catalog = await self.catalog(session, effective, only)
         if method == "tools/list":
             self._compile_ahead(catalog)
         trouble = None if own else self._trouble_of_all(session)
@@ -299,7 +302,8 @@ class Listings:
             await self._services.children.obtain(slot)
         except ChildError as exc:
             slot.is_late = slot.is_late or self._services.machine.clock() - began >= self._grace
-            _log_why_unlisted(slot, str(exc))
+            if slot.is_kept:
+                _log_why_unlisted(slot, str(exc))
             return False
         return True
 

@@ -64,6 +64,30 @@ async def test_each_list_is_a_page_of_its_own() -> None:
         }
 
 
+async def test_a_list_has_the_servers_that_start_anew_as_roots_change_meanwhile(
+    tmp_path: Path,
+) -> None:
+    top, fake = plant(tmp_path, "a/", "b/"), FakeChild(READ)
+    handshake = fake.answers["initialize"]
+    fake.answers["initialize"] = SILENT
+    with capture_logs() as logs:
+        async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+            client, listed = at.client(top / "a"), list[JsonObject]()
+
+            async def listing() -> None:
+                listed.append(await page(at, client, "tools/list"))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(listing)
+                await (await fake.connected()).request("initialize")
+                fake.answers["initialize"] = handshake
+                client.shares(top / "b")
+                client.session.roots.list_changed()
+                await client.session.effective(client.outlet)
+    assert "'name': 'read'" in str(listed)
+    assert {"not started", "not listed"}.isdisjoint(entry["event"] for entry in logs)
+
+
 async def test_a_list_of_tools_has_their_guards_compiled_ahead_once() -> None:
     worker = RecordingWorker()
     async with rig({"a": remote("a")}, {"a": FakeChild(ECHO, READ)}, worker=worker) as at:
