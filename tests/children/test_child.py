@@ -15,7 +15,7 @@ from hub.children.callbacks import ChildCallbacks
 from hub.children.child import LONGEST_REASON, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
-from hub.children.handshake import HubIdentity
+from hub.children.handshake import HubIdentity, ServerHandshake
 from hub.children.listing import MAX_LISTED
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
@@ -701,3 +701,14 @@ async def test_a_shorter_timeout_counts_for_a_call_that_waits_until_the_child_ma
             tasks.start_soon(calling, "a")
             tasks.start_soon(calling, "b")
     assert any("was not called" in error for error in errors)
+
+
+GREETING = ServerHandshake("legacy", "2025-11-25", {}, {}, "", {})
+
+
+def test_states_are_equal_that_say_the_same() -> None:
+    assert Starting() == Starting()
+    assert Down("gone") == Down("gone") != Down("killed")
+    listed = Ready(GREETING, Listing(tools=({"name": "echo"},)))
+    assert listed == Ready(GREETING, Listing(tools=({"name": "echo"},)))
+    assert listed != Ready(GREETING, Listing())
