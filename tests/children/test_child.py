@@ -392,6 +392,7 @@ async def test_who_uses_a_child_is_told_when_it_comes() -> None:
     user = RecordingLessee()
     async with owned(FakeChild(ECHO), user=user):
         await user.signals.until(lambda: bool(user.arrivals))
+    assert user.arrivals == ["files"]
 
 
 async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> None:
@@ -511,8 +512,10 @@ async def test_a_child_is_told_of_roots_that_changed_while_it_started(tmp_path: 
         child.share(roots_at(tmp_path), tasks)
         fake.link.answer(listed["id"], {"tools": [ECHO]})
         await child.ready()
-        with anyio.fail_after(20):
-            await fake.link.request("notifications/roots/list_changed")
+        await fake.link.request("notifications/roots/list_changed")
+        fake.link.ask("again", "roots/list", {})
+        (root,) = (await fake.link.reply("again"))["result"]["roots"]
+        assert root["uri"] == f"file://{tmp_path}"
 
 
 def asking(times: int, *, state: Json = "s") -> FakeChild:

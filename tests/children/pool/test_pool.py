@@ -176,6 +176,7 @@ async def test_the_sweep_ends_what_is_unused() -> None:
         await at.children.obtain(slot)
         at.children.release(slot, ALICE)
         await at.fake.ended()
+        assert not slot.is_kept
 
 
 async def test_a_child_that_is_leased_again_is_not_ended() -> None:
@@ -446,6 +447,7 @@ async def test_a_failed_child_does_not_count_against_the_limit() -> None:
         at.fake.link.crash()
         await at.fake.ended()
         await at.children.obtain(second)
+        assert at.children.running_slots() == [second]
 
 
 async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:

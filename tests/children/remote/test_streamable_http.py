@@ -282,6 +282,7 @@ async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era:
 
 
 async def test_a_request_that_is_cancelled_before_its_response_begins_is_closed_too() -> None:
+    """The server hears of it: what answers there ends."""
     ended = anyio.Event()
 
     async def script(_: Sent) -> Answer:
