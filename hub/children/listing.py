@@ -48,13 +48,12 @@ _FIELD = {
 class ChildLists:
     """The lists of one child: read once, and again after each change that it tells of.
 
-    `timeout` is for each page, in seconds; `pause` is the least time between two readings.
+    `timeout` is for each page, in seconds.
     """
 
-    def __init__(self, hub: HubIdentity, timeout: float, pause: float) -> None:
+    def __init__(self, hub: HubIdentity, timeout: float) -> None:
         self.timeout = timeout
         self._hub = hub
-        self._pause = pause
         self._outdated: set[str] = set()
         self._wake = anyio.Event()
 
@@ -96,7 +95,7 @@ class ChildLists:
                 known = listing
                 await changed_to(listing, changed)
             taken = anyio.current_time() - began
-            await anyio.sleep(max(self._pause, RELIST_SHARE * taken))
+            await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
 
     def _pages(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
         """Return what requests the pages of one reading, of bounded size together."""

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import LONGEST_REASON, Child, Down, Ready, Starting
+from hub.children.child import LONGEST_REASON, STALL, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity, ServerHandshake
-from hub.children.listing import MAX_LISTED
+from hub.children.listing import MAX_LISTED, RELIST_PAUSE
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError, RpcError
@@ -48,21 +48,21 @@ SAMPLING = "sampling/createMessage"
 
 
 def child_of(
-    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
 ) -> Child:
     notifier = {} if user is None else {SessionKey("a"): user}
     answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, notifier=lambda: notifier)
-    return Child(answers, HubIdentity(INFO, {}), fake.connect, None, **times)  # pyright: ignore[reportArgumentType] - times only
+    return Child(answers, HubIdentity(INFO, {}), fake.connect)
 
 
 @asynccontextmanager
 async def owned(
-    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
 ) -> AsyncGenerator[Child]:
     """Keep a child in a task of its own; it is stopped at the end."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(2 * STALL):
         async with anyio.create_task_group() as tasks:
-            child = child_of(fake, spec, user, **times)
+            child = child_of(fake, spec, user)
             tasks.start_soon(child.own)
             yield child
             child.stop()
@@ -406,9 +406,10 @@ async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> Non
         assert (await child.ready()).listing.tools == (READ,)
 
 
+@virtual_time
 async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
     fake, user = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, user=user, relist_pause=3600.0) as child:
+    async with owned(fake, user=user) as child:
         await child.ready()
         for number in range(50):
             fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
@@ -417,8 +418,12 @@ async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
         await all_tasks_blocked()
         assert len(fake.link.requests("tools/list")) == 2, "once at its start, and once since"
         assert len(user.heard) == 1
+        await anyio.sleep(2 * RELIST_PAUSE)
+        assert len(fake.link.requests("tools/list")) == 3, "and once for all that came meanwhile"
+        assert len(user.heard) == 2
 
 
+@virtual_time
 @pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
 async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
     fake, user = FakeChild(ECHO), RecordingLessee()
@@ -595,15 +600,17 @@ async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
         assert isinstance(child.state, Ready)
 
 
+@virtual_time
 async def test_a_child_that_asks_on_and_reads_nothing_is_ended() -> None:
     fake = FakeChild(ECHO)
-    async with owned(fake, stall=0.05) as child:
+    async with owned(fake) as child:
         await child.ready()
         fake.is_stuck = True
         for number in range(70):
             fake.link.ask(f"p{number}", "ping", {})
-        await fake.ended()
-        assert child.state == Down("it read no answer for 0.05 s, and asked on")
+        await anyio.sleep(STALL + 1)
+        assert child.state == Down("it read no answer for 30 s, and asked on")
+        assert fake.closed == 1
 
 
 async def test_a_request_of_a_child_that_cannot_be_taken_is_answered() -> None:

@@ -57,10 +57,8 @@ class ChildPool:
         clock: Callable[[], float],
         chance: Callable[[], float] = random.random,
         kept_listings: int = KEPT_LISTINGS,
-        sweep_every: float = SWEEP_EVERY,
         cache: CatalogCache | None = None,
     ) -> None:
-        self._sweep_every = sweep_every
         self._callers: set[ServerName] = set()
         self.usage: UsageByPrincipal | None = None
         self._cache = cache
@@ -351,7 +349,7 @@ class ChildPool:
 
     async def _sweep(self) -> None:
         while True:
-            await anyio.sleep(self._sweep_every)
+            await anyio.sleep(SWEEP_EVERY)
             for slot in list(self._slots.values()):
                 self._end_if_unused(slot)
 

@@ -38,8 +38,10 @@ from tests.kit.fakes import (
     RecordingLessee,
     failure,
 )
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import INFO, admitted, launched, remote, roots_at
+
+pytestmark = virtual_time
 
 ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
 SPEC = remote(start_timeout=5.0, timeout=5.0, idle_stop=600.0)
@@ -62,7 +64,6 @@ class Home:
             clock=clock,
             chance=lambda: 0.0,
             kept_listings=1,
-            sweep_every=0.001,
         )
 
     def lease(
