@@ -75,7 +75,7 @@ def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
 LIST_GRACE = 1.0
 """Seconds that a list waits for slow children at most, once the list of one child is known."""
 LIST_PAUSE = 0.4
-"""The part of that after which a list goes out if no other child has answered in the meantime."""
+"""Seconds after which a list goes out if no other child has answered in the meantime."""
 CALL_GRACE = 5.0
 """The same for a call whose name any server may own: it waits to find its server."""
 MAX_CLASHES = 1000
@@ -124,15 +124,14 @@ class _Wait(Struct, eq=False):
 
 
 class Listings:
-    """Merges the children's listings into catalogs, and caches each catalog by its listings.
+    """Merges the children's listings into catalogs; `kept` of them are cached, by their listings.
 
-    Lists wait for slow children as `_Wait` says, with this `grace`; `kept` merged catalogs are
-    cached.
+    Lists wait for slow children as `_Wait` says.
     """
 
-    def __init__(self, services: Services, *, grace: float = LIST_GRACE, kept: int = KEPT) -> None:
+    def __init__(self, services: Services, *, kept: int = KEPT) -> None:
         self._services = services
-        self._grace, self._max_kept = grace, kept
+        self._max_kept = kept
         self._merged: dict[tuple[int, ...], tuple[object, Catalog]] = {}
         self._listed = PageCache()
         self._planless: dict[ServerName, str] = {}
@@ -224,8 +223,8 @@ class Listings:
             if known(slot) is None and (only is None or name in only)
         ]
         if only is None and not for_call:
-            awaited, grace = self._without_late(awaited), self._grace
-            await self._wait_for(_Wait(awaited, listed, grace, grace * LIST_PAUSE))
+            awaited = self._without_late(awaited)
+            await self._wait_for(_Wait(awaited, listed, LIST_GRACE, LIST_PAUSE))
         else:
             await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
         listings: dict[ServerName, Listing] = {}
@@ -301,7 +300,7 @@ class Listings:
         try:
             await self._services.children.obtain(slot)
         except ChildError as exc:
-            slot.is_late = slot.is_late or self._services.machine.clock() - began >= self._grace
+            slot.is_late = slot.is_late or self._services.machine.clock() - began >= LIST_GRACE
             if slot.is_kept:
                 _log_why_unlisted(slot, str(exc))
             return False

@@ -15,6 +15,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.values import ChildRoute, JsonObject, ServerName
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingWorker, failure
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
@@ -129,13 +130,14 @@ async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:
                 await page(at, client, "tools/list", cursor=foreign)
 
 
+@virtual_time
 async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_fair() -> None:
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     handshake = fakes["b"].answers["initialize"]
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
-        client = at.client()
+        client, began = at.client(), anyio.current_time()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert anyio.current_time() - began <= LIST_GRACE
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
         asked = await fakes["a"].link.request("initialize")
         assert not callable(handshake)
@@ -144,6 +146,7 @@ async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_
         assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
 
 
+@virtual_time
 async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_for() -> None:
     fakes = {
         "a": FakeChild(ECHO, answers={"tools/list": SILENT}),
@@ -152,13 +155,12 @@ async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_fo
     }
     fakes["c"].refuses_to_open = ChildError("no command")
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
-        at.relay.listings = Listings(at.services, grace=3600)
-        with anyio.fail_after(20):
-            assert await shown(at, client) == [GET_ROOTS, "b__echo"]
-            assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        began = anyio.current_time()
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        assert anyio.current_time() == began
         assert len(fakes["a"].links) == 1
 
 
@@ -187,12 +189,12 @@ async def test_a_list_does_not_wait_again_where_the_only_child_took_long_to_fail
         assert not slot.is_late
 
 
+@virtual_time
 async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started() -> None:
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     handshake = fakes["b"].answers["initialize"]
     assert not callable(handshake)
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         async with anyio.create_task_group() as calls:
 
@@ -201,7 +203,7 @@ async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_start
 
             calls.start_soon(call)
             asked = await (await fakes["a"].connected()).request("initialize")
-            await anyio.sleep(0.05)
+            await anyio.sleep(2 * LIST_GRACE)
             fakes["a"].link.answer(asked["id"], handshake)
         assert fakes["b"].links == []
 

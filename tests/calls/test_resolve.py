@@ -36,6 +36,7 @@ from tests.kit.fakes import (
     RecordingWorker,
     failure,
 )
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -607,6 +608,7 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             await client.session.effective(client.outlet)
 
 
+@virtual_time
 async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(top: Path) -> None:
     fake = FakeChild(READ, answers={"initialize": SILENT})
     handshake = FakeChild(READ).answers["initialize"]
@@ -632,6 +634,7 @@ async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(
         assert len(fake.links) == 2
 
 
+@virtual_time
 async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_starts(
     top: Path,
 ) -> None:
@@ -687,6 +690,7 @@ async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(to
         assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
 
 
+@virtual_time
 async def test_calls_that_wait_their_turn_go_to_what_follows_a_child_that_crashed() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     results = list[str]()
