@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +206,18 @@ async def test_a_process_that_ends_says_how() -> None:
 async def test_a_process_that_only_closes_its_output_is_not_waited_for() -> None:
     code = "import os, sys; os.close(1); sys.stdin.read()"
     assert await ending_of(code, EndGraces(exit=0.001)) == "closed its output"
+
+
+@live
+async def test_a_process_that_reads_no_more_is_ended_after_what_it_still_says() -> None:
+    """No further call could reach it: it is started anew for that."""
+    code = "import os, time; os.close(0); print('last', flush=True); time.sleep(3600)"
+    async with running(code, graces=replace(IN_A_HURRY, exit=0.001)) as process:
+        assert await process.next_line() == b"last"
+        with anyio.move_on_after(0.1), suppress(GoneError):  # not every loop notices it before
+            await process.outlet.send(Notification("a", {}))
+        with pytest.raises(GoneError, match="closed its input"):
+            await process.next_line()
 
 
 @live
