@@ -20,6 +20,10 @@ class StaleError(Exception):
     """The call was not sent: its roots or its child have changed since the guard's verdict."""
 
 
+class MovedError(StaleError):
+    """The roots or the config changed while the call's server was looked up or started."""
+
+
 class InputNeededError(Exception):
     """A modern client must be asked by its call's result; `state` comes back with the retry.
 

@@ -667,6 +667,36 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
         assert let_go.requests("tools/call") == []
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_call_waits_for_its_child_however_often_roots_change_meanwhile(
+    top: Path, *, is_known: bool
+) -> None:
+    fake = FakeChild(READ)
+    handshake = fake.answers["initialize"]
+    async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        if is_known:
+            await client.call("read", {"path": f"{top}/a/f"})
+            client.shares(top / "a", top / "b")
+            client.session.roots.list_changed()
+        fake.answers["initialize"] = SILENT
+        before = len(fake.links)
+
+        async def call() -> None:
+            assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call)
+            for number in range(2 * MAX_JUDGEMENTS):
+                await (await fake.connected(before + number + 1)).request("initialize")
+                client.shares(*[top / "a", top / "b"][: 1 + (number + (not is_known)) % 2])
+                client.session.roots.list_changed()
+                await client.session.effective(client.outlet)
+            fake.answers["initialize"] = handshake
+            client.shares(top / "b", top / "a")
+            client.session.roots.list_changed()
+
+
 async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(top: Path) -> None:
     fake = FakeChild(READ)
     handshake = fake.answers["initialize"]
