@@ -67,6 +67,8 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
 IN_A_HURRY = EndGraces(eof=0.05, term=0.05)
 PATIENT = EndGraces(exit=10.0)
 """An exit code is waited for, however busy the machine is."""
+OF_STUBBORN = replace(IN_A_HURRY, exit=10.0)
+"""The same, for processes that are killed in the end."""
 
 
 def exists(path: str | Path) -> bool:
@@ -286,7 +288,7 @@ async def test_a_grandchild_whose_parent_has_exited_is_ended_too(tmp_path: Path)
         "sys.exit(0)", "while True: signal.pause()", 1
     )
     alive = Alive(tmp_path / "alive")
-    async with running(code, alive.path) as process:
+    async with running(code, alive.path, graces=OF_STUBBORN) as process:
         assert await process.next_line() == b"ready"
         with pytest.raises(GoneError, match="exited with code 0"):
             await process.next_line()
@@ -432,7 +434,7 @@ while True: os.write(int(sys.argv[2]), line * (4096 // len(line)))
 
 @live
 async def test_a_process_that_writes_too_many_useless_lines_is_ended_with_the_reason() -> None:
-    async with running(FLOOD, "", "1") as process:
+    async with running(FLOOD, "", "1", graces=OF_STUBBORN) as process:
         with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
             await process.next_line()
 
@@ -440,7 +442,7 @@ async def test_a_process_that_writes_too_many_useless_lines_is_ended_with_the_re
 @live
 async def test_a_flood_on_stderr_is_read_at_the_limited_rate() -> None:
     with capture_logs() as logs:
-        async with running(FLOOD, "said", "2") as process:
+        async with running(FLOOD, "said", "2", graces=OF_STUBBORN) as process:
             while not process.conduct.log.is_full:  # noqa: ASYNC110 - nobody tells of it
                 await anyio.sleep(0.01)
     assert len(logs) < 2 * LINES
