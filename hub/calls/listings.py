@@ -233,13 +233,20 @@ class Listings:
             listing = known(slot) if slot is not None else None
             if slot is not None and listing is not None:
                 slot.unlisted, slot.is_late = None, False
-                if slot.spec.eager and slot.child is None and not for_call:
-                    self._services.tasks.start_soon(self._try, slot)
+                if not for_call:
+                    self._bring_up_to_date(slot)
             elif only is None:
                 listing = self._missed(session, name, None if for_call else slot)
             if listing is not None:
                 listings[name] = listing
         return self._merge(listings)
+
+    def _bring_up_to_date(self, slot: ChildSlot) -> None:
+        """Have lists read again that could not be read, and an eager child started."""
+        if slot.child is not None:
+            slot.child.list_again()
+        elif slot.spec.eager:
+            self._services.tasks.start_soon(self._try, slot)
 
     def _missed(
         self, session: Session, server: ServerName, slot: ChildSlot | None

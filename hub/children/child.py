@@ -297,6 +297,10 @@ class Child:
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
+    def list_again(self) -> None:
+        """Read the lists again that could not be read, if there are any."""
+        self._lists.try_again()
+
     def share(self, roots: RootSet, tasks: TaskStarter) -> None:
         """Give the child other roots; a task of `tasks` notifies it that they changed.
 

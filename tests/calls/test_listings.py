@@ -15,7 +15,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.values import ChildRoute, JsonObject, ServerName
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingWorker, failure
-from tests.kit.loops import virtual_time
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
@@ -87,6 +87,21 @@ async def test_a_list_has_the_servers_that_start_anew_as_roots_change_meanwhile(
                 await client.session.effective(client.outlet)
     assert "'name': 'read'" in str(listed)
     assert {"not started", "not listed"}.isdisjoint(entry["event"] for entry in logs)
+
+
+async def test_a_list_that_failed_at_the_start_is_read_again_when_a_client_lists() -> None:
+    fake = FakeChild(answers={"tools/list": failure(-32603, "not connected yet")})
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS]
+        fake.answers["tools/list"] = {"tools": [ECHO]}
+        assert await shown(at, client) == [GET_ROOTS]
+        changed = "notifications/tools/list_changed"
+        await client.outlet.signals.until(lambda: bool(client.outlet.notified(changed)))
+        for _ in range(3):
+            assert await shown(at, client) == [GET_ROOTS, "echo"]
+        await all_tasks_blocked()
+        assert len(client.outlet.notified(changed)) == 1
 
 
 async def test_a_list_of_tools_has_their_guards_compiled_ahead_once() -> None:
