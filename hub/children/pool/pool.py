@@ -16,12 +16,11 @@ from msgspec.structs import replace
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
-from hub.children.clients import ChildUser
+from hub.children.clients import ChildUser, Listeners
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
 from hub.children.pool.limits import ChildLimits
-from hub.children.pool.listeners import Listeners
 from hub.children.pool.opener import LoginAddress, Opener, login_of, with_login
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
