@@ -75,7 +75,7 @@ def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
 LIST_GRACE = 1.0
 """Seconds that a list waits for slow children at most, once the list of one child is known."""
 LIST_PAUSE = 0.4
-"""The part of that after which a list goes out if no other child has answered in the meantime."""
+"""Seconds after which a list goes out if no other child has answered in the meantime."""
 CALL_GRACE = 5.0
 """The same for a call whose name any server may own: it waits to find its server."""
 MAX_CLASHES = 1000
@@ -124,15 +124,14 @@ class _Wait(Struct, eq=False):
 
 
 class Listings:
-    """Merges the children's listings into catalogs, and caches each catalog by its listings.
+    """Merges the children's listings into catalogs; `kept` of them are cached, by their listings.
 
-    Lists wait for slow children as `_Wait` says, with this `grace`; `kept` merged catalogs are
-    cached.
+    Lists wait for slow children as `_Wait` says.
     """
 
-    def __init__(self, services: Services, *, grace: float = LIST_GRACE, kept: int = KEPT) -> None:
+    def __init__(self, services: Services, *, kept: int = KEPT) -> None:
         self._services = services
-        self._grace, self._max_kept = grace, kept
+        self._max_kept = kept
         self._merged: dict[tuple[int, ...], tuple[object, Catalog]] = {}
         self._listed = PageCache()
         self._planless: dict[ServerName, str] = {}
@@ -151,8 +150,11 @@ class Listings:
         """
         method, cursor = asked.request.method, asked.request.params.get("cursor")
         own = method == "tools/list" and self._services.expose == "search"
-        effective = await session.effective(asked.outlet)
-        catalog = await self.catalog(session, effective, () if own else None)
+        effective, only = await session.effective(asked.outlet), () if own else None
+        catalog = await self.catalog(session, effective, only)
+        if session.known_effective() != effective:  # those that started for the old ones have ended
+            effective = await session.effective(asked.outlet)
+            catalog = await self.catalog(session, effective, only)
         if method == "tools/list":
             self._compile_ahead(catalog)
         trouble = None if own else self._trouble_of_all(session)
@@ -221,8 +223,8 @@ class Listings:
             if known(slot) is None and (only is None or name in only)
         ]
         if only is None and not for_call:
-            awaited, grace = self._without_late(awaited), self._grace
-            await self._wait_for(_Wait(awaited, listed, grace, grace * LIST_PAUSE))
+            awaited = self._without_late(awaited)
+            await self._wait_for(_Wait(awaited, listed, LIST_GRACE, LIST_PAUSE))
         else:
             await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
         listings: dict[ServerName, Listing] = {}
@@ -231,13 +233,20 @@ class Listings:
             listing = known(slot) if slot is not None else None
             if slot is not None and listing is not None:
                 slot.unlisted, slot.is_late = None, False
-                if slot.spec.eager and slot.child is None and not for_call:
-                    self._services.tasks.start_soon(self._try, slot)
+                if not for_call:
+                    self._bring_up_to_date(slot)
             elif only is None:
                 listing = self._missed(session, name, None if for_call else slot)
             if listing is not None:
                 listings[name] = listing
         return self._merge(listings)
+
+    def _bring_up_to_date(self, slot: ChildSlot) -> None:
+        """Have lists read again that could not be read, and an eager child started."""
+        if slot.child is not None:
+            slot.child.list_again()
+        elif slot.spec.eager:
+            self._services.tasks.start_soon(self._try, slot)
 
     def _missed(
         self, session: Session, server: ServerName, slot: ChildSlot | None
@@ -298,8 +307,9 @@ class Listings:
         try:
             await self._services.children.obtain(slot)
         except ChildError as exc:
-            slot.is_late = slot.is_late or self._services.machine.clock() - began >= self._grace
-            _log_why_unlisted(slot, str(exc))
+            slot.is_late = slot.is_late or self._services.machine.clock() - began >= LIST_GRACE
+            if slot.is_kept:
+                _log_why_unlisted(slot, str(exc))
             return False
         return True
 

@@ -22,7 +22,7 @@ from hub.calls.routes import SessionRoute, SessionRoutes, resolved_beside
 from hub.catalog.merge import Catalog
 from hub.catalog.names import Names
 from hub.catalog.search import SearchError
-from hub.children.clients import RootsNeededError, StaleError
+from hub.children.clients import MovedError, RootsNeededError
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.jsonrpc.messages import Request
 from hub.jsonrpc.peer import Asked
@@ -138,7 +138,7 @@ class CallLookup:
         """Return what a call is judged by, or what the hub's own answer to it is made of.
 
         Raises: RouteError for a name without a route, or for arguments that are not an object;
-            ChildError; StaleError; RootsNeededError; InsufficientScopeError.
+            ChildError; MovedError; RootsNeededError; InsufficientScopeError.
         """
         session, named = request.session, request.named
         with self.recording(request):
@@ -166,7 +166,7 @@ class CallLookup:
     async def _looked_up(self, request: CallRequest) -> tuple[EffectiveRoots, Catalog]:
         """Return the client's effective roots, and the catalog to look the call's name up in.
 
-        Raises: StaleError if the roots changed while the catalog was awaited.
+        Raises: MovedError if the roots changed while the catalog was awaited.
         """
         session, named = request.session, request.named
         effective = await session.effective(request.asked.outlet)
@@ -176,7 +176,7 @@ class CallLookup:
         catalog = await self._catalog_for(request, effective)
         has_moved = session.roots.state is not state or operator.version != version
         if has_moved and session.known_effective() != effective:
-            raise StaleError
+            raise MovedError
         return effective, catalog
 
     @staticmethod

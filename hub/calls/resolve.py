@@ -27,7 +27,7 @@ from hub.calls.routes import (
 )
 from hub.catalog.search import SearchError
 from hub.children.child import Child, log_from
-from hub.children.clients import StaleError
+from hub.children.clients import MovedError, StaleError
 from hub.children.failures import failed, tool_error
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused
@@ -124,10 +124,13 @@ class Relay:
         judged, backlog = 0, request.asked.backlog
         while judged < MAX_JUDGEMENTS:
             await backlog.wait_for_room()
-            with suppress(StaleError):
+            try:
                 return await self._resolved(request)
-            # A client that does not read is waited for, however often.
-            judged += int(backlog.has_room)
+            except MovedError:
+                continue  # what it waited for was given up: it is not judged anew by itself
+            except StaleError:
+                # A client that does not read is waited for, however often.
+                judged += int(backlog.has_room)
         with self.lookup.recording(request):
             raise ChildError(_TOO_FAST)
 
@@ -190,7 +193,7 @@ class Relay:
         except ChildError:
             if case.is_still_valid():
                 raise
-            raise StaleError from None
+            raise (StaleError if case.slot.is_kept else MovedError) from None
         log_level = case.session.notifier.log_level
         if log_level is not None and case.session.is_modern:
             await log_from(child, log_level)

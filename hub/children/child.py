@@ -25,7 +25,7 @@ from hub.children.failures import unanswered
 from hub.children.handshake import HubIdentity, ServerHandshake, shake_hands, with_envelope
 from hub.children.link import ChildConnection
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams
-from hub.children.listing import RELIST_PAUSE, ChildLists
+from hub.children.listing import ChildLists
 from hub.errors import ChildError, leaves
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
@@ -68,7 +68,7 @@ LONGEST_REASON: Final = 2000
 """Characters of the reason why a child is down: each call to it repeats them, in the logs too."""
 LAST_WORDS = 0.5
 """Seconds to wait for the reason (such as an exit code) when the connection breaks at the start."""
-STALL = 30.0
+STALL: Final = 30.0
 """Seconds that a child may go on sending messages without reading the responses to them."""
 
 log = structlog.stdlib.get_logger(__name__)
@@ -82,12 +82,11 @@ Learned: TypeAlias = Callable[[Ready], Collection[str]]
 class Child:
     """A connection to a child: one task runs `own`, others use `ready`, `request`, `ChildCall`.
 
-    `is_stopping`: the owner was asked to end the child, or the child has ended. A child that asks
-    and reads no answer for `stall` seconds is ended; lists are read again after `relist_pause`.
-    `learned` is called with each new state of the lists.
+    `is_stopping`: the owner was asked to end the child, or the child has ended. `learned` is called
+    with each new state of the lists.
     """
 
-    def __init__(  # noqa: PLR0913 - what a connection consists of
+    def __init__(
         self,
         answers: ChildCallbacks,
         hub: HubIdentity,
@@ -95,10 +94,7 @@ class Child:
         health: ChildHealth | None = None,
         *,
         learned: Learned = lambda _ready: (),
-        stall: float = STALL,
-        relist_pause: float = RELIST_PAUSE,
     ) -> None:
-        self._stall = stall
         self._learned = learned
         self.spec = answers.spec
         self.answers = answers
@@ -108,8 +104,9 @@ class Child:
         self.peer: Peer | None = None
         self.pid: int | None = None
         self._started, self._stop = anyio.Event(), anyio.Event()
+        self._opening: anyio.CancelScope | None = None
         self.is_stopping = False
-        self._lists = ChildLists(hub, self.spec.start_timeout, relist_pause)
+        self._lists = ChildLists(hub, self.spec.start_timeout)
         self._listen_streams: ChildListenStreams | None = None
         self.limiter = answers.limiter
         self.deadlines = Deadlines(self.spec.timeout)
@@ -126,9 +123,11 @@ class Child:
     async def own(self) -> None:
         """Open the connection, keep it, and close it after `stop` or when the child is gone."""
         try:
-            with anyio.fail_after(self.spec.start_timeout) as opening:
+            with anyio.fail_after(self.spec.start_timeout) as self._opening:
+                if self.is_stopping:  # since before this task has begun
+                    return
                 async with self._connect() as link:
-                    opening.deadline = math.inf
+                    self._opening.deadline = math.inf
                     await self._keep(link)
         except* TimeoutError:
             self._fall(f"no connection within {self.spec.start_timeout:g} s")
@@ -181,11 +180,10 @@ class Child:
             while True:
                 message = await link.next()
                 try:
-                    with anyio.fail_after(self._stall):
+                    with anyio.fail_after(STALL):
                         await self._take(message, peer, link)
                 except TimeoutError:
-                    stalled = f"it read no answer for {self._stall:g} s, and asked on"
-                    raise GoneError(stalled) from None
+                    raise GoneError(f"it read no answer for {STALL:g} s, and asked on") from None
         except GoneError as exc:
             # At once: closing the connection may take seconds.
             self._fall(str(exc))
@@ -248,9 +246,13 @@ class Child:
             self.peer.close(reason)
 
     def stop(self) -> None:
-        """Ask the owner task to end the child."""
+        """Ask the owner task to end the child; a start is given up at once."""
         self.is_stopping = True
         self._stop.set()
+        if isinstance(self.state, Starting):
+            self._fall("the hub stopped it")
+            if self._opening is not None:
+                self._opening.cancel()
 
     async def ready(self) -> Ready:
         """Wait for the start, and return the `Ready` state.
@@ -294,6 +296,10 @@ class Child:
         """
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
+
+    def list_again(self) -> None:
+        """Read the lists again that could not be read, if there are any."""
+        self._lists.try_again()
 
     def share(self, roots: RootSet, tasks: TaskStarter) -> None:
         """Give the child other roots; a task of `tasks` notifies it that they changed.
@@ -353,12 +359,9 @@ PATIENCE: Final = 2.0
 """Seconds that a call waits for the child to accept the call's log level."""
 
 
-async def log_from(
-    child: Child, level: str, session: SessionKey | None = None, *, patience: float = PATIENCE
-) -> None:
+async def log_from(child: Child, level: str, session: SessionKey | None = None) -> None:
     """Set the child's log level for all calls of `session`; without one, for the next call.
 
-    That next call waits `patience` seconds at most.
     A modern child gets the level with each call, and a child without `logging` gets none.
     """
     state, levels = child.state, child.answers.levels
@@ -370,7 +373,7 @@ async def log_from(
     if wanted is None:
         return
     try:
-        with anyio.move_on_after(None if session is not None else patience) as waiting:
+        with anyio.move_on_after(None if session is not None else PATIENCE) as waiting:
             await child.forward("logging/setLevel", {"level": wanted})
     except (ChildError, RpcError) as exc:
         levels.forget(wanted)

@@ -48,14 +48,14 @@ _FIELD = {
 class ChildLists:
     """The lists of one child: read once, and again after each change that it tells of.
 
-    `timeout` is for each page, in seconds; `pause` is the least time between two readings.
+    `timeout` is for each page, in seconds.
     """
 
-    def __init__(self, hub: HubIdentity, timeout: float, pause: float) -> None:
+    def __init__(self, hub: HubIdentity, timeout: float) -> None:
         self.timeout = timeout
         self._hub = hub
-        self._pause = pause
         self._outdated: set[str] = set()
+        self._unread: set[str] = set()
         self._wake = anyio.Event()
 
     def note_change(self, methods: Collection[str]) -> None:
@@ -63,12 +63,19 @@ class ChildLists:
         self._outdated.update(methods)
         self._wake.set()
 
+    def try_again(self) -> None:
+        """Have the lists read again that could not be read the last time."""
+        for name, methods in LIST_CHANGED.items():
+            if not self._unread.isdisjoint(methods):
+                self.note_change({name})
+
     async def read(self, peer: Peer, handshake: ServerHandshake, log: ChildLog) -> Listing:
         """Return the lists that the child declares.
 
         Raises: SilentError, GoneError.
         """
-        return await read_listing(self._pages(peer, handshake), handshake, log)
+        request, failed = self._pages(peer, handshake), self._unread.add
+        return await read_listing(request, handshake, log, failed=failed)
 
     async def follow(
         self,
@@ -87,8 +94,11 @@ class ChildLists:
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
             methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
             began, request = anyio.current_time(), self._pages(peer, handshake)
+            self._unread.difference_update(methods)
             try:
-                listing = await read_listing(request, handshake, log, methods=methods, known=known)
+                listing = await read_listing(
+                    request, handshake, log, methods=methods, known=known, failed=self._unread.add
+                )
             except (RpcError, SilentError, WireError) as exc:
                 log.warning("listing failed", error=str(exc))
                 listing = known
@@ -96,7 +106,7 @@ class ChildLists:
                 known = listing
                 await changed_to(listing, changed)
             taken = anyio.current_time() - began
-            await anyio.sleep(max(self._pause, RELIST_SHARE * taken))
+            await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
 
     def _pages(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
         """Return what requests the pages of one reading, of bounded size together."""
@@ -114,17 +124,19 @@ class ChildLists:
         return request
 
 
-async def read_listing(
+async def read_listing(  # noqa: PLR0913 - what is read, and who hears of it
     request: SendRequest,
     handshake: ServerHandshake,
     log: ChildLog,
     *,
     methods: Iterable[str] = tuple(LISTS),
     known: Listing | None = None,
+    failed: Callable[[str], None] = lambda _method: None,
 ) -> Listing:
     """Return `known` with the lists of `methods` read again, as far as the child declares them.
 
-    If the child answers a list request with an error, that list stays as in `known`; `log` tells.
+    If the child answers a list request with an error, that list stays as in `known`; `log` tells,
+    and `failed` is called with the method.
 
     Raises: SilentError, GoneError.
     """
@@ -132,7 +144,9 @@ async def read_listing(
     for method in methods:
         if handshake.offers(_CAPABILITY[method]):
             entries = await _read_list(request, method, log)
-            if entries is not None:
+            if entries is None:
+                failed(method)
+            else:
                 listing = replace(listing, **{_FIELD[method]: entries})
     return listing
 

@@ -15,7 +15,7 @@ from hub.children.clients import ChildUser
 from hub.jsonrpc import exact_json
 from hub.launch.plan import LaunchPlan, LaunchTemplate, mentions_roots
 from hub.paths.resolve import Flavour, parts_of
-from hub.roots.roots import RootSet
+from hub.roots.roots import Root, RootSet, entry_of
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName, SessionKey, identity_of, principal_in
 
@@ -183,7 +183,7 @@ def why_not_kept(slot: ChildSlot, key: ChildKey, flavour: Flavour) -> str | None
     """Return why the child of `slot` cannot go on under `key`, with other roots; None if it can.
 
     It can if it was not launched for its roots, if it can be told of the new ones, and if they
-    cover the directory that it runs in.
+    cover the directory that it runs in, which is still the same one.
     """
     if slot.key.fingerprint != key.fingerprint:
         return "its config has changed"
@@ -211,10 +211,13 @@ def _why_not_with(
         return "its roots are in its command, its environment or its `cwd`"
     if spec.confine.mode != "off":
         return "it is confined to its roots"
-    if runs_as.cwd != plan.cwd and not _covers(roots, runs_as.cwd, flavour):
+    here, was = (_root_above(runs_as.cwd, one, flavour) for one in (roots, slot.key.roots))
+    if runs_as.cwd != plan.cwd and here is None:
         return "it runs in a directory outside of the new roots"
+    if here and was and here.parts == was.parts and entry_of(here) != entry_of(was):
+        return "another directory is in the place of the one that it runs in"
     return None
 
 
-def _covers(roots: RootSet, directory: str | None, flavour: Flavour) -> bool:
-    return directory is not None and roots.covers(parts_of(directory, flavour)) is not None
+def _root_above(directory: str | None, roots: RootSet, flavour: Flavour) -> Root | None:
+    return None if directory is None else roots.covers(parts_of(directory, flavour))

@@ -129,10 +129,9 @@ class Peer:
     `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's task,
     through `answer`); its `RpcError` or `WireError` becomes the error response. `notified` gets the
     notifications, in order; its errors leave `receive`. `watch` counts useful and useless messages.
-    The other side is told of a cancelled request for at most `cancel_grace` seconds.
     """
 
-    def __init__(  # noqa: PLR0913 - what a connection consists of
+    def __init__(
         self,
         outlet: Outlet,
         *,
@@ -140,10 +139,9 @@ class Peer:
         notified: Notified,
         tasks: TaskStarter,
         watch: PeerConduct | None = None,
-        cancel_grace: float = CANCEL_GRACE,
     ) -> None:
         self._watch = watch
-        self._cancel_grace = cancel_grace
+        self._cancel_grace = CANCEL_GRACE
         self._outlet = outlet
         self._letterbox = outlet if isinstance(outlet, NonBlockingOutlet) else None
         self._serve = serve
@@ -361,7 +359,7 @@ class Peer:
 
     def hurry(self) -> None:
         """Let what tells the other side of cancelled requests take `LAST_GRACE` seconds at most."""
-        self._cancel_grace = min(self._cancel_grace, LAST_GRACE)
+        self._cancel_grace = LAST_GRACE
         latest = anyio.current_time() + LAST_GRACE
         for telling in self._telling:
             telling.deadline = min(telling.deadline, latest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import os
 import stat
+from collections.abc import Callable
 from typing import BinaryIO
 
 import anyio
@@ -29,10 +30,11 @@ log = structlog.stdlib.get_logger(__name__)
 class Flow(asyncio.BaseProtocol):
     """Flow control of a written pipe: writers wait while its reader does not read.
 
-    `is_free`: the pipe accepts more now; `is_lost`: the pipe is closed.
+    `is_free`: the pipe accepts more now; `is_lost`: the pipe is closed, of which `told` is called.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[], None] = lambda: None) -> None:
+        self._told = told
         self.is_free = True
         self.is_lost = False
         self._free = anyio.Event()
@@ -51,6 +53,7 @@ class Flow(asyncio.BaseProtocol):
         self.is_lost, self.is_free = True, False
         self._lost.set()
         self._free.set()
+        self._told()
 
     async def lost(self) -> None:
         """Return once the pipe is closed."""

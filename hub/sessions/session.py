@@ -337,7 +337,8 @@ class Session:
         try:
             await self.services.children.obtain(slot)
         except ChildError as exc:
-            log.warning("not started", server=slot.spec.name, error=str(exc))
+            if slot.is_kept:
+                log.warning("not started", server=slot.spec.name, error=str(exc))
         else:
             self._renew_at(slot.spec)
 

@@ -48,7 +48,7 @@ class SessionChildren:
         if reason is None:
             held.follow(spec)
             return held
-        if held.is_running and held.key.session is not None:
+        if held.listing is not None and held.key.session is not None:
             log.warning("started anew; what it kept is gone", server=spec.name, why=reason)
         slot = self.held[spec.name] = children.lease(spec, key, self._session, user)
         children.release(held, self._session, at_once=True)

@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.listings import Listings
 from hub.errors import ChildError, RouteError
 from hub.guard.policy import AccessRule, Policy
 from hub.jsonrpc.messages import as_object
@@ -16,7 +15,7 @@ from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import LIST_CHANGED
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import files_in, plant
 
@@ -311,26 +310,27 @@ async def test_instructions_come_from_the_cache_unless_they_name_a_root(tmp_path
         assert at.services.instructions("bob") is None
 
 
+@virtual_time
 async def test_a_child_that_hung_delays_no_list_of_the_next_hub(tmp_path: Path) -> None:
     specs = {name: remote(name) for name in "ab"}
     fakes = {"a": FakeChild(answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     async with rig(specs, fakes, cache=tmp_path) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         assert await listed(at, at.client()) == [GET_ROOTS, "b__echo"]
     fakes = {"a": FakeChild(READ), "b": FakeChild(ECHO)}
     greeting = fakes["a"].answers["initialize"]
     assert not callable(greeting)
     fakes["a"].answers["initialize"] = SILENT
     async with rig(specs, fakes, cache=tmp_path) as at:
-        at.relay.listings = Listings(at.services, grace=3600)
-        client = at.client()
+        client, began = at.client(), anyio.current_time()
         assert await listed(at, client) == [GET_ROOTS, "b__echo"]
+        assert anyio.current_time() == began
         asked = await (await fakes["a"].connected()).request("initialize")
         fakes["a"].link.answer(asked["id"], greeting)
         await client.outlet.signals.until(lambda: len(client.outlet.lines) == len(LIST_CHANGED))
         assert await listed(at, client) == [GET_ROOTS, "a__read", "b__echo"]
 
 
+@virtual_time
 @pytest.mark.parametrize(
     ("args", "description", "asks", "shown"),
     [
@@ -360,7 +360,6 @@ async def test_a_server_that_is_late_in_another_folder_shows_the_tools_of_the_on
     assert not callable(greeting)
     fakes["slow"].answers["initialize"] = SILENT
     async with rig(specs, fakes, cache=tmp_path / "cache") as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client(tmp_path / "theirs")
         assert await listed(at, client) == [GET_ROOTS, *shown, "fast__echo"]
         asked = await (await fakes["slow"].connected()).request("initialize")

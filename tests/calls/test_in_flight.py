@@ -196,6 +196,7 @@ async def test_a_call_is_sent_once_its_child_reads_again(fake: FakeChild, top: P
         await caller.result()
 
 
+@virtual_time
 async def test_a_call_that_waits_for_its_child_to_read_can_be_cancelled(
     fake: FakeChild, top: Path
 ) -> None:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from hub.calls.subscriptions import SHOWN
 from hub.children.callbacks import ChildCallbacks
-from hub.children.pool.listeners import MAX_LISTENERS
+from hub.children.clients import MAX_LISTENERS
 from hub.jsonrpc.messages import Request
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED

@@ -15,6 +15,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.specs import ServerSpec
 from hub.values import ChildRoute, JsonObject, ServerName
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingWorker, failure
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig
 from tests.kit.trees import plant
 
@@ -64,6 +65,45 @@ async def test_each_list_is_a_page_of_its_own() -> None:
         }
 
 
+async def test_a_list_has_the_servers_that_start_anew_as_roots_change_meanwhile(
+    tmp_path: Path,
+) -> None:
+    top, fake = plant(tmp_path, "a/", "b/"), FakeChild(READ)
+    handshake = fake.answers["initialize"]
+    fake.answers["initialize"] = SILENT
+    with capture_logs() as logs:
+        async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+            client, listed = at.client(top / "a"), list[JsonObject]()
+
+            async def listing() -> None:
+                listed.append(await page(at, client, "tools/list"))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(listing)
+                await (await fake.connected()).request("initialize")
+                fake.answers["initialize"] = handshake
+                client.shares(top / "b")
+                client.session.roots.list_changed()
+                await client.session.effective(client.outlet)
+    assert "'name': 'read'" in str(listed)
+    assert {"not started", "not listed"}.isdisjoint(entry["event"] for entry in logs)
+
+
+async def test_a_list_that_failed_at_the_start_is_read_again_when_a_client_lists() -> None:
+    fake = FakeChild(answers={"tools/list": failure(-32603, "not connected yet")})
+    async with rig({"a": remote("a")}, {"a": fake}) as at:
+        client = at.client()
+        assert await shown(at, client) == [GET_ROOTS]
+        fake.answers["tools/list"] = {"tools": [ECHO]}
+        assert await shown(at, client) == [GET_ROOTS]
+        changed = "notifications/tools/list_changed"
+        await client.outlet.signals.until(lambda: bool(client.outlet.notified(changed)))
+        for _ in range(3):
+            assert await shown(at, client) == [GET_ROOTS, "echo"]
+        await all_tasks_blocked()
+        assert len(client.outlet.notified(changed)) == 1
+
+
 async def test_a_list_of_tools_has_their_guards_compiled_ahead_once() -> None:
     worker = RecordingWorker()
     async with rig({"a": remote("a")}, {"a": FakeChild(ECHO, READ)}, worker=worker) as at:
@@ -105,13 +145,14 @@ async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:
                 await page(at, client, "tools/list", cursor=foreign)
 
 
+@virtual_time
 async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_fair() -> None:
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     handshake = fakes["b"].answers["initialize"]
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
-        client = at.client()
+        client, began = at.client(), anyio.current_time()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert anyio.current_time() - began <= LIST_GRACE
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
         asked = await fakes["a"].link.request("initialize")
         assert not callable(handshake)
@@ -120,6 +161,7 @@ async def test_one_child_that_hangs_delays_the_others_listing_no_longer_than_is_
         assert await shown(at, client) == [GET_ROOTS, "a__echo", "b__echo"]
 
 
+@virtual_time
 async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_for() -> None:
     fakes = {
         "a": FakeChild(ECHO, answers={"tools/list": SILENT}),
@@ -128,13 +170,12 @@ async def test_a_list_does_not_wait_again_for_a_child_that_another_has_waited_fo
     }
     fakes["c"].refuses_to_open = ChildError("no command")
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         assert await shown(at, client) == [GET_ROOTS, "b__echo"]
-        at.relay.listings = Listings(at.services, grace=3600)
-        with anyio.fail_after(20):
-            assert await shown(at, client) == [GET_ROOTS, "b__echo"]
-            assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        began = anyio.current_time()
+        assert await shown(at, client) == [GET_ROOTS, "b__echo"]
+        assert await shown(at, at.client()) == [GET_ROOTS, "b__echo"]
+        assert anyio.current_time() == began
         assert len(fakes["a"].links) == 1
 
 
@@ -163,12 +204,12 @@ async def test_a_list_does_not_wait_again_where_the_only_child_took_long_to_fail
         assert not slot.is_late
 
 
+@virtual_time
 async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_started() -> None:
     fakes = {"a": FakeChild(ECHO, answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     handshake = fakes["b"].answers["initialize"]
     assert not callable(handshake)
     async with rig({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         client = at.client()
         async with anyio.create_task_group() as calls:
 
@@ -177,7 +218,7 @@ async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_start
 
             calls.start_soon(call)
             asked = await (await fakes["a"].connected()).request("initialize")
-            await anyio.sleep(0.05)
+            await anyio.sleep(2 * LIST_GRACE)
             fakes["a"].link.answer(asked["id"], handshake)
         assert fakes["b"].links == []
 

@@ -309,6 +309,7 @@ async def test_a_question_of_a_call_that_is_cancelled_is_answered_with_an_error(
         assert key
 
 
+@virtual_time
 async def test_a_call_that_nobody_comes_back_for_ends_when_its_time_is_over() -> None:
     child = silent()
     servers = {"files": {"command": "x", "timeout": 0.2}}
@@ -562,7 +563,7 @@ async def test_where_nobody_waits_the_question_is_of_the_call_that_was_made_last
         assert "error" in await child.link.reply("three")
 
 
-@pytest.mark.long
+@virtual_time
 async def test_a_question_that_could_be_for_several_clients_waits_until_one_is_left() -> None:
     child = silent()
     async with scripted(child) as hub:

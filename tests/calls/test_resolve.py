@@ -36,6 +36,7 @@ from tests.kit.fakes import (
     RecordingWorker,
     failure,
 )
+from tests.kit.loops import virtual_time
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -600,16 +601,14 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
                 assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
 
             calls.start_soon(call)
-            first = await fake.connected()
-            asked = await first.request("initialize")
+            await (await fake.connected()).request("initialize")
             fake.answers["initialize"] = handshake
             client.shares(top / "a", top / "b")
             client.session.roots.list_changed()
             await client.session.effective(client.outlet)
-            await anyio.wait_all_tasks_blocked()
-            first.answer(asked["id"], handshake)
 
 
+@virtual_time
 async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(top: Path) -> None:
     fake = FakeChild(READ, answers={"initialize": SILENT})
     handshake = FakeChild(READ).answers["initialize"]
@@ -622,8 +621,7 @@ async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(
 
         async with anyio.create_task_group() as calls:
             calls.start_soon(call)
-            former = await fake.connected()
-            asked_of_former = await former.request("initialize")
+            await (await fake.connected()).request("initialize")
             client.shares(top / "b")
             client.session.roots.list_changed()
             await client.session.effective(client.outlet)
@@ -631,13 +629,12 @@ async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(
             calls.start_soon(call)
             await anyio.wait_all_tasks_blocked()
             current = fake.link
-            asked_of_current = await current.request("initialize")
-            former.answer(asked_of_former["id"], handshake)
-            await anyio.wait_all_tasks_blocked()
-            current.answer(asked_of_current["id"], handshake)
+            asked = await current.request("initialize")
+            current.answer(asked["id"], handshake)
         assert len(fake.links) == 2
 
 
+@virtual_time
 async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_starts(
     top: Path,
 ) -> None:
@@ -647,9 +644,9 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
     async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
         client = at.client(top / "a")
 
-        async def moved(*names: str) -> None:
-            for name in names:
-                client.shares(top / name)
+        async def moved(*shared: str) -> None:
+            for names in shared:
+                client.shares(*(top / name for name in names))
                 client.session.roots.list_changed()
                 await client.session.effective(client.outlet)
                 await anyio.wait_all_tasks_blocked()
@@ -664,12 +661,40 @@ async def test_a_call_survives_roots_that_go_and_come_back_while_its_child_start
         let_go = fake.link
         async with anyio.create_task_group() as calls:
             calls.start_soon(call)
-            asked = await let_go.request("initialize")
-            await anyio.wait_all_tasks_blocked()
+            await let_go.request("initialize")
             fake.answers["initialize"] = handshake
-            await moved("b", "a")
-            let_go.answer(asked["id"], handshake)
+            await moved("ab", "a")
         assert let_go.requests("tools/call") == []
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_call_waits_for_its_child_however_often_roots_change_meanwhile(
+    top: Path, *, is_known: bool
+) -> None:
+    fake = FakeChild(READ)
+    handshake = fake.answers["initialize"]
+    async with rig({"files": launched("files", "${roots}")}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        if is_known:
+            await client.call("read", {"path": f"{top}/a/f"})
+            client.shares(top / "a", top / "b")
+            client.session.roots.list_changed()
+        fake.answers["initialize"] = SILENT
+        before = len(fake.links)
+
+        async def call() -> None:
+            assert "isError" not in await client.call("read", {"path": f"{top}/a/f"})
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call)
+            for number in range(2 * MAX_JUDGEMENTS):
+                await (await fake.connected(before + number + 1)).request("initialize")
+                client.shares(*[top / "a", top / "b"][: 1 + (number + (not is_known)) % 2])
+                client.session.roots.list_changed()
+                await client.session.effective(client.outlet)
+            fake.answers["initialize"] = handshake
+            client.shares(top / "b", top / "a")
+            client.session.roots.list_changed()
 
 
 async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(top: Path) -> None:
@@ -685,19 +710,17 @@ async def test_a_call_that_waited_for_its_child_is_judged_by_the_roots_of_now(to
                 assert (await client.call("read", {"path": f"{top}/a/f"}))["isError"] is True
 
             calls.start_soon(call)
-            first = await fake.connected()
-            asked = await first.request("initialize")
+            await (await fake.connected()).request("initialize")
             fake.answers["initialize"] = handshake
             client.shares(top / "b")
             client.session.roots.list_changed()
             await client.session.effective(client.outlet)
-            await anyio.wait_all_tasks_blocked()
-            first.answer(asked["id"], handshake)
         (slot,) = client.session.slots
         assert slot.key.roots.paths == (f"{top}/b",)
         assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
 
 
+@virtual_time
 async def test_calls_that_wait_their_turn_go_to_what_follows_a_child_that_crashed() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     results = list[str]()

@@ -14,7 +14,6 @@ import jsonschema
 import pytest
 from msgspec import Raw
 
-from hub.calls.listings import Listings
 from hub.catalog.merge import Offer, ToolText
 from hub.catalog.search_tools import META_TOOLS
 from hub.errors import ChildError, RouteError
@@ -24,7 +23,7 @@ from hub.jsonrpc.messages import as_object
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild
 from tests.kit.hubs import text_of
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import Rig, RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -136,11 +135,10 @@ async def test_tools_are_found_by_words_in_all_servers_or_in_one() -> None:
         assert tools_in(found) == {"files": ["read", "echo"]}
 
 
-@pytest.mark.long
+@virtual_time
 async def test_one_child_that_hangs_does_not_keep_the_others_from_being_found() -> None:
     fakes = {"a": FakeChild(answers={"initialize": SILENT}), "b": FakeChild(ECHO)}
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0.01)
         found = await answer(at.client(), "find-tools", pattern="echo")
         assert tools_in(found) == {"a": [], "b": ["echo"]}
         assert found["servers"][0]["trouble"] == "server 'a' is not running: it is starting"
@@ -309,12 +307,12 @@ async def test_progress_questions_and_cancelling_work_as_in_any_call() -> None:
         assert [record.verdict for record in at.audit.records] == ["cancelled"]
 
 
+@virtual_time
 async def test_a_call_to_a_server_that_starts_slowly_waits_for_it_and_for_no_other() -> None:
     """Nobody else's answer is held up by that, so the time that listings allow does not count."""
     fakes = {name: FakeChild(READ, answers={"initialize": SILENT}) for name in ("files", "other")}
     handshake = FakeChild().answers["initialize"]
     async with searching({name: remote(name) for name in fakes}, fakes) as at:
-        at.relay.listings = Listings(at.services, grace=0)
         client = at.client()
         results: list[JsonObject] = []
 

@@ -177,6 +177,8 @@ async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() 
         await at.services.children.obtain(next(iter(alice.session.slots)))
         again = await fake.connected(2)
         await again.request(SUBSCRIBE, nth=2)
+        first, second = (link.requests(SUBSCRIBE) for link in fake.links)
+        assert {one["params"]["uri"] for one in second} == {one["params"]["uri"] for one in first}
 
 
 async def test_what_is_ended_while_it_is_made_again_stays_ended() -> None:

@@ -5,10 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.merge import LONGEST_MATCHED, Catalog, Listing, Offer, ToolText, merge
+from hub.catalog.merge import (
+    LONGEST_MATCHED,
+    Catalog,
+    Listing,
+    Offer,
+    ToolText,
+    is_for_all,
+    merge,
+    merged_instructions,
+)
 from hub.catalog.names import Names
 from hub.catalog.resource_uris import wrapped
+from hub.roots.roots import EMPTY
 from hub.values import BuiltinRoute, ChildRoute, JsonObject, ServerName
+from tests.kit.worlds import Directories, share
 
 A, B = ServerName("a"), ServerName("b")
 GET_ROOTS: JsonObject = {"name": "get-roots", "description": "Show the roots"}
@@ -328,3 +339,47 @@ def test_a_uri_of_two_servers_stays_that_of_the_server_that_had_it_first(first: 
     assert leads_to(made.resource(wrapped(ServerName(other), "u:1"))) == (other, "u:1")
     made = merge({A: templates("u:{x}"), B: templates("u:{x}")}, names=names)
     assert leads_to(made.resource("u:7")) == (first, "u:7")
+
+
+FILES, GIT = ServerName("files"), ServerName("git")
+
+
+def test_the_text_of_a_single_server_is_unchanged() -> None:
+    assert (
+        merged_instructions({FILES: " Read first.\n"}, preface=None, several=False)
+        == " Read first.\n"
+    )
+
+
+def test_several_servers_have_a_heading_each_in_their_order() -> None:
+    texts = {GIT: "Commit often.", FILES: "Read first."}
+    assert merged_instructions(texts, preface=None, several=True) == (
+        "# git\n\nCommit often.\n\n# files\n\nRead first."
+    )
+
+
+def test_the_operators_text_comes_first() -> None:
+    assert merged_instructions({FILES: "Read."}, preface="Ours.", several=False) == "Ours.\n\nRead."
+    assert merged_instructions({}, preface="Ours.", several=True) == "Ours."
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_nothing_in_a_servers_text_is_hidden(several: bool) -> None:
+    told = merged_instructions(
+        {FILES: "Read\x1b[8m, then\u202e write\x07.\n"}, preface=None, several=several
+    )
+    assert told is not None
+    assert told.endswith("Read\\x1b[8m, then\\u202e write\\x07.\n")
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_server_without_instructions_has_no_heading(several: bool) -> None:
+    assert merged_instructions({FILES: "", GIT: " \n"}, preface=None, several=several) is None
+
+
+def test_a_text_that_names_a_root_is_not_for_all() -> None:
+    roots = share("/home/user/project", links=Directories())
+    assert is_for_all("Reads files.", roots)
+    assert is_for_all("/home/user/project", EMPTY)
+    assert not is_for_all("Reads below /home/user/project.", roots)
+    assert not is_for_all("Reads file:///home/user/project/", roots)

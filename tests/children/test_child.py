@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
-from hub.children.child import LONGEST_REASON, Child, Down, Ready, Starting
+from hub.children.child import LONGEST_REASON, STALL, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS
 from hub.children.clients import StaleError
-from hub.children.handshake import HubIdentity
-from hub.children.listing import MAX_LISTED
+from hub.children.handshake import HubIdentity, ServerHandshake
+from hub.children.listing import MAX_LISTED, RELIST_PAUSE
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError, RpcError
@@ -48,21 +48,21 @@ SAMPLING = "sampling/createMessage"
 
 
 def child_of(
-    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
 ) -> Child:
     notifier = {} if user is None else {SessionKey("a"): user}
     answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, notifier=lambda: notifier)
-    return Child(answers, HubIdentity(INFO, {}), fake.connect, None, **times)  # pyright: ignore[reportArgumentType] - times only
+    return Child(answers, HubIdentity(INFO, {}), fake.connect)
 
 
 @asynccontextmanager
 async def owned(
-    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None, **times: float
+    fake: FakeChild, spec: ServerSpec = SPEC, user: RecordingLessee | None = None
 ) -> AsyncGenerator[Child]:
     """Keep a child in a task of its own; it is stopped at the end."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(2 * STALL):
         async with anyio.create_task_group() as tasks:
-            child = child_of(fake, spec, user, **times)
+            child = child_of(fake, spec, user)
             tasks.start_soon(child.own)
             yield child
             child.stop()
@@ -296,6 +296,26 @@ async def test_a_child_that_cannot_be_opened_says_why(error: Exception, reason: 
     assert [entry["reason"] for entry in logs if entry["event"] == "down"] == [reason]
 
 
+@virtual_time
+@pytest.mark.parametrize("silent", ["initialize", "tools/list"])
+async def test_a_start_is_given_up_as_soon_as_the_child_is_stopped(silent: str) -> None:
+    fake = FakeChild(capabilities={"tools": {}}, answers={silent: SILENT})
+    began = anyio.current_time()
+    async with owned(fake) as child:
+        await (await fake.connected()).request(silent)
+        child.stop()
+        assert "the hub stopped it" in await error_of(child)
+    assert (fake.closed, anyio.current_time()) == (1, began)
+
+
+async def test_a_child_that_is_stopped_before_it_is_opened_does_not_start() -> None:
+    fake = FakeChild(ECHO)
+    async with owned(fake) as child:
+        child.stop()
+    assert child.state == Down("the hub stopped it")
+    assert [line for link in fake.links for line in link.seen] == []
+
+
 async def test_a_child_that_is_stopped_is_not_reported_as_down() -> None:
     with capture_logs() as logs:
         async with owned(FakeChild()) as child:
@@ -372,6 +392,7 @@ async def test_who_uses_a_child_is_told_when_it_comes() -> None:
     user = RecordingLessee()
     async with owned(FakeChild(ECHO), user=user):
         await user.signals.until(lambda: bool(user.arrivals))
+    assert user.arrivals == ["files"]
 
 
 async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> None:
@@ -385,9 +406,10 @@ async def test_a_list_that_changed_is_read_again_before_anybody_is_told() -> Non
         assert (await child.ready()).listing.tools == (READ,)
 
 
+@virtual_time
 async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
     fake, user = FakeChild(ECHO), RecordingLessee()
-    async with owned(fake, user=user, relist_pause=3600.0) as child:
+    async with owned(fake, user=user) as child:
         await child.ready()
         for number in range(50):
             fake.answers["tools/list"] = {"tools": [{**READ, "name": f"tool{number}"}]}
@@ -396,8 +418,12 @@ async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
         await all_tasks_blocked()
         assert len(fake.link.requests("tools/list")) == 2, "once at its start, and once since"
         assert len(user.heard) == 1
+        await anyio.sleep(2 * RELIST_PAUSE)
+        assert len(fake.link.requests("tools/list")) == 3, "and once for all that came meanwhile"
+        assert len(user.heard) == 2
 
 
+@virtual_time
 @pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
 async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
     fake, user = FakeChild(ECHO), RecordingLessee()
@@ -491,8 +517,10 @@ async def test_a_child_is_told_of_roots_that_changed_while_it_started(tmp_path: 
         child.share(roots_at(tmp_path), tasks)
         fake.link.answer(listed["id"], {"tools": [ECHO]})
         await child.ready()
-        with anyio.fail_after(20):
-            await fake.link.request("notifications/roots/list_changed")
+        await fake.link.request("notifications/roots/list_changed")
+        fake.link.ask("again", "roots/list", {})
+        (root,) = (await fake.link.reply("again"))["result"]["roots"]
+        assert root["uri"] == f"file://{tmp_path}"
 
 
 def asking(times: int, *, state: Json = "s") -> FakeChild:
@@ -572,15 +600,17 @@ async def test_an_answer_that_was_lost_is_the_trouble_of_its_own_call() -> None:
         assert isinstance(child.state, Ready)
 
 
+@virtual_time
 async def test_a_child_that_asks_on_and_reads_nothing_is_ended() -> None:
     fake = FakeChild(ECHO)
-    async with owned(fake, stall=0.05) as child:
+    async with owned(fake) as child:
         await child.ready()
         fake.is_stuck = True
         for number in range(70):
             fake.link.ask(f"p{number}", "ping", {})
-        await fake.ended()
-        assert child.state == Down("it read no answer for 0.05 s, and asked on")
+        await anyio.sleep(STALL + 1)
+        assert child.state == Down("it read no answer for 30 s, and asked on")
+        assert fake.closed == 1
 
 
 async def test_a_request_of_a_child_that_cannot_be_taken_is_answered() -> None:
@@ -681,3 +711,14 @@ async def test_a_shorter_timeout_counts_for_a_call_that_waits_until_the_child_ma
             tasks.start_soon(calling, "a")
             tasks.start_soon(calling, "b")
     assert any("was not called" in error for error in errors)
+
+
+GREETING = ServerHandshake("legacy", "2025-11-25", {}, {}, "", {})
+
+
+def test_states_are_equal_that_say_the_same() -> None:
+    assert Starting() == Starting()
+    assert Down("gone") == Down("gone") != Down("killed")
+    listed = Ready(GREETING, Listing(tools=({"name": "echo"},)))
+    assert listed == Ready(GREETING, Listing(tools=({"name": "echo"},)))
+    assert listed != Ready(GREETING, Listing())

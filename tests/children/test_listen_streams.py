@@ -18,7 +18,7 @@ from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_MET
 from hub.values import Json, JsonObject
 from tests.calls.test_listen_streams import acknowledging
 from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, RecordingLessee, failure
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import remote, rig
 
 TOOLS = "notifications/tools/list_changed"
@@ -117,7 +117,7 @@ async def test_a_child_without_listen_streams_still_serves_calls(answer: Answer,
         assert len((await child.ready()).listing.tools) == 1
 
 
-@pytest.mark.long
+@virtual_time
 async def test_a_stream_that_ends_is_requested_again_and_its_lists_are_read_again() -> None:
     fake = modern()
     async with ready(fake) as (_, user):

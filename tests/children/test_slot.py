@@ -92,6 +92,20 @@ def test_a_process_that_is_bound_to_its_roots_does_not(
     assert found.startswith(reason)
 
 
+def test_a_process_does_not_go_on_in_a_directory_that_another_one_replaced(top: Path) -> None:
+    """It would open relative paths in the old one, which is in no root any more."""
+    spec = launched(share="auto")
+    slot = slot_at(spec, top / "c", top / "a")
+    (top / "a").rename(top / "moved")
+    (top / "a").mkdir()
+    told = key_at(spec, top / "c", top / "a")
+    assert why_not_kept(slot, told, Flavour.POSIX) is None
+    (top / "c").rename(top / "gone")
+    (top / "c").mkdir()
+    found = why_not_kept(slot, key_at(spec, top / "c", top / "a"), Flavour.POSIX)
+    assert found == "another directory is in the place of the one that it runs in"
+
+
 def test_a_process_in_a_directory_of_its_own_goes_on_anywhere(top: Path) -> None:
     spec = launched(share="auto")
     assert isinstance(spec.target, LaunchTemplate)

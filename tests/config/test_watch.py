@@ -559,8 +559,10 @@ async def test_a_pipe_is_not_watched(top: Path) -> None:
     at = Running(top, config())
     seen = (0, 0, 0, 0, 0o010600)
     at.watch = at.watch_with(at.take, Watched("hub.yaml", at.context, seen))
+    at.file.write_text("servers: {other: {command: files-server}}\n")
     with anyio.fail_after(20):
         await at.watch.run()
+    assert at.taken == []
 
 
 class ReloadRequests:

@@ -47,7 +47,9 @@ async def test_it_is_idle_once_every_request_has_ended() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(inbound.idle)
             await all_tasks_blocked()
+            assert not inbound.is_idle
             inbound.ended()
+    assert inbound.is_idle
 
 
 async def test_it_is_not_idle_while_a_response_is_unsent() -> None:

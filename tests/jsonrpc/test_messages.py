@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 from typing import Any
 
@@ -18,14 +20,26 @@ from hub.jsonrpc.messages import (
     Failure,
     Message,
     Notification,
+    Payload,
     Request,
     Response,
     as_object,
     failure_of,
+    size_of,
+    size_of_answer,
     to_bytes,
 )
-from hub.jsonrpc.parsing import message_of, parse_child, parse_client
+from hub.jsonrpc.parsing import (
+    answer_first,
+    answered_by,
+    asked_by,
+    id_first,
+    message_of,
+    parse_child,
+    parse_client,
+)
 from hub.protocol.constants import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from hub.values import Json
 
 NUMBERS = b'{"a":1e400,"b":1.10,"c":1267650600228229401496703205376,"d":-0.0}'
 
@@ -350,3 +364,67 @@ def test_the_result_of_a_message_with_half_characters_is_its_own() -> None:
     assert parse_child(line) == Response(1, Raw(rb'{"a":"\ud800"}'))
     nested = rb'{"id":1,"x\"{":[{"a":"\udc00"},"}"], "result" : {"a":"\ud800"} }'
     assert parse_child(nested) == Response(1, Raw(rb'{"a":"\ud800"}'))
+
+
+@pytest.mark.parametrize(
+    ("payload", "least", "most"),
+    [
+        (Raw(b'{"a":"x"}'), 9, 9),
+        ({"a": "x" * 1000}, 1000, 1010),
+        ({"a" * 1000: None}, 1000, 1010),
+        ([["x" * 500], "x" * 500], 1000, 1010),
+        ([1] * 1000, 1000, 5000),
+        (10**1000, 1000, 1500),
+        (1.5, 1, 10),
+    ],
+)
+def test_the_size_of_a_payload_is_about_its_json_length(
+    payload: Payload | Json, least: int, most: int
+) -> None:
+    assert least <= size_of(payload) <= most
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Response(1, Raw(b"x" * 1000)), Failure(1, {"message": "x" * 1000})],
+)
+def test_the_size_of_a_response_is_that_of_its_content(answer: Response | Failure) -> None:
+    assert 1000 <= size_of_answer(answer) <= 1010
+
+
+@pytest.mark.parametrize(
+    ("text", "id_", "answers"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":{', 7, 7),
+        (b' { "jsonrpc" : "2.0" , "id" : 7 , "error" : ', 7, 7),
+        (b'{"id":7,"method":"m', 7, None),
+        (b'{"jsonrpc":"2.0","id":7}', None, None),
+        (b'{"jsonrpc":"2.0","id":"7","result":{', None, None),
+        (b'{"jsonrpc":"2.0","id":1234567890123456,"result":{', None, None),
+        (b'{"result":{"id":7,"result":1', None, None),
+        (b"hello", None, None),
+    ],
+)
+def test_a_beginning_tells_the_id_if_nothing_but_the_version_is_before_it(
+    text: bytes, id_: int | None, answers: int | None
+) -> None:
+    assert (id_first(text), answer_first(text)) == (id_, answers)
+
+
+@pytest.mark.parametrize(
+    ("ends", "answered", "asked"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":{"a":"xxxx"}}', 7, None),
+        (b'{"jsonrpc":"2.0","result":{"a":"xxxx"},"id":7}', 7, None),
+        (b'{"result":{"a":"xxxx"},"id":7,"jsonrpc":"2.0"}', 7, None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"xxxx"}}', None, 7),
+        (b'{"method":"m","params":{"a":"xxxx"},"jsonrpc":"2.0","id":7}', None, 7),
+        (b'{"method":"m","params":{"a":"xxxx"},"id":7,"jsonrpc":"2.0"}', None, 7),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"a":"xxxx"}}', None, None),
+        (b'"xxxx', None, None),
+    ],
+)
+def test_the_id_is_found_at_either_end_of_a_message(
+    ends: bytes, answered: int | None, asked: int | None
+) -> None:
+    assert (answered_by(ends), asked_by(ends)) == (answered, asked)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -14,12 +13,12 @@ from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, lost
-from hub.jsonrpc.peer import CANCEL_GRACE, Asked, Peer, Serve
+from hub.jsonrpc.peer import CANCEL_GRACE, LAST_GRACE, Asked, Peer, Serve
 from hub.jsonrpc.requests import MAX_ASKED, MAX_UNSENT, UNSAID, Progress
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.values import Json, JsonObject
 from tests.kit.fakes import RecordingOutlet, Signals
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 
 
 async def echo(asked: Asked) -> Payload:
@@ -37,9 +36,7 @@ class Somebody:
 class PeerTalk:
     """A peer whose other side is the test."""
 
-    def __init__(
-        self, tasks: anyio.abc.TaskGroup, serve: Serve, cancel_grace: float = CANCEL_GRACE
-    ) -> None:
+    def __init__(self, tasks: anyio.abc.TaskGroup, serve: Serve) -> None:
         self.outlet = RecordingOutlet()
         self.tasks = tasks
         self.notifications: list[Notification] = []
@@ -48,7 +45,6 @@ class PeerTalk:
             serve=serve,
             notified=self._notified,
             tasks=tasks,
-            cancel_grace=cancel_grace,
         )
         self.results: list[object] = []
         self.signals = Signals()
@@ -83,12 +79,10 @@ class PeerTalk:
 
 
 @asynccontextmanager
-async def talking(
-    serve: Serve = echo, cancel_grace: float = CANCEL_GRACE
-) -> AsyncGenerator[PeerTalk]:
+async def talking(serve: Serve = echo) -> AsyncGenerator[PeerTalk]:
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            yield PeerTalk(tasks, serve, cancel_grace)
+            yield PeerTalk(tasks, serve)
             tasks.cancel_scope.cancel()
 
 
@@ -255,19 +249,23 @@ async def test_what_comes_after_a_cancellation_comes_after_what_it_has_told_othe
     ]
 
 
+@virtual_time
 async def test_nobody_waits_long_to_tell_a_cancellation() -> None:
-    async with talking(cancel_grace=0.001) as talk:
-        talk.outlet.stuck = True
-        await talk.ask(timeout=0.001)
+    async with talking() as talk:
+        talk.outlet.stuck, began = True, anyio.current_time()
+        await talk.ask(timeout=1)
         assert isinstance(await talk.outcome(), SilentError)
+        assert round(anyio.current_time() - began, 3) == 1 + CANCEL_GRACE
         talk.outlet.stuck, talk.outlet.gone = False, True
         await talk.ask(timeout=0.001)
         assert isinstance(talk.results[1], GoneError)
 
 
+@virtual_time
 @pytest.mark.parametrize("is_begun", [True, False])
 async def test_a_connection_that_ends_waits_less_to_tell_a_cancellation(is_begun: bool) -> None:
-    async with talking(cancel_grace=math.inf) as talk, anyio.create_task_group() as tasks:
+    began = anyio.current_time()
+    async with talking() as talk, anyio.create_task_group() as tasks:
         tasks.start_soon(talk.ask)
         await talk.outlet.next_request()
         talk.outlet.stuck = True
@@ -277,6 +275,7 @@ async def test_a_connection_that_ends_waits_less_to_tell_a_cancellation(is_begun
                 await all_tasks_blocked()
             talk.peer.hurry()
     assert talk.results == [], "it was cancelled, and told so to nobody"
+    assert round(anyio.current_time() - began, 3) == LAST_GRACE
 
 
 async def test_a_cancellation_that_nobody_reads_is_dropped() -> None:

@@ -41,7 +41,7 @@ BOTH = [FAST] if FAST is PLAIN else [FAST, PLAIN]
 
 
 _LOOK_AGAIN = 0.01
-_OWN_THREADS = {"login"}
+_OWN_THREADS = {"login", "cache"}
 """Names of threads of their own that are sure to end."""
 
 

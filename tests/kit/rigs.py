@@ -201,13 +201,7 @@ class RigClient:
         self.rig = rig
         self.answers: dict[str, JsonObject | Silence | Failure] = {}
         self.outlet = ClientOutlet(self)
-        self.peer = Peer(
-            self.outlet,
-            serve=self._serve,
-            notified=self._notified,
-            tasks=rig.tasks,
-            cancel_grace=0.1,
-        )
+        self.peer = Peer(self.outlet, serve=self._serve, notified=self._notified, tasks=rig.tasks)
         self.session = Session(rig.services, rig.tasks, principal="alice", peer=self.peer)
         self.session.greeted(Client("legacy", "2025-11-25", capabilities, {"name": "test"}))
         self.session.opened()

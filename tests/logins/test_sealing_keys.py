@@ -107,6 +107,7 @@ async def test_a_login_is_renewed_though_the_keyring_was_locked_since(
 async def test_a_locked_keyring_keeps_nothing_else_waiting(
     keyring: FileKeyring, directory: Path
 ) -> None:
+    """Who waits for the keyring can stop: the thread that hangs is not waited for."""
     logins(directory).write(URL, LOGIN)
     keyring.become(is_locked=True)
     with anyio.fail_after(20):

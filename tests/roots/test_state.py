@@ -1,12 +1,14 @@
 """The state machine of a client's roots, as scripts: events in, effects out."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hub.roots import state as module
 from hub.roots.roots import EMPTY, Announcement, Root, RootSet
 from hub.roots.state import (
     MAX_DEBOUNCE,
@@ -14,6 +16,7 @@ from hub.roots.state import (
     Ask,
     Asking,
     Changed,
+    ClientEvent,
     ClientReady,
     Debouncing,
     Effect,
@@ -22,6 +25,7 @@ from hub.roots.state import (
     Given,
     Needed,
     NotConnected,
+    OwnEvent,
     Phase,
     Publish,
     Reachable,
@@ -442,3 +446,16 @@ def test_in_any_order_of_events_a_burst_ends_in_time(script: list[RootsEvent]) -
             if isinstance(effect, Wake):
                 assert effect.at <= began + MAX_DEBOUNCE
                 assert effect.at == played.state.phase.due
+
+
+def test_every_event_is_the_clients_or_the_hubs_own_and_no_effect() -> None:
+    clients, own, effects = map(set, map(get_args, (ClientEvent, OwnEvent, Effect)))
+    assert clients | own == set(get_args(RootsEvent))
+    assert not clients & own
+    assert not effects & (clients | own)
+    words = {word for word in vars(module).values() if isinstance(word, type)}
+    assert clients | own | effects <= words
+
+
+def test_a_failure_is_one_of_a_client_that_was_reached_unless_it_says_otherwise() -> None:
+    assert not Failed(1, "no answer", 0.0).unreachable

@@ -498,9 +498,10 @@ async def test_a_conversation_that_ends_cancels_what_runs() -> None:
         client = await hub.greeted()
         await client.begin("tools/call", SAY)
         link = await child.connected()
-        await link.request("tools/call")
+        sent = await link.request("tools/call")
         client.connection.close()
-        await link.request("notifications/cancelled")
+        told = await link.request("notifications/cancelled")
+        assert told["params"]["requestId"] == sent["id"]
 
 
 async def test_the_only_clients_children_start_as_soon_as_its_roots_are_known(

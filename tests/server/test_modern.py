@@ -549,6 +549,7 @@ async def test_a_child_of_one_request_over_http_ends_with_it(top: Path) -> None:
         client.connection.repeats([])
         await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
         await child.ended()
+        assert len(child.links) == 1
 
 
 async def test_a_child_of_a_connection_stays_until_its_client_disconnects(top: Path) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from structlog.testing import capture_logs
 
 from hub.guard.decide import Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.rated_log import RatedLog
-from hub.sessions.decisions import RECENT, Refusals
-from hub.values import Call
-from tests.kit.rigs import remote
+from hub.sessions.decisions import RECENT, ConsentGrants, Refusals
+from hub.values import Call, ServerName
+from tests.kit.rigs import remote, roots_at
+from tests.kit.trees import plant
 
 CALL = Call("tools/call", "read", {}, {})
 
@@ -55,3 +58,24 @@ def test_the_operator_reads_what_was_refused_or_would_be(mode: Mode, said: str) 
     told = {**details, "reason": "no", "consent": "refused"}
     assert logs == [{"event": said, "log_level": "warning", **told}]
     assert refusals.recent == [{**told, "mode": mode.value}]
+
+
+FILES, OTHER = ServerName("files"), ServerName("other")
+
+
+def test_a_grant_is_for_one_server_and_for_what_was_asked(tmp_path: Path) -> None:
+    (a, b) = roots_at(*(plant(tmp_path, "a/", "b/") / name for name in "ab")).roots
+    grants = ConsentGrants()
+    grants.add(FILES, a, writes=False)
+    grants.add(FILES, b, writes=True)
+    assert grants.of(FILES, writes=False) == (a, b)
+    assert grants.of(FILES, writes=True) == (b,)
+    assert grants.of(OTHER, writes=False) == ()
+
+
+def test_the_same_place_is_kept_once(tmp_path: Path) -> None:
+    (a,) = roots_at(tmp_path).roots
+    grants = ConsentGrants()
+    grants.add(FILES, a, writes=False)
+    grants.add(FILES, a, writes=False)
+    assert grants.of(FILES, writes=False) == (a,)

@@ -280,7 +280,8 @@ async def test_a_server_that_does_not_answer_keeps_no_other_from_being_told_the_
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.session.set_level, "info")
                 asked = await slow.link.request("logging/setLevel")
-                await other.link.request("logging/setLevel")
+                told = await other.link.request("logging/setLevel")
+                assert told["params"] == {"level": "info"}
                 slow.link.answer(asked["id"], {})
 
 
@@ -317,6 +318,7 @@ async def test_other_servers_can_be_used_while_a_slow_one_is_told_the_level() ->
             tasks.start_soon(client.session.set_level, "info")
             asked = await slow.link.request("logging/setLevel")
             await started(at, client, specs["b"])
+            assert [slot.state for slot in client.session.slots] == ["ready", "ready"]
             slow.link.answer(asked["id"], {})
 
 

@@ -1,47 +1,47 @@
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - a timer without a task
+
 import anyio
 
 from hub.system.shutdown import Shutdown
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import virtual_time
 
-FOR_EVER = 3600.0
+pytestmark = virtual_time
+USUAL, BRIEF = 3600.0, 10.0
+
+
+async def waited(shutdown: Shutdown, reached: anyio.Event | None = None) -> tuple[bool, float]:
+    """Return whether a wait ended in time, and how many seconds it took."""
+    began = anyio.current_time()
+    in_time = await shutdown.until((reached or anyio.Event()).wait, USUAL, BRIEF)
+    return in_time, round(anyio.current_time() - began)
 
 
 async def test_a_wait_that_ends_in_time_returns_true() -> None:
     reached = anyio.Event()
     reached.set()
-    assert await Shutdown().until(reached.wait, FOR_EVER, FOR_EVER)
+    assert await waited(Shutdown(), reached) == (True, 0)
 
 
 async def test_a_wait_takes_no_longer_than_usual() -> None:
-    with anyio.fail_after(20):
-        assert not await Shutdown().until(anyio.Event().wait, 0.001, FOR_EVER)
+    assert await waited(Shutdown()) == (False, USUAL)
 
 
 async def test_a_wait_is_brief_when_the_hub_ends() -> None:
     shutdown = Shutdown()
     shutdown.begin()
-    with anyio.fail_after(20):
-        assert not await shutdown.until(anyio.Event().wait, FOR_EVER, 0.001)
+    assert await waited(shutdown) == (False, BRIEF)
     assert not shutdown.pressed.is_set()
 
 
 async def test_the_start_of_the_shutdown_shortens_a_running_wait() -> None:
     shutdown = Shutdown()
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(shutdown.until, anyio.Event().wait, FOR_EVER, 0.001)
-            await all_tasks_blocked()
-            shutdown.begin()
+    asyncio.get_running_loop().call_later(7, shutdown.begin)
+    assert await waited(shutdown) == (False, 7 + BRIEF)
 
 
 async def test_a_wait_ends_when_the_hub_is_pressed() -> None:
     shutdown = Shutdown()
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(shutdown.until, anyio.Event().wait, FOR_EVER, FOR_EVER)
-            await all_tasks_blocked()
-            shutdown.hurry()
-        assert not await shutdown.until(anyio.Event().wait, FOR_EVER, FOR_EVER)
-    assert shutdown.begun.is_set()
+    asyncio.get_running_loop().call_later(7, shutdown.hurry)
+    assert await waited(shutdown) == (False, 7)

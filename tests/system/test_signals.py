@@ -36,6 +36,8 @@ async def test_a_signal_hurries_a_shutdown_that_has_already_started() -> None:
     with anyio.fail_after(20):
         async with ended_by_signals() as shutdown:
             shutdown.begin()
+            await anyio.wait_all_tasks_blocked()
+            assert not shutdown.pressed.is_set()
             os.kill(os.getpid(), signal.SIGTERM)
             await shutdown.pressed.wait()
 

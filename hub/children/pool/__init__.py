@@ -4,8 +4,8 @@ A child is started once for each key, when the first call needs it, and ends whe
 for a while. How many may run is limited in all, for each session and for each principal. How a
 child is started and spoken with is not decided here: the pool is given an `Opener`.
 
-Main types: `ChildPool` (the children, by key), `ChildLimits` (which of them make room),
-`Listeners` (the notification streams that hear of changes), `Opener` (opens a connection to one).
+Main types: `ChildPool` (the children, by key), `ChildLimits` (which of them make room), `Opener`
+(opens a connection to one).
 
-Reading order: `limits`, `listeners`, `opener`, `pool`.
+Reading order: `limits`, `opener`, `pool`.
 """

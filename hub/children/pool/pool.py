@@ -16,12 +16,11 @@ from msgspec.structs import replace
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
-from hub.children.clients import ChildUser
+from hub.children.clients import ChildUser, Listeners
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
 from hub.children.pool.limits import ChildLimits
-from hub.children.pool.listeners import Listeners
 from hub.children.pool.opener import LoginAddress, Opener, login_of, with_login
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
@@ -57,10 +56,8 @@ class ChildPool:
         clock: Callable[[], float],
         chance: Callable[[], float] = random.random,
         kept_listings: int = KEPT_LISTINGS,
-        sweep_every: float = SWEEP_EVERY,
         cache: CatalogCache | None = None,
     ) -> None:
-        self._sweep_every = sweep_every
         self._callers: set[ServerName] = set()
         self.usage: UsageByPrincipal | None = None
         self._cache = cache
@@ -351,7 +348,7 @@ class ChildPool:
 
     async def _sweep(self) -> None:
         while True:
-            await anyio.sleep(self._sweep_every)
+            await anyio.sleep(SWEEP_EVERY)
             for slot in list(self._slots.values()):
                 self._end_if_unused(slot)
 

@@ -142,7 +142,7 @@ class Process:
             self.lines.close()
             raise ChildError(f"it cannot start: {_why(exc)}") from exc
         self._closing.append(when_ended(running.popen, self._has_exited))
-        loop, flow = asyncio.get_running_loop(), Flow()
+        loop, flow = asyncio.get_running_loop(), Flow(self.lines.end_soon)
         stdin, _ = await loop.connect_write_pipe(lambda: flow, running.stdin.taken(loop))
         outlet = self.outlet = self._stdin = PipeOutlet(stdin, flow)
         self._closing.append(outlet.abort)
@@ -163,13 +163,11 @@ class Process:
     def how_it_ended(self) -> str:
         """Return how the process ended; log its last stderr lines, which may hold secrets."""
         code = self._running.popen.returncode if self._running is not None else None
-        how = (
-            "closed its output"
-            if code is None
-            else f"was ended by {_signal_name(-code)}"
-            if code < 0
-            else f"exited with code {code}"
-        )
+        if code is None:
+            is_deaf = self._stdin is not None and self._stdin.gone
+            how = f"closed its {'input' if is_deaf else 'output'}"
+        else:
+            how = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
         said = self._stderr.last_words
         if said:
             log.warning("last stderr lines", server=self._server, said=said[-500:])

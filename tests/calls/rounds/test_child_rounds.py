@@ -21,7 +21,7 @@ from hub.protocol.input_requests import ELICITATION
 from hub.values import JsonObject
 from tests.calls.test_in_flight import DispatchedCaller
 from tests.kit.fakes import ECHO, SILENT, FakeChild
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import remote, rig
 
 WANTED: JsonObject = {
@@ -123,6 +123,7 @@ async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
         assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
 
 
+@virtual_time
 async def test_who_takes_a_call_back_is_told_first_that_nothing_is_asked_any_more() -> None:
     async with calling() as (caller, child):
         assert caller.take(1, "echo", {})
@@ -168,7 +169,7 @@ async def test_a_call_can_be_taken_back_the_moment_that_a_later_round_is_answere
         assert_taken_back(caller)
 
 
-@pytest.mark.long
+@virtual_time
 async def test_each_round_has_as_long_as_a_call_may_take() -> None:
     async with calling(allowed=0.8) as (caller, child):
         assert caller.take(1, "echo", {})

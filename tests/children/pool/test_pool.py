@@ -38,8 +38,10 @@ from tests.kit.fakes import (
     RecordingLessee,
     failure,
 )
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.rigs import INFO, admitted, launched, remote, roots_at
+
+pytestmark = virtual_time
 
 ALICE, BOB = SessionKey("alice's"), SessionKey("bob's")
 SPEC = remote(start_timeout=5.0, timeout=5.0, idle_stop=600.0)
@@ -62,7 +64,6 @@ class Home:
             clock=clock,
             chance=lambda: 0.0,
             kept_listings=1,
-            sweep_every=0.001,
         )
 
     def lease(
@@ -176,6 +177,7 @@ async def test_the_sweep_ends_what_is_unused() -> None:
         await at.children.obtain(slot)
         at.children.release(slot, ALICE)
         await at.fake.ended()
+        assert not slot.is_kept
 
 
 async def test_a_child_that_is_leased_again_is_not_ended() -> None:
@@ -446,6 +448,7 @@ async def test_a_failed_child_does_not_count_against_the_limit() -> None:
         at.fake.link.crash()
         await at.fake.ended()
         await at.children.obtain(second)
+        assert at.children.running_slots() == [second]
 
 
 async def test_all_children_end_with_the_hub_and_none_starts_after() -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from hub.children.process.process import STDERR_LINE_LIMIT, Process, launch
+from hub.children.process.process import STDERR_LINE_LIMIT, Process, Stderr, launch
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
+from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Notification
-from hub.jsonrpc.rated_log import LINES
+from hub.jsonrpc.rated_log import BESIDE, LINES, ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY
 from hub.system.shutdown import Shutdown
@@ -66,6 +67,8 @@ def python(code: str, *arguments: str, cwd: str | None = "/") -> LaunchPlan:
 IN_A_HURRY = EndGraces(eof=0.05, term=0.05)
 PATIENT = EndGraces(exit=10.0)
 """An exit code is waited for, however busy the machine is."""
+OF_STUBBORN = replace(IN_A_HURRY, exit=10.0)
+"""The same, for processes that are killed in the end."""
 
 
 def exists(path: str | Path) -> bool:
@@ -208,6 +211,18 @@ async def test_a_process_that_only_closes_its_output_is_not_waited_for() -> None
 
 
 @live
+async def test_a_process_that_reads_no_more_is_ended_after_what_it_still_says() -> None:
+    """No further call could reach it: it is started anew for that."""
+    code = "import os, time; os.close(0); print('last', flush=True); time.sleep(3600)"
+    async with running(code, graces=replace(IN_A_HURRY, exit=0.001)) as process:
+        assert await process.next_line() == b"last"
+        with anyio.move_on_after(0.1), suppress(GoneError):  # not every loop notices it before
+            await process.outlet.send(Notification("a", {}))
+        with pytest.raises(GoneError, match="closed its input"):
+            await process.next_line()
+
+
+@live
 async def test_stderr_of_a_process_goes_only_to_the_log() -> None:
     code = f"""
 import sys
@@ -273,7 +288,7 @@ async def test_a_grandchild_whose_parent_has_exited_is_ended_too(tmp_path: Path)
         "sys.exit(0)", "while True: signal.pause()", 1
     )
     alive = Alive(tmp_path / "alive")
-    async with running(code, alive.path) as process:
+    async with running(code, alive.path, graces=OF_STUBBORN) as process:
         assert await process.next_line() == b"ready"
         with pytest.raises(GoneError, match="exited with code 0"):
             await process.next_line()
@@ -419,7 +434,7 @@ while True: os.write(int(sys.argv[2]), line * (4096 // len(line)))
 
 @live
 async def test_a_process_that_writes_too_many_useless_lines_is_ended_with_the_reason() -> None:
-    async with running(FLOOD, "", "1") as process:
+    async with running(FLOOD, "", "1", graces=OF_STUBBORN) as process:
         with pytest.raises(GoneError, match="the hub ended it because it misbehaved"):
             await process.next_line()
 
@@ -427,8 +442,52 @@ async def test_a_process_that_writes_too_many_useless_lines_is_ended_with_the_re
 @live
 async def test_a_flood_on_stderr_is_read_at_the_limited_rate() -> None:
     with capture_logs() as logs:
-        async with running(FLOOD, "said", "2") as process:
+        async with running(FLOOD, "said", "2", graces=OF_STUBBORN) as process:
             while not process.conduct.log.is_full:  # noqa: ASYNC110 - nobody tells of it
                 await anyio.sleep(0.01)
     assert len(logs) < 2 * LINES
     assert logs[-1]["event"] == "not all of it is logged"
+
+
+def test_each_line_is_logged_and_the_last_ones_are_kept() -> None:
+    said = Stderr(ChildLog("files"), LoopShare(lambda: 0.0))
+    with capture_logs() as logs:
+        said.data_received(b"one\ntw")
+        said.data_received(b"o\n" + b"x" * (STDERR_LINE_LIMIT + 1) + b"\n")
+        said.data_received(b"")
+        said.data_received(b"caf\xe9")
+        said.connection_lost(None)
+    lines = ["one", "two", "(too long to show)", "caf\N{REPLACEMENT CHARACTER}"]
+    assert [entry["line"] for entry in logs] == lines
+    assert {entry["server"] for entry in logs} == {"files"}
+    assert said.last_words == " | ".join(lines)
+
+
+def test_of_a_flood_only_how_much_it_was_is_logged() -> None:
+    said = Stderr(ChildLog("files", lambda: 100.0), LoopShare(lambda: 0.0))
+    with capture_logs() as logs:
+        for number in range(10):
+            said.data_received(
+                b"".join(b"%d\n" % line for line in range(number * 100, number * 100 + 100))
+            )
+        said.connection_lost(None)
+    lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
+    assert lines == [*map(str, range(LINES))]
+    assert [entry["lines"] for entry in logs if "bytes" in entry] == [1000 - LINES]
+    assert said.last_words == "995 | 996 | 997 | 998 | 999"
+
+
+def test_of_many_lines_at_once_the_first_are_logged_and_the_last_are_kept() -> None:
+    said = Stderr(ChildLog("files", lambda: 100.0), LoopShare(lambda: 0.0))
+    chunk = b"".join(b"%d\n" % line for line in range(20_000))
+    with capture_logs() as logs:
+        said.data_received(b"begun ")
+        said.data_received(chunk + b"cut o")
+        said.data_received(b"ff\n")
+        said.connection_lost(None)
+    lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
+    assert lines == ["begun 0", *map(str, range(1, LINES))]
+    [left] = [entry for entry in logs if "bytes" in entry]
+    assert left["lines"] == 20_001 - LINES
+    assert 0 < left["bytes"] <= len(chunk) + 20_001 * BESIDE
+    assert said.last_words == "19996 | 19997 | 19998 | 19999 | cut off"

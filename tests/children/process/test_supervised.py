@@ -309,7 +309,7 @@ async def test_a_fork_that_failed_for_a_start_that_was_given_up_ends_nothing_els
 
 
 async def test_a_killed_fork_server_is_replaced_and_its_subreapers_stay() -> None:
-    async with kept() as supervisor:
+    async with kept(EndGraces(term=0.05)) as supervisor:
         one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))
@@ -361,7 +361,7 @@ async def test_a_fork_server_that_does_not_answer_is_given_up(tmp_path: Path) ->
 
 
 async def test_those_that_a_child_has_stopped_go_on_when_they_are_needed() -> None:
-    async with kept() as supervisor:
+    async with kept(EndGraces(term=0.05)) as supervisor:
         one, other = ProcessTree(supervisor), ProcessTree(supervisor)
         first = await begin(one, EVADES, "stays")
         evader = int(await line(first))

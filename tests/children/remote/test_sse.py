@@ -30,7 +30,7 @@ from hub.launch.secret_references import FileSecret, SecretText
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.scripted_http import (
     URL,
     Answer,
@@ -212,7 +212,7 @@ async def test_a_cancelled_request_is_reported_to_the_child_and_not_waited_for()
         await child.link.outlet.send(Notification("notifications/cancelled", {}))
 
 
-@pytest.mark.long
+@virtual_time
 async def test_a_request_with_an_answer_does_not_wait_for_the_end_of_its_post() -> None:
     hanging = Hanging()
     async with scripted_remote(hanging) as child:

@@ -35,7 +35,7 @@ from hub.protocol.constants import METHOD_NOT_FOUND, MODERN_VERSIONS, PROTOCOL_V
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import FakeClock, taken_into
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import all_tasks_blocked, virtual_time
 from tests.kit.scripted_http import (
     AT_ONCE,
     URL,
@@ -264,7 +264,7 @@ async def test_in_the_modern_era_only_requests_are_sent() -> None:
         assert len(child.http.sent) == 1
 
 
-@pytest.mark.long
+@virtual_time
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era: str) -> None:
     feed = Feed(event(NEWS))
@@ -283,6 +283,7 @@ async def test_a_cancelled_request_is_closed_and_a_legacy_child_is_notified(era:
 
 
 async def test_a_request_that_is_cancelled_before_its_response_begins_is_closed_too() -> None:
+    """The server hears of it: what answers there ends."""
     ended = anyio.Event()
 
     async def script(_: Sent) -> Answer:
@@ -504,7 +505,7 @@ async def test_a_session_may_end_on_the_get_stream() -> None:
             await child.next()
 
 
-@pytest.mark.long
+@virtual_time
 async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
     feed, standing = Feed(event(NEWS)), Feed()
     async with greeted(lambda _: events(feed), lambda _: events(standing)) as child:
@@ -516,7 +517,7 @@ async def test_an_answer_on_the_get_stream_completes_its_request() -> None:
         await child.nothing_more()
 
 
-@pytest.mark.long
+@virtual_time
 async def test_after_its_answer_a_stream_is_read_on_and_not_for_long() -> None:
     feed = Feed(event(ANSWER) + event(NEWS))
     async with scripted_remote(events(feed)) as child:

@@ -126,6 +126,7 @@ async def test_two_who_send_at_once_begin_one_stream() -> None:
 
 
 async def test_disconnecting_is_noticed_after_the_rest_of_the_body() -> None:
+    """What it shows is that the wait ends."""
     connection = Connection(b"1", b"2")
     connection.disconnect()
     with anyio.fail_after(20):

@@ -237,8 +237,7 @@ log = structlog.stdlib.get_logger(__name__)
 class RefusalLog:
     """The log of one endpoint's refusals; it stays short however many there are."""
 
-    def __init__(self, every: float = EVERY) -> None:
-        self._every = every
+    def __init__(self) -> None:
         self._further: dict[str, int] = {}
 
     def note(self, kind: str, address: str, text: str = "") -> None:
@@ -249,12 +248,12 @@ class RefusalLog:
         more = {"reason": text} if text else {}
         log.warning(kind, client=address, **more)
         self._further[kind] = 0
-        asyncio.get_running_loop().call_later(self._every, self._sum_up, kind)
+        asyncio.get_running_loop().call_later(EVERY, self._sum_up, kind)
 
     def _sum_up(self, kind: str) -> None:
         further = self._further.pop(kind)
         if not further:
             return
-        log.warning(kind, further=further, seconds=self._every)
+        log.warning(kind, further=further, seconds=EVERY)
         self._further[kind] = 0
-        asyncio.get_running_loop().call_later(self._every, self._sum_up, kind)
+        asyncio.get_running_loop().call_later(EVERY, self._sum_up, kind)

@@ -8,7 +8,64 @@ from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, Unverified
 from hub.server.http.auth.credentials import TOKEN_ENDED, BearerTokens, Credentials
 from tests.kit.fakes import FakeClock
 
-ANNA = BearerTokens(None, {"anna": token_hash("of anna")})
+ANNA, CI = token_hash("of anna"), token_hash("of ci")
+NAMED = BearerTokens("s3cret", {"anna": ANNA, "ci": CI})
+ONLY_ANNA = BearerTokens(None, {"anna": ANNA})
+
+
+@pytest.mark.parametrize(
+    ("token", "principal"),
+    [
+        (b"of anna", "anna"),
+        (b"of ci", "ci"),
+        (b"s3cret", "token"),
+        (b"anna", None),
+        (ANNA.encode(), None),
+        (b"", None),
+    ],
+)
+def test_a_token_says_whose_a_request_is(token: bytes, principal: str | None) -> None:
+    assert NAMED.principal_of(token) == principal
+    assert BearerTokens().principal_of(token) is None
+
+
+def test_an_empty_token_is_none() -> None:
+    assert not BearerTokens()
+    assert not BearerTokens("")
+
+
+@pytest.mark.parametrize(
+    ("later", "ended"),
+    [
+        (NAMED, set[str]()),
+        (BearerTokens("s3cret", {"anna": ANNA}), {"ci"}),
+        (BearerTokens("s3cret", {"anna": CI, "ci": CI}), {"anna"}),
+        (BearerTokens("other", {"anna": ANNA, "ci": CI, "new": ANNA}), {"token"}),
+        (BearerTokens(), {"anna", "ci", "token"}),
+    ],
+)
+def test_a_token_ends_when_it_is_taken_out_or_replaced(
+    later: BearerTokens, ended: set[str]
+) -> None:
+    assert NAMED.ended_by(later) == ended
+
+
+def test_a_principal_is_known_while_it_has_a_token() -> None:
+    assert all(NAMED.let_in(one, 0) for one in ("anna", "ci", "token"))
+    assert not NAMED.let_in("local", 0)
+    assert not BearerTokens().let_in("local", 0)
+    assert not BearerTokens().let_in("anna", 0)
+
+
+def test_a_token_that_ends_is_a_token_until_and_after() -> None:
+    tokens = BearerTokens(None, {"anna": ANNA, "ci": CI}, {"anna": 100.0, "ci": 200.0})
+    later = [frozenset[str](), frozenset({"anna"}), frozenset({"anna", "ci"})]
+    assert [tokens.next_end(over) for over in later] == [100, 200, None]
+    assert [tokens.let_in("anna", now) for now in (99.9, 100)] == [True, False]
+    assert [tokens.over_at(now) for now in (99, 100, 200)] == [set(), {"anna"}, {"anna", "ci"}]
+    # It is compared as before: the time that takes tells nobody that it has ended.
+    assert tokens.principal_of(b"of anna") == "anna"
+    assert tokens
 
 
 def test_where_no_token_is_wanted_all_are_local() -> None:
@@ -22,11 +79,11 @@ def test_where_no_token_is_wanted_all_are_local() -> None:
 
 @pytest.mark.parametrize("sent", [None, "", "Bearer", "Bearer ", "Basic of anna", "Bearer of ben"])
 def test_who_has_no_token_of_the_config_is_refused(sent: str | None) -> None:
-    assert Credentials(ANNA).look_at(sent) == NO_TOKEN_SENT
+    assert Credentials(ONLY_ANNA).look_at(sent) == NO_TOKEN_SENT
 
 
 def test_who_has_one_is_let_in_until_it_ends() -> None:
-    credentials = Credentials(ANNA)
+    credentials = Credentials(ONLY_ANNA)
     assert credentials.look_at("bearer of anna") == Admission("anna")
     assert credentials.follow(BearerTokens("other")) == {"anna"}
     assert credentials.look_at("Bearer of anna") == NO_TOKEN_SENT
@@ -35,7 +92,7 @@ def test_who_has_one_is_let_in_until_it_ends() -> None:
 
 def test_a_token_lets_in_until_it_ends_and_then_tells_why_it_does_not() -> None:
     clock = FakeClock(99.0)
-    ending = BearerTokens(None, {"anna": token_hash("of anna")}, {"anna": 100.0})
+    ending = BearerTokens(None, {"anna": ANNA}, {"anna": 100.0})
     credentials = Credentials(ending, clock=clock)
     assert credentials.look_at("Bearer of anna") == Admission("anna", recheck=100, expires=100)
     assert (credentials.until_next_end(), credentials.lapsed()) == (1, set())
@@ -48,7 +105,7 @@ def test_a_token_lets_in_until_it_ends_and_then_tells_why_it_does_not() -> None:
 
 
 def test_when_all_tokens_have_ended_nobody_is_let_in_without_one() -> None:
-    ended = BearerTokens(None, {"anna": token_hash("of anna")}, {"anna": 1.0})
+    ended = BearerTokens(None, {"anna": ANNA}, {"anna": 1.0})
     credentials = Credentials(ended)
     assert credentials
     assert credentials.look_at(None) == NO_TOKEN_SENT
@@ -59,13 +116,13 @@ def test_when_all_tokens_have_ended_nobody_is_let_in_without_one() -> None:
 def test_the_first_token_ends_what_everybody_could_do() -> None:
     credentials = Credentials(BearerTokens())
     assert credentials.follow(BearerTokens()) == set()
-    assert credentials.follow(ANNA) == {"local"}
+    assert credentials.follow(ONLY_ANNA) == {"local"}
     assert not credentials.know("local")
 
 
 def test_a_token_that_ended_between_two_looks_is_told_of() -> None:
     clock = FakeClock(1000)
-    tokens = BearerTokens(None, {"anna": token_hash("of anna")}, {"anna": 1010})
+    tokens = BearerTokens(None, {"anna": ANNA}, {"anna": 1010})
     credentials = Credentials(tokens, clock=clock)
     assert credentials.lapsed() == frozenset()
     assert credentials.until_next_end() == 10

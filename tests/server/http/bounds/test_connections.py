@@ -3,10 +3,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from hub.jsonrpc.deadlines import Deadlines
 from hub.server.http.bounds.connections import (
+    EVERY,
     MOST,
     MOST_UNPROVEN,
     MOST_UNREAD,
@@ -16,6 +19,7 @@ from hub.server.http.bounds.connections import (
     RefusalLog,
 )
 from hub.server.http.bounds.forwarded import Proxies
+from tests.kit.loops import virtual_time
 
 
 class One:
@@ -158,3 +162,26 @@ def test_limits_follow_how_many_files_may_be_open(
     limits = Limits.of_files(files)
     assert (limits.connections, limits.unproven) == (connections, unproven)
     assert 1 <= limits.unproven_of_one < unproven
+
+
+@virtual_time
+async def test_the_first_is_logged_and_the_others_are_counted() -> None:
+    with capture_logs() as lines:
+        log = RefusalLog()
+        for _ in range(100):
+            log.note("request refused: 401", "192.0.2.1", "no token")
+        log.note("connection closed", "192.0.2.2")
+        assert [line["event"] for line in lines] == ["request refused: 401", "connection closed"]
+        assert (lines[0]["client"], lines[0]["reason"]) == ("192.0.2.1", "no token")
+        await anyio.sleep(EVERY)
+        assert (lines[2]["event"], lines[2]["further"]) == ("request refused: 401", 99)
+
+
+@virtual_time
+async def test_after_a_while_one_is_the_first_again() -> None:
+    with capture_logs() as lines:
+        log = RefusalLog()
+        log.note("refused", "a")
+        await anyio.sleep(EVERY + 1)
+        log.note("refused", "b")
+    assert [line["client"] for line in lines] == ["a", "b"]
