@@ -53,6 +53,8 @@ _READ: Final = frozenset(
     {*_TOOLS, *_VARIABLES, *_SWITCHES, *_OTHERS}
     | {spelling for spellings in _SPELLINGS.values() for spelling in spellings}
 )
+_OURS: Final = frozenset({"confine", "guard"})
+"""What protects in `hub.yaml`, and no client has: left out, the server would not be held."""
 _STDIO: Final = ("command", "args", "env", "cwd", "tools", "start_timeout", "timeout")
 _REMOTE: Final = ("url", "headers", "transport", "tools", "start_timeout", "timeout")
 _TRANSPORTS: Final = {
@@ -143,6 +145,10 @@ def _warn(fields: ParsedConfig, entry: ClientServer) -> None:
     for key, value in fields.items():
         if key == "tools" and isinstance(value, dict):
             names.append(key)
+        elif key in _OURS:
+            what = "is a key of the hub's own config, which says its version"
+            fix = 'Write `"version": 1` at the top of the file.'
+            entry.problems.append(Problem((key,), what, fix))
         elif key not in _READ:
             meant = likely_key(key, sorted(_READ))
             names.append(f"{key} (did you mean {meant}?)" if meant else key)
