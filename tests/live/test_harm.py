@@ -77,8 +77,7 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     async with anyio.create_task_group() as tasks:
         made = HubConfig.model_validate(config)
         # The hub's own files, which are held even so, lie in no row's way.
-        names = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
-        own = dict.fromkeys(names, "/proc/nobody")
+        own = dict.fromkeys(("XDG_STATE_HOME", "XDG_CACHE_HOME"), "/proc/nobody")
         environment = {**os.environ, "HOME": "/nobody/home", **own}
         async with running_hub(made, Setting(), environment=environment) as hub:
             client = FakeClient(ConnectionBuilder(hub.services), tasks)
@@ -102,10 +101,16 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
     return found
 
 
+def no_paths(_: object) -> list[str]:
+    return []
+
+
 async def test_every_refused_row_does_harm_or_is_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # whose parent has none of the hub's own files, which are held
+    # One is below /tmp, whatever the environment; so is the directory of a server without roots.
+    monkeypatch.setattr("hub.config.own_files.runtime_paths", no_paths)
     rows = {
         id_: prepared(row, tmp_path / str(number))
         for number, (id_, row) in enumerate(REFUSED.items())
