@@ -18,12 +18,18 @@ from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_MET
 from hub.values import Json, JsonObject
 from tests.calls.test_listen_streams import acknowledging
 from tests.kit.fakes import ECHO, SILENT, Answer, FakeChild, RecordingLessee, failure
-from tests.kit.loops import all_tasks_blocked
+from tests.kit.loops import VIRTUAL, Backend, all_tasks_blocked
 from tests.kit.rigs import remote, rig
 
 TOOLS = "notifications/tools/list_changed"
 MEMO = "memo://x"
 TELLS: JsonObject = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+
+
+@pytest.fixture
+def anyio_backend() -> Backend:
+    """Let no child seem slow because the machine is."""
+    return VIRTUAL
 
 
 def modern(**changes: Any) -> FakeChild:
@@ -36,7 +42,7 @@ def modern(**changes: Any) -> FakeChild:
 
 @asynccontextmanager
 async def ready(fake: FakeChild) -> AsyncGenerator[tuple[Child, RecordingLessee]]:
-    spec = remote(start_timeout=0.2)
+    spec = remote()
     async with rig({"files": spec}, {"files": fake}) as at:
         client = at.client()
         slot = client.session.slot_for(spec, await client.session.effective(client.outlet))
