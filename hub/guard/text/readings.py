@@ -377,6 +377,7 @@ _ONE_PATH: Transforms = (
     (FOUND, frozenset("*?["), _climbing_by_wildcard),
     ("as a shell reads its quotes", frozenset("'\"\\`"), _unquoted_by_shell),
     ("what an archive is read from", frozenset("vV"), _archived),
+    *_CHAIN,
 )
 _ALL: Transforms = (
     *_ONE_PATH,

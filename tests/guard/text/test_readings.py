@@ -54,7 +54,7 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("a\t/etc", "/etc", "one of several words"),
         ("a.txt|/etc", "/etc", "one item of a list"),
         ("concat:a.ts|../x", "../x", "one item of a list"),
-        ("zip://a::/etc", "/etc", "one item of a list"),
+        ("zip://a::/etc", "/etc", "one link of a chain of URLs"),
         ("https://a/b.zip::/etc", "/etc", "one link of a chain of URLs"),
         ('"/etc', "/etc", "trimmed and unquoted"),
         ("/etc'", "/etc", "trimmed and unquoted"),
