@@ -23,7 +23,7 @@ from typing import Any
 import httpcore2
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from structlog.dev import ConsoleRenderer, plain_traceback
 
 from hub.cli.main import main
@@ -54,10 +54,12 @@ LONGEST = (
 )
 """The files that take longest: tests that run side by side begin with them, not to wait for one."""
 
+# Nothing fails for the time that it takes: that tells how busy the machine is.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # `fast` tries the same examples each time: a build must not fail for what nobody changed.
-settings.register_profile("fast", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("fast", UNTIMED, derandomize=True, max_examples=100)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=20)
-settings.register_profile("deep", deadline=None, max_examples=5000)
+settings.register_profile("deep", UNTIMED, max_examples=5000)
 settings.load_profile("fast")
 
 

@@ -83,6 +83,12 @@ def test_a_relative_value_is_followed_from_each_directory_that_a_server_reads(
         assert objections(where, "a.txt", strict=True) == [None]
 
 
+def test_a_directory_that_cannot_be_looked_up_may_be_read_from(tmp_path: Path) -> None:
+    inside = context(share(tmp_path), str(tmp_path))
+    where = of(replace(inside, starts=("/else",), links=Unreadable()))
+    assert where.bases == (str(tmp_path), "/else")
+
+
 def test_a_relative_value_is_looked_for_near_a_servers_own_folders(tmp_path: Path) -> None:
     """It is unknown whether the server reads from there: what is not there is not refused."""
     top = plant(tmp_path, *PROJECT, "private/a/x", "private/file")
@@ -168,8 +174,9 @@ def test_deny_patterns_apply_inside_a_granted_directory(tmp_path: Path) -> None:
 
 def test_an_exhausted_budget_is_not_an_answer(tmp_path: Path) -> None:
     where = PathTracer(context(share(tmp_path)), Policy(), needs_write=False, most=0)
-    with pytest.raises(TooMuchError):
-        where.has("x")
+    for look in (where.has, where.folders_at):
+        with pytest.raises(TooMuchError):
+            look("x")
     assert where.objection(f"{tmp_path}/x") == TooMuchError().reason
 
 

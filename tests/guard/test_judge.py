@@ -677,6 +677,21 @@ def test_a_link_that_a_command_quotes_in_prose_is_followed(tmp_path: Path, words
     assert objection(here, COMMAND, words.replace("x y", "y x")) is None
 
 
+def test_a_word_of_which_a_shell_makes_too_many_paths_is_refused(tmp_path: Path) -> None:
+    top = plant(tmp_path, "project/a.txt", "private/x")
+    here = context(share(top / "project"), top / "project")
+    word = "{.,a}{.,b}/private/{x,y}" + "{,c}" * 8
+    assert objection(here, COMMAND, f"cat {word}") == "it can be read in too many ways"
+
+
+def test_a_chain_of_urls_is_judged_whatever_the_name_in_its_archive(tmp_path: Path) -> None:
+    top = plant(tmp_path, "project/a.zip", "private/x.zip")
+    here = context(share(top / "project"), top / "project")
+    for kind in (NEUTRAL, WEAK, PATH):
+        assert objection(here, kind, "zip://one of our old names::../private/x.zip") == OUTSIDE
+        assert objection(here, kind, "zip://one of our old names::a.zip") is None
+
+
 @pytest.mark.parametrize(
     "name", ["my root", "a, b", "x: y", "(old)", "[g]", "C#", "p=q", "a;b", "é"]
 )

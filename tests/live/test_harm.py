@@ -96,8 +96,8 @@ async def harm(rows: Mapping[str, Prepared]) -> dict[str, list[str]]:
                 except WireError:
                     found[id_] = []  # no message can carry it
                     continue
-                got = cast("dict[str, list[str]]", result["structuredContent"])["got"]
-                found[id_] = row.outside(got)
+                said = cast("dict[str, list[str]]", result.get("structuredContent") or {})
+                found[id_] = row.outside(said.get("got", []))
         tasks.cancel_scope.cancel()
     return found
 

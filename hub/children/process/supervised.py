@@ -271,11 +271,12 @@ def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]
             handle = -1
 
     def ended() -> None:
-        if process.poll() is not None:
+        if handle >= 0 and process.poll() is not None:
             stop()
             told()
 
     loop.add_reader(handle, ended)
+    loop.call_soon(ended)  # nothing more is to be read if the exit came with the start
     return stop
 
 

@@ -25,7 +25,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     try:
         return _read(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise SyntaxMistakesError(_mistake(text, str(error))) from None
 
 
@@ -69,7 +69,7 @@ def _read(text: str) -> dict[str, Any]:
     # Files from Windows have other ends of lines, which must keep their places.
     try:
         return _loaded(text)
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         on_one_line = _without_lines_in_tables(text)
         if on_one_line == text:
             raise
@@ -82,11 +82,9 @@ def _loaded(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
-        raise tomllib.TOMLDecodeError("is nested too deeply (at line 1, column 1)") from None
+        raise ValueError("is nested too deeply (at line 1, column 1)") from None
     except ValueError:  # more digits than Python reads
-        raise tomllib.TOMLDecodeError(
-            "has a number that cannot be read (at line 1, column 1)"
-        ) from None
+        raise ValueError("has a number that cannot be read (at line 1, column 1)") from None
 
 
 def _without_lines_in_tables(text: str) -> str:

@@ -185,8 +185,6 @@ def _decoded(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _slashed(text: str, reader: Reader) -> Iterable[str]:
-    if "\\" not in text:
-        return ()
     # In a path of Windows `\x64` is a name.
     code = _JSON_ESCAPE if reader.flavour is Flavour.WINDOWS else _CODE
     forms = (text.replace("\\", "/"), code.sub(_character, text))
@@ -377,6 +375,7 @@ _ONE_PATH: Transforms = (
     (FOUND, frozenset("*?["), _climbing_by_wildcard),
     ("as a shell reads its quotes", frozenset("'\"\\`"), _unquoted_by_shell),
     ("what an archive is read from", frozenset("vV"), _archived),
+    *_CHAIN,
 )
 _ALL: Transforms = (
     *_ONE_PATH,

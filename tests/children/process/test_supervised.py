@@ -408,11 +408,15 @@ def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
         process.kill()
 
 
-def test_an_exit_that_came_with_the_start_is_seen_at_once() -> None:
+async def test_an_exit_that_came_with_the_start_is_told_though_descendants_live_on() -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:
-        assert Supervised(ours, 7, 8, b"ended 3\n").poll() == 3
+        process, told = Supervised(ours, 7, 8, b"ended 3\n"), anyio.Event()
+        when_ended(process, told.set)
+        with anyio.fail_after(20):
+            await told.wait()
+        assert process.returncode == 3
 
 
 class ReadElsewhere(socket.socket):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -335,7 +335,6 @@ SHARING = {"all": {"all"}, "roots": {"roots", "auto", "session"}, "auto": {"auto
 
 
 @pytest.mark.parametrize("varied", [("roots",), ("guard", "tools"), ("t",)])
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_call_passes_that_did_not_pass_before(
     top: Path, varied: tuple[str, ...], data: st.DataObject

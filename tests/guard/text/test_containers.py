@@ -17,6 +17,7 @@ def mounts(command: str) -> bool:
     "command",
     [
         "/:/x",
+        "{/,a}:/x",
         "$X/:/x",
         "-v$X/:/x",
         "type=bind,src=/",

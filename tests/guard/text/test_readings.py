@@ -54,12 +54,13 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("a\t/etc", "/etc", "one of several words"),
         ("a.txt|/etc", "/etc", "one item of a list"),
         ("concat:a.ts|../x", "../x", "one item of a list"),
-        ("zip://a::/etc", "/etc", "one item of a list"),
+        ("zip://a::/etc", "/etc", "one link of a chain of URLs"),
         ("https://a/b.zip::/etc", "/etc", "one link of a chain of URLs"),
         ('"/etc', "/etc", "trimmed and unquoted"),
         ("/etc'", "/etc", "trimmed and unquoted"),
         ("-d@/etc", "/etc", "the right-hand side"),
         ("-T+/etc", "/etc", "the right-hand side"),
+        ("a+/etc", "/etc", "the right-hand side"),
         ("-ox", "x", "the right-hand side"),
         ("a.zip!/etc", "/etc", "the right-hand side"),
         ("++a", "a", "the right-hand side"),
@@ -85,6 +86,10 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
 )
 def test_a_text_has_other_readings(text: str, other: str, how: str) -> None:
     assert readings(text, READER)[other] == how
+
+
+def test_a_plus_in_a_pattern_repeats_what_is_before_it() -> None:
+    assert "/b" not in readings("a+/b", replace(READER, is_pattern=True))
 
 
 def test_a_local_uri_is_not_also_a_relative_path() -> None:

@@ -196,7 +196,13 @@ def test_what_no_shell_would_take_is_split_at_each_sign(text: str, words: list[l
 
 
 @pytest.mark.parametrize(
-    "text", ["$(" * 30 + ")" * 30, '"${x:-' * 30, "`" + "$(" * 30 + ")" * 30 + "`"]
+    "text",
+    [
+        "$(" * 30 + ")" * 30,
+        '"${x:-' * 30,
+        "`" + "$(" * 30 + ")" * 30 + "`",
+        "$(" * 24 + "`a`" + ")" * 24,
+    ],
 )
 def test_what_is_too_deep_in_one_another_is_not_read(text: str) -> None:
     with pytest.raises(TooManyWaysError):
