@@ -13,7 +13,16 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.text.commands import is_installed, makes_links
 from hub.guard.text.expansion import plainly, with_sequences
 from hub.guard.text.prose import is_prose
-from hub.guard.text.readings import BRACES, INNER, SLASHED, WHOLE_WORDS, Reader, Readings, readings
+from hub.guard.text.readings import (
+    BRACES,
+    INNER,
+    LOCAL_URI,
+    SLASHED,
+    WHOLE_WORDS,
+    Reader,
+    Readings,
+    readings,
+)
 from hub.guard.text.uris import is_special
 from hub.paths.resolve import Flavour, PathError, collapse
 
@@ -76,7 +85,8 @@ class LocalPaths(Struct, frozen=True):
         if not first and text in wholes:
             return True
         given = (whole for whole, made in wholes.items() if made != SLASHED)
-        if "\\" not in first and (how == BRACES or any(text in _items(one) for one in given)):
+        is_item = how in {BRACES, LOCAL_URI} or any(text in _items(one) for one in given)
+        if "\\" not in first and is_item:
             return True
         return any(map(str.isalnum, first)) and bool(self.tracer.matching(plainly(first)))
 

@@ -204,6 +204,7 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (GLOB, "/*"),
         (GLOB, "a.txt,/**"),
         (GLOB, "{/,x}**"),
+        (GLOB, "{a.txt,file:/}"),
         (GLOB, "--glob=/**"),
         (GLOB, "/e*/passwd"),
         (GLOB, r"/\e*/passwd"),

@@ -351,13 +351,13 @@ WHOLE_WORDS = frozenset({"as given", BRACES, EXPANDED})
 """What a shell looks for as a whole, if it has wildcards."""
 SLASHED = "with '\\' as '/'"
 ITEM, INNER = "one item of a list", "what is quoted in it"
-WITH_HOST = "with a URI's host as a directory"
+LOCAL_URI, WITH_HOST = "as a local URI", "with a URI's host as a directory"
 SIDE, WORDS = "the right-hand side", "one of several words"
 _PARTS = frozenset({ITEM, INNER, SIDE, WORDS})
 _ANY = frozenset[str]()
 _SPACES = frozenset(" \x7f\x85\u2028\u2029") | {chr(code) for code in range(32)}
 _URI: Transforms = (
-    ("as a local URI", _ANY, _uri_paths),
+    (LOCAL_URI, _ANY, _uri_paths),
     (WITH_HOST, _ANY, _with_host),
     ("trimmed and unquoted", _ANY, _trimmed),
     (ITEM, frozenset(",;|\n"), _listed_uris),
