@@ -622,6 +622,7 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
     [
         ("http_request", "url", "body", _OBJECT, _PLACES_IN_IT, True),
         ("http_request", "url", "body", _ANY, _PLACES_IN_IT, True),
+        ("call_api", "endpoint", "body", _OBJECT, _PLACES_IN_IT, True),
         ("http_request", "url", "json", _OBJECT, _PLACES_IN_IT, True),
         ("send", "url", "headers", _OBJECT, {"Referer": "/etc"}, True),
         ("http_request", "url", "body", _OBJECT, {"path": "file:///etc/hosts"}, False),

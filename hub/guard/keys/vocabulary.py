@@ -127,7 +127,7 @@ IN_CLUSTER = (
 They are objects or lists; a text may be a command for a shell of this machine.
 """
 DATA_BESIDE = (
-    (_words("url uri"), None, _words("body headers")),
+    (_words("url uri endpoint"), None, _words("body headers")),
     (
         _words("url uri"),
         _words("http https request fetch rest webhook post put patch api"),
@@ -253,7 +253,7 @@ Not if the key says "local" or "host".
 """
 OTHER_PATHS = _words(
     "url uri dom cookie name symbol api http https route field property career learning menu"
-    " breadcrumb callback webhook healthcheck object bus dbus"
+    " breadcrumb callback webhook healthcheck object bus dbus area iteration"
 ) | {"health check", *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
 QUERY_PATHS = _words("jq x")
@@ -313,7 +313,7 @@ SAYS_GLOB = re.compile(r"\bglobs?\b|\bwildcards?\b|\bfile mask", re.IGNORECASE)
 SAYS_OTHER = re.compile(
     r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
     r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
-    r"|\bcss (?:path|selector)"
+    r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
     r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
     r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ )?|parent |child )node"

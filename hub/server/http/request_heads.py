@@ -84,8 +84,13 @@ class RepeatedHead(Struct, frozen=True):
 
     @classmethod
     def of(cls, head: RequestHead, data: bytes, body: bytes) -> RepeatedHead | None:
-        """Return the bytes of `head` if `data` is that one request with `body`, else None."""
+        """Return the bytes of `head` if `data` is that one request with `body`, else None.
+
+        Each connection may keep some: not those of a large head.
+        """
         end = len(data) - len(body)
+        if end > 2 * MAX_KEPT_BYTES:
+            return None
         lengths = list(_LENGTH.finditer(data, 0, end))
         if not data.startswith(b"POST ") or data.find(_END) != end - len(_END):
             return None

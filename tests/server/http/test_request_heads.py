@@ -280,6 +280,12 @@ def test_the_body_behind_the_same_head_is_read_whatever_its_length(data: bytes) 
     assert head.body_in(data) == Parsed(data).only[2]
 
 
+@pytest.mark.parametrize(("size", "is_kept"), [(4096, True), (9000, False)])
+def test_the_bytes_of_a_large_head_are_not_kept(size: int, *, is_kept: bool) -> None:
+    head = repeated(PLAIN.replace(b"Accept: b", b"Accept: " + b"b" * size))
+    assert (head is not None) is is_kept
+
+
 @pytest.mark.parametrize(
     "data",
     [
