@@ -42,10 +42,15 @@ _HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|
 """A variable that is set to a text that is known, but for one variable at its start."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 _MAY_FAIL = re.compile(r"[$(` ]*(?:git|npm|cd|realpath|readlink)\b")
+"""A command that is known, and prints nothing where it fails."""
 _GOES_ON = re.compile(r"[\"']?[\w./$~]")
+"""Behind `$(...)`: the same word goes on."""
 _SURE = r"(?:pwd|dirname|echo|printf|npm root)\b[^()`]*[)`]"
+"""A command that surely prints something, up to the end of its `$(...)`."""
 _MAY_BE_EMPTY = re.compile(rf"\b(\w+)=[\"']?(?:\$\(|`) *(?!{_SURE})", re.ASCII)
-_CLIMBING = re.compile(r"\$(?:(\w+)|\{(\w+)\})(?=[\"']?/\.\.(?![\w.]))", re.ASCII)
+"""A variable that is set to what a program may print."""
+_BEFORE_CLIMB = r"(?=[\"']?/\.\.(?![\w.]))"
+_CLIMBING = re.compile(rf"{_VARIABLE.pattern}{_BEFORE_CLIMB}", re.ASCII)
 _PIPED = re.compile(
     r"(?<![^\s;&|(])"
     r"(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix)(?![\w-])"
@@ -53,8 +58,7 @@ _PIPED = re.compile(
 )
 """A command whose words a pipe may hand to another one."""
 _CLIMBS = re.compile(
-    r"(?:\$\((?! *npm root *\))(?:[^()`]|\$\([^()`]*\))*\)|`[^`]*`|\{\})"
-    r"(?=[\"']?/\.\.(?![\w.]))"
+    r"(?:\$\((?! *npm root *\))(?:[^()`]|\$\([^()`]*\))*\)|`[^`]*`|\{\})" + _BEFORE_CLIMB
 )
 """What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
 
