@@ -142,6 +142,34 @@ READING = [
     "cd $1; cat secret.txt",
     'cd "$@" && cat secret.txt',
     "sh -c 'cd $unset && cat secret.txt'",
+    "cd $(cd none && pwd); cat secret.txt",
+    "cd $(realpath none/x) && cat secret.txt",
+    "cd `readlink -f none/x`; cat secret.txt",
+    "cd $(readlink a.txt); cat secret.txt",
+    "cd $(cat $(ls none)); cat secret.txt",
+    "cd $(dirname $(realpath none/x/y)); cat secret.txt",
+    "cd $(dirname $unset); cat secret.txt",
+    "cd $(basename $(true)); cat secret.txt",
+    "cd $(pwd | grep none); cat secret.txt",
+    "cd $(echo $x$y); cat secret.txt",
+    "cd $(\ntrue\n); cat secret.txt",
+    "cd $x$(true)`true`${y}; cat secret.txt",
+    "cd $x $y; cat secret.txt",
+    "cd ${x#y}; cat secret.txt",
+    "cd ${x:-$(true)}; cat secret.txt",
+    "cd ${x:+a}; cat secret.txt",
+    "cd {,}; cat secret.txt",
+    "cd $!; cat secret.txt",
+    "x=$(cd none && pwd); cd $x; cat secret.txt",
+    "x=$(find . -name none); cd $x; cat secret.txt",
+    'x="`cat none`"; cd $x; cat secret.txt',
+    "x=$(find . -name none | head -1); cd $(dirname $x); cat secret.txt",
+    "y=$x; cd $y; cat secret.txt",
+    "x=''; cd $x; cat secret.txt",
+    "x=a; unset x; cd $x; cat secret.txt",
+    "export x; cd $x; cat secret.txt",
+    "echo x; cd $x; cat secret.txt",
+    "cd $x; x=1; cat secret.txt",
     'find "$PWD" -maxdepth 0 -execdir cat private/secret.txt ";"',
     "yes | find $(pwd) -type d -okdir cat private/secret.txt ';'",
     "true && cd -P && cat secret.txt",
@@ -231,7 +259,7 @@ def tree_in(folder: Path) -> Path:
     )
     (folder / "project" / ".git" / "HEAD").write_text("ref: refs/heads/main")
     (folder / "private" / "secret.txt").write_text(HIDDEN)
-    (folder / "home").mkdir()
+    (folder / "home" / "of-the-user").mkdir(parents=True)
     (folder / "home" / "secret.txt").write_text(HIDDEN)
     return folder
 
@@ -290,7 +318,9 @@ def test_a_mount_of_the_whole_disk_is_refused_however_it_is_spelled(
         assert objection(top, command) == OUTSIDE
 
 
-KNOWN = st.sampled_from(["$PWD", ".", "..", "in", "a.txt", "leak", "in/up", '"$PWD"', "$x", '"$x"'])
+KNOWN = st.sampled_from(
+    ["$PWD", ".", "..", "in", "a.txt", "leak", "in/up", '"$PWD"', "$x", '"$x"', "none/x", "$none"]
+)
 PRINTING = (
     *("dirname {}", 'dirname -- "{}"', "realpath {}", "readlink -f {}", "echo {}", "printf %s {}"),
     *("cd {} && pwd", "echo {} | xargs dirname", "basename {}", "pwd", "dirname {} 2>/dev/null"),
@@ -310,10 +340,13 @@ WORDS = st.recursive(
     ).map(in_place),
     max_leaves=3,
 )
-BEFORE = st.sampled_from(["x=.; ", "x=$PWD; ", "x=in; ", "x=$(pwd); ", "x=$PWD/in; "])
+BEFORE = st.sampled_from(
+    ["x=.; ", "x=$PWD; ", "x=in; ", "x=$(pwd); ", "x=$PWD/in; ", "x=$(cat none); ", ""]
+)
 OPENING = st.sampled_from(
     [
-        *("ls {}", "ls {}/..", "cat {}/secret.txt", "y={}; ls $y/..", "cd {} && ls"),
+        *("ls {}", "ls {}/..", "cat {}/secret.txt", "y={}; ls $y/..", "cd {} && ls", "cd {}; ls"),
+        *("y={}; cd $y; ls", "y={}; cd $(dirname $y); ls", "cd {}$none; ls"),
         *("echo {} | xargs ls", "y={}; cat $(dirname $y)/secret.txt", "ls ${{x%/*}} {}"),
     ]
 )
@@ -327,5 +360,5 @@ def test_what_a_shell_opens_by_what_commands_print_is_refused(
     with TemporaryDirectory() as folder:
         top = tree_in(Path(folder))
         shown = printed(top, command)
-        if HIDDEN in shown or "private" in shown.split() or "etc" in shown.split():
+        if HIDDEN in shown or not {"private", "etc", "of-the-user"}.isdisjoint(shown.split()):
             assert objection(top, command) is not None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
+from hub.guard.text.emptiness import with_homes
 from hub.guard.text.printed import with_printed
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
@@ -39,24 +40,7 @@ _OWN_SEARCH_PATH = re.compile(
     r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
     re.ASCII,
 )
-_PRINT_SOME = r"(?:dir|base)name|pwd|cd|mktemp|npm|brew|go env|python3? -c|printf"
-"""Programs that print no empty line."""
-_CD_TO_VARIABLE = re.compile(
-    r"\bcd((?: -[LPe]+| --)*)[ \t]+(?:\$(?:(\w+)|[@*])|\$\{(\w+)\}|\"(?:\$@|\$\{@\})\")"
-    r"(?= *(?:\d?>|[;&|)\n'\"]|\Z))",
-    re.ASCII,
-)
-"""A `cd` that goes home if a variable is empty; in quotes it stays."""
-_CD_TO_PRINTED = re.compile(
-    r"\bcd((?: -[LPe]+| --)*)[ \t]+"
-    rf"(?:\$\((?! *(?:{_PRINT_SOME})\b)[^()`]*\)|`(?! *(?:{_PRINT_SOME})\b)[^`]*`)"
-    r"(?= *(?:\d?>|[;&|)\n]|\Z))"
-)
-"""The same, with what a program prints."""
-_MOST_CD = 64
-"""How many of these are looked at in a command: for each all of the command is searched."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
-_SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
 _RUNS_ABOVE = re.compile(
     # With `-name` and the like it seldom finds the folder that it starts in.
     r"(\bfind (?:-[HLP] )*(\"?)(?:\$PWD|/)[^\s\"';|&]*)\2(?= )"
@@ -72,32 +56,15 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
     `$PWD` for `$(pwd)`, `./..` for `$(x)/..`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the
-    operator `=~`, `x@u` for git's `x@{u}`, and `cd ~` for `cd $x` if nothing sets `x`.
+    operator `=~`, `x@u` for git's `x@{u}`, and `cd ~` for a `cd` to what may be nothing.
     """
     if _MAY_PRINT.search(command):
         command = _RUNS_ABOVE.sub(r"\1/..\2", with_printed(command.replace("${PWD}", "$PWD")))
     if "cd" in command:
-        command = _CD_BACK.sub('cd "$OLDPWD"', command)
-        command = command if "<<" in command else _CD_TO_PRINTED.sub(r"cd\1 ~", command)
-        command = _CD_TO_VARIABLE.sub(lambda of: _home_if_unset(of, env), command, _MOST_CD)
+        command = with_homes(_CD_BACK.sub('cd "$OLDPWD"', command), env)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
-
-
-def _home_if_unset(entered: re.Match[str], env: Mapping[str, str]) -> str:
-    """Return a `cd` to a variable, or to the home if neither the command nor `env` sets that."""
-    command, name = entered.string, entered[2] or entered[3] or ""
-    if command.count("'", 0, entered.start()) % 2:  # it is read once more if a shell gets it
-        return entered[0]
-    if name in {"OLDPWD", "PWD"}:
-        is_set = name == "PWD" or name in env or command.find("cd ") < entered.start()
-    elif name.strip("0123456789"):
-        other = rf"{name}\b(?<![\w$]{name})(?<!\$\{{{name})(?!=(?:''|\"\")?(?:[\s;&|]|\Z))"
-        is_set = name in env or re.search(other, command) is not None
-    else:
-        is_set = _SETS_WORDS.search(command) is not None
-    return entered[0] if is_set or "<<" in command else f"cd{entered[1]} ~"
 
 
 def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:

@@ -8,22 +8,21 @@ from functools import partial
 from itertools import chain, zip_longest
 from posixpath import normpath
 
+from hub.guard.text.emptiness import UNSURE
 from hub.guard.text.shell import without_quotes
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
 _LONGEST = 512
 _MOST_DEEP = 8
-_UNSURE = "/././"
-"""Stands in what is printed only if a program finds it, and then behind all links."""
 _IN_A_ROOT = {
     "pwd": "$PWD",
     "pwd -L": "$PWD",
     "pwd -P": "$PWD",
     "git rev-parse --show-toplevel": "$PWD",
-    "git rev-parse --absolute-git-dir": f"$PWD{_UNSURE}.git",
-    "git rev-parse --git-dir": f".{_UNSURE}.git",
+    "git rev-parse --absolute-git-dir": f"$PWD{UNSURE}.git",
+    "git rev-parse --git-dir": f".{UNSURE}.git",
     "npm prefix": "$PWD",
-    "npm root": f".{_UNSURE}node_modules",
+    "npm root": f".{UNSURE}node_modules",
     "true": "",
     ":": "",
 }
@@ -45,9 +44,10 @@ _MAY_FAIL = re.compile(r"[$(` ]*(?:git|npm|cd|realpath|readlink)\b")
 """A command that is known, and prints nothing where it fails."""
 _GOES_ON = re.compile(r"[\"']?[\w./$~]")
 """Behind `$(...)`: the same word goes on."""
-_SURE = r"(?:pwd|dirname|echo|printf|npm root)\b[^()`]*[)`]"
-"""A command that surely prints something, up to the end of its `$(...)`."""
-_MAY_BE_EMPTY = re.compile(rf"\b(\w+)=[\"']?(?:\$\(|`) *(?!{_SURE})", re.ASCII)
+_SET_TO_UNKNOWN = re.compile(
+    rf"\b(\w+)=[\"']?(?:\$\((?! *npm root *\))|`|[\w./$-]{{0,{_LONGEST}}}{UNSURE}(?!node_modules))",
+    re.ASCII,
+)
 """A variable that is set to what a program may print."""
 _BEFORE_CLIMB = r"(?=[\"']?/\.\.(?![\w.]))"
 _CLIMBING = re.compile(rf"{_VARIABLE.pattern}{_BEFORE_CLIMB}", re.ASCII)
@@ -68,16 +68,15 @@ def with_printed(command: str) -> str:
 
     What is not known is `.` before a `..`, since it may be the folder that the command runs in.
     """
-    held, may_be_empty = dict[str, str](), {*_MAY_BE_EMPTY.findall(command)}
+    held = dict[str, str]()
     for _ in range(_MOST_DEEP):
         held = _held_in(command)
         before, command = command, _INNERMOST.sub(partial(_in_place, held=held), command)
         if command == before:
             break
     command = _CLIMBS.sub(".", _PIPED.sub(partial(_handed_on, held=held), command))
-    if not may_be_empty:
-        return command
-    return _CLIMBING.sub(lambda of: "." if (of[1] or of[2]) in may_be_empty else of[0], command)
+    unknown = {*_SET_TO_UNKNOWN.findall(command)}
+    return _CLIMBING.sub(lambda of: "." if (of[1] or of[2]) in unknown else of[0], command)
 
 
 def _held_in(command: str) -> dict[str, str]:
@@ -93,7 +92,7 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     if printed is None:
         return substitution[0]
     goes_on = _GOES_ON.match(substitution.string, substitution.end()) is not None
-    may_fail = _UNSURE in printed or _MAY_FAIL.match(substitution[0]) is not None
+    may_fail = UNSURE in printed or _MAY_FAIL.match(substitution[0]) is not None
     climbs = normpath(printed.replace("$PWD", ".")).startswith("..")
     # If nothing is printed, what follows is a path of its own.
     return substitution[0] if goes_on and may_fail and not climbs else printed
@@ -113,6 +112,8 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     if any(_printed(other, held) not in {".", "$PWD"} for other in others):
         return None
     entered = _CD_AND_PWD.fullmatch(command.strip())
+    if entered and UNSURE in entered[1] and entered[1][0] not in "\"'":
+        return "~"  # where `cd` goes if it is given nothing
     first, *filters = _PIPE.split(f"realpath {entered[1]}" if entered else command)
     printed = _of_one(first.replace("%s\\n", "%s"), held)
     for each in map(str.strip, filters):
@@ -165,7 +166,7 @@ def _real(path: str, held: Mapping[str, str]) -> str | None:
     if rest.rstrip("/") in {"", "."}:
         return start or ("/" if rest[:1] == "/" else "$PWD")
     before = start or ("" if rest[0] == "/" else ".")
-    return f"{before}{_UNSURE}{rest.lstrip('/')}"
+    return f"{before}{UNSURE}{rest.lstrip('/')}"
 
 
 def _name(path: str, held: Mapping[str, str]) -> str | None:
@@ -174,7 +175,9 @@ def _name(path: str, held: Mapping[str, str]) -> str | None:
         path = held.get(path.strip("${}"), "${}")
         path = "." if _VARIABLE.fullmatch(path) else path
     name = path.rstrip("/").rpartition("/")[2]
-    return None if "{}" in name or "$" in name else name
+    if "{}" in name or "$" in name:
+        return None
+    return f".{UNSURE}{name}" if UNSURE in path else name
 
 
 def _parent(path: str, held: Mapping[str, str]) -> str | None:
@@ -186,7 +189,7 @@ def _parent(path: str, held: Mapping[str, str]) -> str | None:
         value = held.get(path.strip("${}"), path).rstrip("/")
         return _above(path, held) if _VARIABLE.fullmatch(value) else _parent(value, held)
     folder, slash, name = path.rpartition("/")
-    if slash and (name in {".", ".."} or _UNSURE in path):
+    if slash and (name in {".", ".."} or UNSURE in path):
         return _above(path, held)
     return None if "{}" in path else (folder or slash) if slash else "."
 
