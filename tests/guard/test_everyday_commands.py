@@ -43,6 +43,10 @@ COMPUTED = [
     "docker exec c sh -c 'cd $APP && ls'",
     "find . -name '*.py' -execdir ls {} + && find $PWD/src -type f -execdir cat {} ';'",
     "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
+    "rsync -a src/ build/$(date +%s)/ && cp -r src/ backup-$(date -u '+%Y%m%dT%H:%M')/",
+    "mkdir -p build/$(date +%Y%m%d)/logs",
+    'echo "cwd: $(pwd), files: $(ls | wc -l)" && echo "In $PWD: $(ls | wc -l) files"',
+    'PATH="$(npm root)/.bin:$PATH" tsc && ls',
     "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
 ]
 EMPTY = [

@@ -37,9 +37,13 @@ _MAY_PRINT = re.compile(r"\$[({P]|`|\||\{\}|\bfind\b")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
-    r"(?:(?:\$PWD|\$\{PWD\})?[^\s:;&|<>()`'\"$]*+:)*)\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
+    r"(?:(?:\$PWD|\$\{PWD\}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+:)*)"
+    r"\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
     re.ASCII,
 )
+_MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
+_OF_MESSAGE = re.compile(r"\$PWD[,:]?(?=[ \"])")
+"""A folder and the sign behind it in a message: `echo "In $PWD: all is well"`."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _RUNS_ABOVE = re.compile(
     # With `-name` and the like it seldom finds the folder that it starts in.
@@ -60,6 +64,7 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     """
     if _MAY_PRINT.search(command):
         command = _RUNS_ABOVE.sub(r"\1/..\2", with_printed(command.replace("${PWD}", "$PWD")))
+        command = _MESSAGE.sub(lambda of: _OF_MESSAGE.sub(".", of[0]), command)
     if "cd" in command:
         command = with_homes(_CD_BACK.sub('cd "$OLDPWD"', command), env)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
