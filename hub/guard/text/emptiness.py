@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice
 
 UNSURE = "/././"
 """Stands in a path that is printed only if a program finds it, and then behind all links."""
 _NESTED = r"\((?:[^()`]|\((?:[^()`]|\([^()`]*\))*\))*\)"
-_FOUND = rf"[\w.$/-]{{0,512}}{re.escape(UNSURE)}(?!node_modules\b)[^\s;&|<>()'\"`]*"
+_BRACED = r"\$\{[^{}]*\}"
+_FOUND = rf"(?:\.|\$\w+|{_BRACED})?{re.escape(UNSURE)}(?!node_modules\b)[^\s;&|<>()'\"`]*"
 _COMPUTED = re.compile(
-    rf"{_FOUND}|\${_NESTED}|`[^`]*`|\$\{{[^{{}}]*\}}|\$(?:\w+|[@*!])|\{{,+\}}", re.ASCII
+    rf"{_FOUND}|\${_NESTED}|`[^`]*`|{_BRACED}|\$(?:\w+|[@*!])|\{{,+\}}", re.ASCII
 )
 _PROGRAM = re.compile(r"\$\((.*)\)|`(.*)`", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{?(\w+|[@*!])(?::?([-=?+])([^}]*))?", re.ASCII)
@@ -30,10 +32,15 @@ _SURELY_PRINTS = re.compile(
 )
 _OF_FORMAT = re.compile(r"%\w|\\n")
 _SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
-_SETS = r"(?:\b(?:read|mapfile|readarray|getopts|for|select|let|printf -v)\b|\(\()[^;&|\n)]{0,512}"
+_ASSIGNS = re.compile(r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^\]\[]*\])?\+?:?=", re.ASCII)
+_GIVES = re.compile(
+    r"(?:\b(?:read|mapfile|readarray|getopts|for|select|let|printf -v)\b|\(\()([^;&|\n)]*)"
+)
+_TAKES_AWAY = re.compile(r"\bunset\b([^;&|\n]*)")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ALWAYS_SET = frozenset({"PWD", "_"})
 _MOST = 64
-"""How many `cd` are looked at in a command: for each all that is before it is searched."""
+"""So many `cd` of a command are looked at, and so many values for each."""
 _DEEPEST = 24
 
 
@@ -44,41 +51,84 @@ def with_homes(command: str, env: Mapping[str, str]) -> str:
     """
     if "<<" in command:
         return command
-    kept, at = list[str](), 0
+    kept, at, given = list[str](), 0, _Given(command)
     for entered in islice(_ENTERS.finditer(command), _MOST):
         start = entered.end()
         end = _end_of_parts(command, start, _COMPUTED, _ALL_WORDS, _SPACE)
-        before, folder = command[: entered.start()], command[start:end].strip()
+        folder = command[start:end].strip()
         # In single quotes it is read once more if a shell gets it.
-        is_read = start >= at and _END_OF_CD.match(command, end) and before.count("'") % 2 == 0
-        if folder and is_read and _Before(before, env).can_be_nothing(folder):
+        is_read = start >= at and _END_OF_CD.match(command, end) and not given.is_quoted(start)
+        if folder and is_read and _Place(given, start, env).can_be_nothing(folder):
             kept += (command[at:start], "~")
             at = start + len(folder)
     return "".join((*kept, command[at:]))
 
 
-class _Before:
-    """What is known before a place in a command of what can be nothing there, without quotes.
+def _end_of_parts(text: str, at: int, *parts: re.Pattern[str]) -> int:
+    """Return where the parts end that follow one another from `at` on."""
+    while found := next((one for part in parts if (one := part.match(text, at))), None):
+        at = found.end()
+    return at
 
-    It can if all of it is computed, and each part can be empty: a variable that nothing gives a
-    value, what is printed by a program that may print nothing. If so much is in one another that
-    it is not followed to its end, it can.
+
+class _Given:
+    """Where a command gives values to variables, by their names.
+
+    `assigned`: where the value begins. `filled` and `taken`: the first place where a program such
+    as `read` may give them one, and where `unset` takes it.
     """
 
-    def __init__(self, command: str, env: Mapping[str, str]) -> None:
-        self._command = command
-        self._env = env
-        self._given = dict.fromkeys(_ALWAYS_SET | {name for name in env if env[name]}, True)
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self.assigned: defaultdict[str, list[int]] = defaultdict(list)
+        for one in _ASSIGNS.finditer(command):
+            self.assigned[one[1]].append(one.end())
+        self.filled = self._first_named(_GIVES)
+        self.taken = self._first_named(_TAKES_AWAY)
+
+    def _first_named(self, by: re.Pattern[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for one in by.finditer(self.command):
+            for name in _NAME.findall(one[1]):
+                found.setdefault(name, one.start())
+        return found
+
+    def is_quoted(self, at: int) -> bool:
+        """Return whether a place is in single quotes."""
+        return self.command.count("'", 0, at) % 2 == 1
+
+    def value(self, start: int) -> str | None:
+        """Return what is given at a place, if all of it is computed."""
+        end = _end_of_parts(self.command, start, _COMPUTED, _QUOTES)
+        value = self.command[start:end]
+        is_whole = _END_OF_VALUE.match(self.command, end) and value.count('"') % 2 == 0
+        return value if is_whole else None
+
+
+class _Place:
+    """A place in a command: what can be nothing there, without quotes.
+
+    That can if all of it is computed, and each part can be empty: a variable that has no value yet,
+    what is printed by a program that may print nothing. It can, too, if so much is in one another
+    that it is not followed to its end.
+    """
+
+    def __init__(self, given: _Given, at: int, env: Mapping[str, str]) -> None:
+        self._given = given
+        self._at = at
+        self._is_set = dict.fromkeys(_ALWAYS_SET | {name for name in env if env[name]}, True)
         self._depth = 0
+        self._left = _MOST
 
     def can_be_nothing(self, text: str) -> bool:
-        """Return whether a shell may make nothing of a text that stands there."""
+        """Return whether a shell may make nothing of a text."""
         if _COMPUTED.sub("", text).strip(" \t\"'"):
             return False
         if self._depth == _DEEPEST:
             return True
         self._depth += 1
-        can_be = not any(self._is_something(part[0]) for part in _COMPUTED.finditer(text))
+        parts = dict.fromkeys(part[0] for part in _COMPUTED.finditer(text))
+        can_be = not any(map(self._is_something, parts))
         self._depth -= 1
         return can_be
 
@@ -92,7 +142,7 @@ class _Before:
         name, sign, other = variable.groups("")
         if sign in {"?", "+"}:  # the shell ends there; it is nothing if the variable is
             return sign == "?"
-        return self._is_given(name) or (sign != "" and not self.can_be_nothing(other))
+        return self._has_value(name) or (sign != "" and not self.can_be_nothing(other))
 
     def _prints(self, program: str) -> bool:
         """Return whether a program surely prints something."""
@@ -104,36 +154,26 @@ class _Before:
             return True
         return not self.can_be_nothing(_OF_FORMAT.sub("", printed[2]))
 
-    def _is_given(self, name: str) -> bool:
+    def _has_value(self, name: str) -> bool:
         """Return whether a variable has a value that is not empty, for all that is known."""
-        if name not in self._given:
-            self._given[name] = False  # if its value needs itself
-            self._given[name] = self._looked_up(name)
-        return self._given[name]
+        if name not in self._is_set:
+            self._is_set[name] = False  # if its value needs itself
+            self._is_set[name] = self._is_given(name)
+        return self._is_set[name]
 
-    def _looked_up(self, name: str) -> bool:
-        command = self._command
+    def _is_given(self, name: str) -> bool:
+        given, at = self._given, self._at
         if name == "OLDPWD":
-            return "cd " in command
+            return given.command.find("cd ") < at - len("cd ")
         if not name.strip("0123456789@*!"):
-            return _SETS_WORDS.search(command) is not None
-        if re.search(rf"\bunset\b[^;&|\n]{{0,512}}\b{name}\b", command):
+            return _SETS_WORDS.search(given.command, 0, at) is not None
+        if given.taken.get(name, at) < at:
             return False
-        assigned = re.finditer(rf"(?<![\w$]){name}(?:\[[^\]]*\])?\+?:?=", command)
-        return re.search(rf"{_SETS}\b{name}\b", command) is not None or any(
-            self._is_value(one.end()) for one in assigned
-        )
+        starts = [start for start in given.assigned.get(name, ()) if start < at]
+        return given.filled.get(name, at) < at or any(map(self._is_value, starts[-_MOST:]))
 
     def _is_value(self, start: int) -> bool:
-        """Return whether what a variable is set to at a place is something."""
-        end = _end_of_parts(self._command, start, _COMPUTED, _QUOTES)
-        value = self._command[start:end]
-        is_whole = _END_OF_VALUE.match(self._command, end) and value.count('"') % 2 == 0
-        return not (is_whole and self.can_be_nothing(value))
-
-
-def _end_of_parts(text: str, at: int, *parts: re.Pattern[str]) -> int:
-    """Return where the parts end that follow one another from `at` on."""
-    while found := next((one for part in parts if (one := part.match(text, at))), None):
-        at = found.end()
-    return at
+        """Return whether what a variable is given at a place is something."""
+        self._left -= 1
+        value = self._given.value(start) if self._left > 0 else ""
+        return value is None or not self.can_be_nothing(value)
