@@ -56,7 +56,7 @@ class Circumstances(Struct, frozen=True):
 
     `effective` are the roots before they are cut to the server's own `spec.ceiling`. `announced`
     are what the client shares; None if it shares none. `has_config` False: the folders of the
-    command line are the ceiling.
+    command line are the ceiling. `has_file` False: no file has the server's keys, as with `wrap`.
     """
 
     spec: ServerSpec
@@ -66,6 +66,7 @@ class Circumstances(Struct, frozen=True):
     has_config: bool
     links: LinkReader
     flavour: Flavour
+    has_file: bool = True
 
     @staticmethod
     def of(session: Session, spec: ServerSpec) -> Circumstances:
@@ -80,6 +81,7 @@ class Circumstances(Struct, frozen=True):
             has_config=services.has_config,
             links=machine.links,
             flavour=machine.flavour,
+            has_file=services.config_file.state.file is not None,
         )
 
     def place_of(self, refused: Refused) -> str | None:
@@ -169,6 +171,8 @@ def _shared(folder: str, parts: tuple[str, ...], at: Circumstances) -> Iterator[
 
 def _beside(own: RootSet, folder: str, at: Circumstances) -> Change:
     """Return what lets a server with directories in its arguments serve `folder`, too."""
+    if not at.has_file:
+        return Change("the server's own arguments", "add", folder)
     shared = at.announced
     if shared is not None and not shared.within(own).roots:
         return Change(f"servers.{at.spec.name}.roots.args", "set", "replace")

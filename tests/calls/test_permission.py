@@ -29,6 +29,7 @@ def at(  # noqa: PLR0913 - each bounds a call on its own
     enforcing: bool = True,
     stale: bool = False,
     has_config: bool = True,
+    has_file: bool = True,
 ) -> Circumstances:
     """Return what a call was refused under, on the disk of these tests."""
 
@@ -45,6 +46,7 @@ def at(  # noqa: PLR0913 - each bounds a call on its own
         has_config=has_config,
         links=DISK,
         flavour=Flavour.POSIX,
+        has_file=has_file,
     )
 
 
@@ -121,6 +123,12 @@ def test_a_servers_own_directories_get_one_more_or_give_way_to_the_clients() -> 
     ]
     apart = at(announced=("/home/u/docs",), own=CODE)
     assert told(apart, FILE) == [("servers.files.roots.args", "set", "replace")]
+
+
+def test_without_a_file_the_directories_of_the_command_itself_get_one_more() -> None:
+    for shared in ("/home/u", "/home/u/docs"):
+        bounded = at(here=CODE, announced=(shared,), own=CODE, has_file=False)
+        assert told(bounded, FILE) == [("the server's own arguments", "add", FOLDER)]
 
 
 def test_each_pattern_that_denies_a_path_has_to_go() -> None:
