@@ -15,7 +15,7 @@ from hub.app.machine import Setting
 from hub.app.running import ConnectionBuilder, running_hub
 from hub.children.child import Ready
 from hub.config.models import HubConfig
-from hub.errors import ChildError, RouteError
+from hub.errors import ChildError, HubError, RouteError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
@@ -25,6 +25,11 @@ from hub.values import STDIO, Json, JsonObject, ServerName, object_or_empty
 
 _NEXT: Final = re.compile(r"; it can be started again in [\d.]+ s")
 """What holds for a hub that goes on, and not for one that ends with its command."""
+
+
+def reason_of(error: HubError, server: ServerName) -> str:
+    """Return what an error says, for a line that begins with the server's name."""
+    return str(error).removeprefix(f"server {server!r} ")
 
 
 class OwnClient:

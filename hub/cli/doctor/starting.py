@@ -17,7 +17,7 @@ from structlog.typing import EventDict, WrappedLogger
 from hub.app.machine import Setting
 from hub.cli.doctor.scene import without_secrets
 from hub.cli.output import Finding, Steps, counted
-from hub.cli.own_client import OwnClient, own_client
+from hub.cli.own_client import OwnClient, own_client, reason_of
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.launch.secret_references import FileSecret
@@ -122,7 +122,7 @@ async def _start(
     try:
         ready = await client.start(spec.name)
     except HubError as exc:
-        what = _IN_LOG.sub("", spec.without_secrets(str(exc)))
+        what = _IN_LOG.sub("", spec.without_secrets(reason_of(exc, spec.name)))
         found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))
         steps.end(spec.name, "does not start")
         return

@@ -689,7 +689,7 @@ def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
     assert run("check", "--connect", logged=logged) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("fine: fake 1 ") for line in lines)
-    (told,) = [line for line in lines if line.startswith("broken: server 'broken' is not running")]
+    (told,) = [line for line in lines if line.startswith("broken: is not running: ")]
     assert "again" not in told, "the hub of this command ends with it"
     assert "down" not in logged, "it is told already"
     assert lines[-1] == "1 of 2 servers answer."
