@@ -76,7 +76,7 @@ def test_an_id_stays_short_whatever_a_client_declares(size: int) -> None:
         assert "other" not in found.capabilities
 
 
-@pytest.mark.parametrize("value", ["\ud800", {"deep": "\udfff"}])
+@pytest.mark.parametrize("value", [{"\ud800": 1}, {"deep": "\udfff"}])
 def test_what_cannot_be_written_makes_an_id_that_nobody_adopts(value: Json) -> None:
     hub = HubWithIds()
     odd = replace(CLIENT, capabilities={"sampling": value})
