@@ -196,7 +196,7 @@ class Session:
         return why_no_roots(self.roots.state, self.services.operator.roots()).reason
 
     def _warn(self, effective: EffectiveRoots) -> None:
-        operator, who = self.services.operator, (self.principal, self._client_name)
+        operator, who = self.services.operator, (self.principal, self.named())
         if effective.enforcing:
             operator.warn_of_no_paths(self.log, self.roots.state, *who)
         else:
