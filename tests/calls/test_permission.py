@@ -1,6 +1,6 @@
 import pytest
 
-from hub.calls.permission import CLIENT, Change, Circumstances, changes_for
+from hub.calls.permission import CLIENT, Change, Circumstances, changes_for, text_of
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
@@ -159,6 +159,13 @@ def test_a_value_that_cannot_be_read_is_said_to_be_no_path_for_tools_alone() -> 
 
 def test_nothing_opens_the_hubs_own_files() -> None:
     assert told(at(here=CODE, announced=CODE), FILE, OWN) == []
+
+
+def test_what_a_profile_may_refuse_is_looked_for_in_it_too() -> None:
+    ceiling, client = Change("roots.ceiling", "add", FOLDER), Change(CLIENT, "add", FOLDER)
+    assert text_of([ceiling], None) == f'roots.ceiling: add "{FOLDER}"'
+    assert text_of([ceiling], "robots").endswith(f'"{FOLDER}"; or the same below profiles.robots')
+    assert "profiles" not in text_of([client], "robots")
 
 
 def test_a_change_is_told_once_however_many_paths_need_it() -> None:
