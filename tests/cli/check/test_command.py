@@ -254,7 +254,7 @@ def test_a_config_that_is_fine_is_said_to_be(
     assert run("check") == 0
     fine, sharing = capsys.readouterr().out.splitlines()
     assert fine == "2 servers: a, b. The config is fine."
-    assert sharing.startswith("a, b: a process for each session; ")
+    assert sharing.startswith("a, b: a process for each session, ")
 
 
 def test_it_is_said_who_shares_a_server_and_why(
@@ -270,9 +270,8 @@ def test_it_is_said_who_shares_a_server_and_why(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "git, web: clients with the same roots share a process (known to keep nothing between "
         "calls)",
-        "think: a process for each session; modern clients (2026-07-28) over HTTP have no session: "
-        "those with one token and the same roots share a process (may keep something between "
-        "calls; if not, `share: roots`)",
+        "think: a process for each session, of modern clients over HTTP for each token and roots "
+        "(may keep something between calls; if not, `share: roots`)",
         "told: clients with the same roots share a process (`share: roots`)",
     ]
 
