@@ -66,8 +66,13 @@ class OwnClient:
             await self._came.wait()
         answer = self._answers.pop(id_)
         if isinstance(answer, Failure):
-            said = _NEXT.sub("", str(as_object(answer.error).get("message")))
-            raise RouteError(f"{said}\n`roots-hub tools` lists what can be called.")
+            error = as_object(answer.error)
+            said = _NEXT.sub("", str(error.get("message")))
+            if said.startswith("Unknown tool"):
+                raise RouteError(f"{said}\n`roots-hub tools` lists what can be called.")
+            raise RouteError(
+                f"{said}\nClients get this as an error, with code {error.get('code')}."
+            )
         return as_object(answer.result)
 
     async def begin(self) -> None:
