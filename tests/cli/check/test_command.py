@@ -438,6 +438,25 @@ def test_a_provider_that_lets_in_everybody_gets_a_hint(
     assert text not in hints()
 
 
+def test_a_public_url_with_a_name_that_the_hub_does_not_answer_to_gets_a_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuers = [{"issuer": "https://login.example.com"}]
+
+    def is_hinted_at(resource: str, **listen: Any) -> bool:
+        listen["auth"] = {"resource": resource, "issuers": issuers}
+        configure(monkeypatch, {"one": {"command": sys.executable}}, listen=listen)
+        assert run("check") == 0
+        return "hint: listen.names: add hub.example.com" in capsys.readouterr().out
+
+    public = "https://hub.example.com/mcp"
+    assert is_hinted_at(public)
+    assert is_hinted_at(public, host="192.0.2.1", names=["other.example.com"])
+    assert not is_hinted_at(public, names=["hub.example.com"])
+    assert not is_hinted_at(public, host="192.0.2.1"), "it answers to any name"
+    assert not is_hinted_at("http://127.0.0.1:8765/mcp")
+
+
 def test_an_issuer_whose_people_cannot_log_in_at_a_server_gets_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
