@@ -40,6 +40,8 @@ MAX_CONTENT: Final = 640
 """Bytes of what an id carries at most; with more, the id is a random one that nobody adopts."""
 SKEW: Final = 300
 """Seconds that the clocks of two machines may differ."""
+_CARRIED: Final = ("roots", "sampling", "elicitation")
+"""The capabilities that the hub itself has a use for."""
 _MAX_NAME: Final = 64
 _READABLE: Final = re.compile(r"(?:([a-z0-9-]{1,32})\.)?([A-Za-z0-9_-]+)")
 
@@ -103,9 +105,8 @@ class SessionIds:
             for key in ("name", "version")
             if isinstance(value := client.info.get(key), str)
         }
-        carried = client.relayed()
-        if client.declares("roots"):
-            carried["roots"] = client.capabilities["roots"]
+        own = {key: client.capabilities[key] for key in _CARRIED if client.declares(key)}
+        carried = {**client.relayed(), **own}
         told = Client("legacy", client.version, carried, info)
         try:
             content = exact_json.encode(_Content(now, now + LASTS, told).fields())
