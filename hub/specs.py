@@ -36,8 +36,7 @@ _SHARING: dict[Share, str] = {
     "all": "all clients share a process",
     "roots": "clients with the same roots share a process",
     "session": "a process for each session",
-    "auto": "a process for each session; modern clients (2026-07-28) over HTTP have no session: "
-    "those with one token and the same roots share a process",
+    "auto": "a process for each session, of modern clients over HTTP for each token and roots",
 }
 
 _URL = re.compile(r"https?://[^\s\"<>]*[^\s'\"<>.,:;!?)]", re.IGNORECASE)

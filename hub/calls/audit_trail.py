@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
-from hub.calls.permission import Circumstances, changes_for
+from hub.calls.permission import Circumstances, changes_for, text_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.children.failures import denied
 from hub.errors import ChildError, InsufficientScopeError, RouteError
@@ -194,7 +194,7 @@ def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     """Return what would lift the refusal, for the operator's log."""
     place = at.place_of(refused)
     found = changes_for(refused, call, at, () if place is None else (place,))
-    return "; ".join(one.text for one in found) or "nothing that is known"
+    return text_of(found, at.profile)
 
 
 def refusal(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -32,6 +32,9 @@ _SETTINGS: Final = {
     ),
 }
 """The settings that lift a reason; those of the guard are the server's own."""
+_OF_PROFILES: Final = frozenset({"roots.ceiling", "roots.access", "roots.deny"})
+"""Keys that a profile has, too."""
+READ_ONLY: Final = "it is read-only"
 
 
 class Change(Struct, frozen=True):
@@ -56,7 +59,8 @@ class Circumstances(Struct, frozen=True):
 
     `effective` are the roots before they are cut to the server's own `spec.ceiling`. `announced`
     are what the client shares; None if it shares none. `has_config` False: the folders of the
-    command line are the ceiling.
+    command line are the ceiling. `has_file` False: no file has the server's keys, as with `wrap`.
+    `profile` is the client's, if it has one: its rules are among those that refuse.
     """
 
     spec: ServerSpec
@@ -66,6 +70,8 @@ class Circumstances(Struct, frozen=True):
     has_config: bool
     links: LinkReader
     flavour: Flavour
+    has_file: bool = True
+    profile: str | None = None
 
     @staticmethod
     def of(session: Session, spec: ServerSpec) -> Circumstances:
@@ -80,6 +86,8 @@ class Circumstances(Struct, frozen=True):
             has_config=services.has_config,
             links=machine.links,
             flavour=machine.flavour,
+            has_file=services.config_file.state.file is not None,
+            profile=services.profile,
         )
 
     def place_of(self, refused: Refused) -> str | None:
@@ -92,6 +100,14 @@ class Circumstances(Struct, frozen=True):
             return resolve(path, cwd=cwd, links=self.links, flavour=self.flavour)
         except (PathError, UriError):
             return None
+
+
+def text_of(changes: Sequence[Change], profile: str | None) -> str:
+    """Return changes for the log; a client's profile may be where its key is."""
+    told = "; ".join(one.text for one in changes) or "nothing that is known"
+    if profile is None or _OF_PROFILES.isdisjoint(one.key for one in changes):
+        return told
+    return f"{told}; or the same below profiles.{profile}"
 
 
 def changes_for(
@@ -109,7 +125,7 @@ def changes_for(
     elif refused.reason in _SETTINGS:
         key, value = _SETTINGS[refused.reason]
         found = [Change(_of_server(key, at.spec), "set", value)]
-    elif refused.reason == "it is read-only":
+    elif refused.reason == READ_ONLY:
         found = [
             Change("roots.access", "add", {"path": place, "access": "write"}) for place in places
         ]
@@ -169,6 +185,8 @@ def _shared(folder: str, parts: tuple[str, ...], at: Circumstances) -> Iterator[
 
 def _beside(own: RootSet, folder: str, at: Circumstances) -> Change:
     """Return what lets a server with directories in its arguments serve `folder`, too."""
+    if not at.has_file:
+        return Change("the server's own arguments", "add", folder)
     shared = at.announced
     if shared is not None and not shared.within(own).roots:
         return Change(f"servers.{at.spec.name}.roots.args", "set", "replace")

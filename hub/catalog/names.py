@@ -18,6 +18,7 @@ MAX_LENGTH: Final = 64
 """The longest tool name that the strictest model interfaces accept."""
 
 _MAX_PREFIX: Final = 40
+_MAX_SPELLED: Final = 256
 _HASH_DIGITS: Final = 10
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _HASHED: Final = re.compile(rf".*_[0-9a-f]{{{_HASH_DIGITS}}}", re.DOTALL)
@@ -44,8 +45,8 @@ def shorten(prefix: str, name: str) -> PublicName:
 
 
 def spelled(name: str) -> str:
-    """Return a name without prefix: unchanged, or shortened if it has hidden characters."""
-    if on_one_line(name) == name:
+    """Return a name without prefix; shortened if it is very long, or has hidden characters."""
+    if len(name) <= _MAX_SPELLED and on_one_line(name) == name:
         return name
     return shorten("", name).removeprefix(SEPARATOR)
 

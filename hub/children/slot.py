@@ -191,8 +191,8 @@ def why_not_kept(slot: ChildSlot, key: ChildKey, flavour: Flavour) -> str | None
         return "it belongs to another client"
     if slot.key.session is None and (len(slot.users) != 1 or _serves_others(slot)):
         return "other clients use it, too"
-    if not (slot.key.roots.roots and key.roots.roots):
-        return "its client shares no roots"  # the handshake tells whether there are any
+    if not (slot.key.roots.roots and key.roots.roots):  # the handshake tells whether there are any
+        return f"its client {'shared no roots before' if key.roots.roots else 'shares no roots'}"
     return None if key.plan is None else _why_not_with(slot, key.plan, key.roots, flavour)
 
 

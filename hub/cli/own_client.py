@@ -15,7 +15,7 @@ from hub.app.machine import Setting
 from hub.app.running import ConnectionBuilder, running_hub
 from hub.children.child import Ready
 from hub.config.models import HubConfig
-from hub.errors import ChildError, RouteError
+from hub.errors import ChildError, HubError, RouteError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, as_object
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.connection import ConnectionFactory
@@ -25,6 +25,11 @@ from hub.values import STDIO, Json, JsonObject, ServerName, object_or_empty
 
 _NEXT: Final = re.compile(r"; it can be started again in [\d.]+ s")
 """What holds for a hub that goes on, and not for one that ends with its command."""
+
+
+def reason_of(error: HubError, server: ServerName) -> str:
+    """Return what an error says, for a line that begins with the server's name."""
+    return str(error).removeprefix(f"server {server!r} ")
 
 
 class OwnClient:
@@ -61,8 +66,13 @@ class OwnClient:
             await self._came.wait()
         answer = self._answers.pop(id_)
         if isinstance(answer, Failure):
-            said = _NEXT.sub("", str(as_object(answer.error).get("message")))
-            raise RouteError(f"{said}\n`roots-hub tools` lists what can be called.")
+            error = as_object(answer.error)
+            said = _NEXT.sub("", str(error.get("message")))
+            if said.startswith("Unknown tool"):
+                raise RouteError(f"{said}\n`roots-hub tools` lists what can be called.")
+            raise RouteError(
+                f"{said}\nClients get this as an error, with code {error.get('code')}."
+            )
         return as_object(answer.result)
 
     async def begin(self) -> None:

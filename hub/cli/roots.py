@@ -34,7 +34,7 @@ from hub.legible import on_one_line
 from hub.paths.file_uris import UriError, path_from_uri
 from hub.paths.resolve import Flavour, PathError, parts_of, resolve
 from hub.roots.effective import EffectiveRoots, for_rootless
-from hub.roots.roots import Root
+from hub.roots.roots import INACCESSIBLE, Root
 from hub.system.atomic_file import FileEdit, opened
 
 _NOTED = (
@@ -286,8 +286,10 @@ def _root(given: str, place: PathContext) -> Root:
 
 
 def _unusable(given: str, error: Exception) -> NoReturn:
-    fix = "Give a directory (or file) that exists, that you may read, and that is safe to share."
-    raise StartError(f"{given}: {error}", fix) from error
+    why, fix = str(error), "Give a directory or file that you may read, and that is safe to share."
+    if why == INACCESSIBLE:
+        why, fix = "there is no such file or directory", "Make it first, or correct the path."
+    raise StartError(f"{given}: {why}", fix) from error
 
 
 def _local(given: str, flavour: Flavour) -> str:

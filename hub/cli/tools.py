@@ -27,7 +27,7 @@ from hub.cli.options import (
     watched_config,
 )
 from hub.cli.output import untold
-from hub.cli.own_client import OwnClient, own_client
+from hub.cli.own_client import OwnClient, own_client, reason_of
 from hub.config.load import config_source
 from hub.config.models import HubConfig
 from hub.config.records import found_in
@@ -104,7 +104,7 @@ async def _started(client: OwnClient, servers: Iterable[ServerName]) -> dict[Ser
         try:
             await client.start(name)
         except HubError as exc:
-            failed[name] = str(exc)
+            failed[name] = reason_of(exc, name)
 
     async with anyio.create_task_group() as tasks:
         for name in servers:

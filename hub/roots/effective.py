@@ -137,7 +137,7 @@ def why_no_roots(state: State, operator: OperatorRoots) -> NoRoots:
             "Have the client answer roots/list, or take roots.strict out.",
         )
     if shared:
-        return _of_ceiling(f"{_counted(len(shared), 'folder')} that the client shares", operator)
+        return _of_ceiling("the client shares", operator)
     if rejected:
         return _of_rejected(rejected)
     return NoRoots(
@@ -160,8 +160,7 @@ def _of_unknown(state: State, operator: OperatorRoots) -> NoRoots:
             f"{_NAME_FOLDERS.capitalize()}, or set roots.when_missing: allow.",
         )
     if operator.fallback.roots:
-        named = _counted(len(operator.fallback.roots), "folder")
-        return _of_ceiling(f"{named} that the operator named for such clients", operator)
+        return _of_ceiling("the operator named for such clients", operator)
     refused = _listed(operator.rejected)
     return NoRoots(
         "The client shares no folders, and none that the hub's operator named can be used"
@@ -175,7 +174,7 @@ def _of_ceiling(which: str, operator: OperatorRoots) -> NoRoots:
     ceiling = ", ".join(operator.ceiling.paths) if operator.ceiling is not None else ""
     inside = f"the operator's ceiling ({on_one_line(ceiling) or 'no folder that exists'})"
     return NoRoots(
-        f"None of the {which} is inside {inside}.",
+        f"No folder that {which} is inside {inside}.",
         "Open a folder below roots.ceiling in the client, or widen roots.ceiling.",
     )
 

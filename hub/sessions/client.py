@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from hub.values import JsonObject, object_or_empty
+
+_FOR_CHILDREN: Final = ("sampling", "elicitation")
+_EXTENSIONS: Final = ("io.modelcontextprotocol/ui",)
+"""Extensions that need no method of their own at the hub: MCP Apps."""
 
 
 class Client(Struct, frozen=True):
@@ -32,10 +35,13 @@ class Client(Struct, frozen=True):
         value = self.capabilities.get(capability)
         return value is not None and value is not False
 
-    def declared(self, capabilities: Iterable[str]) -> JsonObject:
-        """Return the declared ones among `capabilities`, with their values."""
-        return {
+    def relayed(self) -> JsonObject:
+        """Return the declared capabilities that children may use through the hub."""
+        found: JsonObject = {
             name: object_or_empty(self.capabilities[name])
-            for name in capabilities
+            for name in _FOR_CHILDREN
             if self.declares(name)
         }
+        given = object_or_empty(self.capabilities.get("extensions"))
+        extensions = {name: given[name] for name in _EXTENSIONS if name in given}
+        return {**found, "extensions": extensions} if extensions else found

@@ -21,8 +21,6 @@ from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, ServerName
 
-RELAYED = ("sampling", "elicitation")
-"""Client capabilities that children may use through the hub."""
 MAX_ELICITED, LONGEST_ID = 256, 1024
 """Number of URL elicitations whose completion is passed on; the oldest are forgotten first. And the
 characters of their ids, which children write."""

@@ -15,7 +15,7 @@ from hub.roots.roots import Root, RootPresence, RootSet
 from hub.roots.state import State
 from hub.specs import ServerSpec
 from hub.system.machine import Machine
-from hub.values import ServerName
+from hub.values import JsonObject, ServerName
 
 MAX_WARNED, MAX_WARNED_OF_ONE = 1024, 16
 """Principals whose warnings about clients without roots are remembered, until the roots are
@@ -86,25 +86,28 @@ class Operator:
         return True
 
     def warn_of_no_paths(
-        self, log: RatedLog, state: State, principal: str, client: str | None
+        self, log: RatedLog, state: State, principal: str, named: JsonObject
     ) -> None:
-        """Log why no path is allowed for a client, and what to do; once per client and advice."""
+        """Log why no path is allowed for a client, and what to do; once per client and advice.
+
+        `named` says who the client is.
+        """
         told = why_no_roots(state, self.roots())
-        if self.is_first_warning(principal, str(client), told.fix):
+        if self.is_first_warning(principal, str(named["client"]), told.fix):
             log.warning(
                 "no path is allowed for this client",
-                client=client,
+                **named,
                 reason=told.reason,
                 fix=told.fix,
             )
 
     def warn_of_all_paths(
-        self, log: RatedLog, servers: Iterable[ServerSpec], principal: str, client: str | None
+        self, log: RatedLog, servers: Iterable[ServerSpec], principal: str, named: JsonObject
     ) -> None:
         """Log, once per client, at which servers no roots restrict it."""
         event, fix = _unrestricted([one for one in servers if one.ceiling is None])
-        if event and self.is_first_warning(principal, str(client), event):
-            log.warning(event, client=client, fix=fix)
+        if event and self.is_first_warning(principal, str(named["client"]), event):
+            log.warning(event, **named, fix=fix)
 
     def roots(self) -> OperatorRoots:
         """Return the operator's roots; directories that are gone or replaced now are rejected."""

@@ -32,7 +32,7 @@ from hub.roots.state import NotConnected
 from hub.sessions.client import Client
 from hub.sessions.client_roots import ClientRoots
 from hub.sessions.decisions import ConsentGrants, Refusals
-from hub.sessions.notifications import RELAYED, ClientNotifier
+from hub.sessions.notifications import ClientNotifier
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
@@ -196,7 +196,7 @@ class Session:
         return why_no_roots(self.roots.state, self.services.operator.roots()).reason
 
     def _warn(self, effective: EffectiveRoots) -> None:
-        operator, who = self.services.operator, (self.principal, self._client_name)
+        operator, who = self.services.operator, (self.principal, self.named())
         if effective.enforcing:
             operator.warn_of_no_paths(self.log, self.roots.state, *who)
         else:
@@ -247,8 +247,8 @@ class Session:
         return self.roots.is_current(links) and self.services.operator.is_current(server, links)
 
     def asks(self) -> JsonObject:
-        """Return the client's capabilities that children may use (`RELAYED`)."""
-        return {} if self.client is None else self.client.declared(RELAYED)
+        """Return the client's capabilities that children may use."""
+        return {} if self.client is None else self.client.relayed()
 
     @property
     def queue_key(self) -> str:

@@ -147,7 +147,9 @@ def configure_logs(
     """
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=form == "json"),
+        structlog.processors.TimeStamper(
+            fmt="iso" if form == "json" else "%Y-%m-%dT%H:%M:%S.%f%z", utc=form == "json"
+        ),
     ]
     _configure_own(shared)
     handler = handler or ThreadedLog()

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.calls.permission import CLIENT, Change, Circumstances, changes_for
+from hub.calls.permission import CLIENT, Change, Circumstances, changes_for, text_of
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
@@ -29,6 +29,7 @@ def at(  # noqa: PLR0913 - each bounds a call on its own
     enforcing: bool = True,
     stale: bool = False,
     has_config: bool = True,
+    has_file: bool = True,
 ) -> Circumstances:
     """Return what a call was refused under, on the disk of these tests."""
 
@@ -45,6 +46,7 @@ def at(  # noqa: PLR0913 - each bounds a call on its own
         has_config=has_config,
         links=DISK,
         flavour=Flavour.POSIX,
+        has_file=has_file,
     )
 
 
@@ -123,6 +125,12 @@ def test_a_servers_own_directories_get_one_more_or_give_way_to_the_clients() -> 
     assert told(apart, FILE) == [("servers.files.roots.args", "set", "replace")]
 
 
+def test_without_a_file_the_directories_of_the_command_itself_get_one_more() -> None:
+    for shared in ("/home/u", "/home/u/docs"):
+        bounded = at(here=CODE, announced=(shared,), own=CODE, has_file=False)
+        assert told(bounded, FILE) == [("the server's own arguments", "add", FOLDER)]
+
+
 def test_each_pattern_that_denies_a_path_has_to_go() -> None:
     policy = Policy(deny=DenyPatterns(("*.md", "*.txt", "docs/")))
     refused = "it matches the operator's deny patterns"
@@ -151,6 +159,13 @@ def test_a_value_that_cannot_be_read_is_said_to_be_no_path_for_tools_alone() -> 
 
 def test_nothing_opens_the_hubs_own_files() -> None:
     assert told(at(here=CODE, announced=CODE), FILE, OWN) == []
+
+
+def test_what_a_profile_may_refuse_is_looked_for_in_it_too() -> None:
+    ceiling, client = Change("roots.ceiling", "add", FOLDER), Change(CLIENT, "add", FOLDER)
+    assert text_of([ceiling], None) == f'roots.ceiling: add "{FOLDER}"'
+    assert text_of([ceiling], "robots").endswith(f'"{FOLDER}"; or the same below profiles.robots')
+    assert "profiles" not in text_of([client], "robots")
 
 
 def test_a_change_is_told_once_however_many_paths_need_it() -> None:

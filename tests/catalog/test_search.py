@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hub.catalog import search
 from hub.catalog.merge import Catalog, Listing, Offer
-from hub.catalog.names import Names
+from hub.catalog.names import MAX_LENGTH, Names
 from hub.catalog.search import (
     MAX_PATTERN,
     MAX_WORDS,
@@ -172,6 +172,16 @@ def test_names_that_collide_without_prefixes_do_no_harm() -> None:
     same = {FILES: Listing(tools=(READ,)), GIT: Listing(tools=(READ,))}
     made = search_catalog(same, names=Names([FILES, GIT], "never"), offers={}, builtins=[])
     assert [list(tools) for tools in made.own_tools.values()] == [["read_text_file"]] * 2
+
+
+def test_a_very_long_name_is_shown_shortened_and_leads_to_the_tool() -> None:
+    tool: JsonObject = {"name": "t" * 100_000}
+    made = search_catalog(
+        {FILES: Listing(tools=(tool,))}, names=Names([FILES], "auto"), offers={}, builtins=[]
+    )
+    (shown,) = made.own_tools[FILES]
+    assert len(shown) <= MAX_LENGTH
+    assert tool_of(made, FILES, shown).name == tool["name"]
 
 
 def test_tools_are_found_by_their_servers_own_names_in_the_order_of_the_config() -> None:

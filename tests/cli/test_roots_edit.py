@@ -122,7 +122,7 @@ def test_a_root_that_is_listed_already_is_not_added_again(
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("gone", "Path is not accessible"),
+        ("gone", "there is no such file or directory"),
         ("/etc", "Path is not safe for sharing"),
         ("~/.ssh", "Path is not safe for sharing"),
         ("https://example.com/x", "Only file:// URIs are supported"),

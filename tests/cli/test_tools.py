@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,27 @@ def test_an_unknown_tool_is_an_error_that_says_where_to_look(configure: Any) -> 
     configure({"files": RECORDS})
     with pytest.raises(RouteError, match="Unknown tool: nope\n`roots-hub tools` lists"):
         run("call", "files.nope")
+
+
+REFUSING = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"error": {"code": -32000, "message": "boom"}}
+    if asked["method"] == "initialize":
+        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}}
+        answer = {"result": {"protocolVersion": "2025-11-25", **about}}
+    elif asked["method"] == "tools/list":
+        answer = {"result": {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+def test_an_error_of_the_server_itself_sends_nobody_to_the_list(configure: Any) -> None:
+    configure({"a": {"command": sys.executable, "args": ["-c", REFUSING]}})
+    with pytest.raises(RouteError, match="boom\nClients get this as an error, with code -32000"):
+        run("call", "a.x")
 
 
 @pytest.mark.parametrize(

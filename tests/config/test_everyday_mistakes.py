@@ -42,8 +42,6 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(
     shown = "\n".join(map(str, faults))
     assert [word for word in PYDANTIC if word in shown] == []
     for fault in faults:
-        first, *_, last = fault.excerpt.splitlines() or ["", ""]
-        assert (first.strip().startswith(f"--> f.{row['form']}:"), "^" in last) in {
-            (True, True),
-            (False, False),
-        }
+        place, *rest = fault.excerpt.splitlines() or [""]
+        assert not place or place.strip().startswith(f"--> f.{row['form']}:")
+        assert not rest or "^" in rest[-1]

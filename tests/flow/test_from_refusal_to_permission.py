@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hub.sessions.config_file import ConfigState
 from hub.values import JsonObject
 from tests.kit.changes import Setup
 from tests.kit.hubs import flow_hub, text_of
@@ -37,6 +38,7 @@ async def called(setup: Setup, path: Any) -> tuple[bool, str, list[str]]:
     """Call a tool; return whether it was refused, all that the client reads, and the changes."""
     with capture_logs() as logged:
         async with flow_hub(setup.config, given=setup.given, environment=dict(os.environ)) as hub:
+            hub.services.config_file.state = ConfigState("hub.yaml")
             roots: list[JsonObject] = [{"uri": Path(one).as_uri()} for one in setup.shared or []]
             if setup.shared is None:
                 client = await hub.connected(capabilities={})

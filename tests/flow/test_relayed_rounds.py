@@ -249,11 +249,13 @@ async def test_what_the_client_does_not_declare_it_is_not_asked(
 async def test_a_modern_server_is_told_with_each_call_whom_it_can_ask_for_what() -> None:
     child = FakeChild(ECHO, era="modern")
     declared: list[JsonObject] = [{}, {"sampling": {"tools": {}}}, {"elicitation": {"url": {}}}]
+    apps: JsonObject = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
     async with scripted(
         child, config={"servers": {"files": {"command": "x", "era": "modern", "share": "roots"}}}
     ) as hub:
         for capabilities in declared:
-            await ScriptedCaller(hub, {**capabilities, "extensions": {"x": {}}}).round()
+            extensions: JsonObject = {"x": {}, **apps}
+            await ScriptedCaller(hub, {**capabilities, "extensions": extensions}).round()
         client = await hub.greeted(declared[1])
         await client.call("echo")
         (link,) = child.links
@@ -263,7 +265,7 @@ async def test_a_modern_server_is_told_with_each_call_whom_it_can_ask_for_what()
         ]
         for one in told:
             one.pop("roots", None)
-        assert told == [*declared, declared[1]]
+        assert told == [*({**one, "extensions": apps} for one in declared), declared[1]]
 
 
 async def test_no_state_goes_to_the_child_twice_or_with_another_call() -> None:

@@ -64,13 +64,13 @@ NOBODY = OperatorRoots(when_missing="deny")
         (
             shared(roots=at("/a")),
             OperatorRoots(ceiling=at("/b")),
-            "None of the 1 folder that the client shares is inside the operator's ceiling (/b).",
+            "No folder that the client shares is inside the operator's ceiling (/b).",
             "roots.ceiling",
         ),
         (
             shared(roots=at("/a")),
             OperatorRoots(ceiling=EMPTY),
-            "None of the 1 folder that the client shares is inside the operator's ceiling "
+            "No folder that the client shares is inside the operator's ceiling "
             "(no folder that exists).",
             "roots.ceiling",
         ),
@@ -97,7 +97,7 @@ NOBODY = OperatorRoots(when_missing="deny")
         (
             State(Asking(), last=shared(roots=at("/a")).last),
             OperatorRoots(ceiling=at("/b")),
-            "None of the 1 folder that the client shares is inside the operator's ceiling (/b).",
+            "No folder that the client shares is inside the operator's ceiling (/b).",
             "roots.ceiling",
         ),
         (
@@ -115,7 +115,7 @@ NOBODY = OperatorRoots(when_missing="deny")
         (
             State(Undeclared()),
             OperatorRoots(fallback=at("/a"), ceiling=at("/b")),
-            "None of the 1 folder that the operator named for such clients is inside the "
+            "No folder that the operator named for such clients is inside the "
             "operator's ceiling (/b).",
             "roots.ceiling",
         ),

@@ -318,7 +318,7 @@ async def test_o03_a_config_that_breaks_leaves_the_old_roots(kept: Path) -> None
 
 async def test_o03_what_is_not_safe_is_not_kept(kept: Path) -> None:
     assert "Path is not safe for sharing" in edit(kept, "add", "/etc")
-    assert "Path is not accessible" in edit(kept, "add", "nowhere")
+    assert "there is no such file or directory" in edit(kept, "add", "nowhere")
     assert (kept / "hub.yaml").read_text() == KEPT
 
 

@@ -3,7 +3,10 @@ from __future__ import annotations
 import pytest
 
 from hub.sessions.client import Client
-from hub.values import Json
+from hub.values import Json, JsonObject
+
+APPS: JsonObject = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+USED: JsonObject = {"sampling": {"tools": {}}}
 
 
 @pytest.mark.parametrize(("era", "modern"), [("legacy", False), ("modern", True)])
@@ -26,6 +29,17 @@ def test_a_capability_is_declared_by_whatever_does_not_deny_it(
     assert not client.declares("sampling")
 
 
-def test_what_is_declared_is_told_as_objects() -> None:
-    client = Client("legacy", "2025-11-25", {"a": {"x": 1}, "b": True, "c": None, "d": {}}, {})
-    assert client.declared(("a", "b", "c", "e")) == {"a": {"x": 1}, "b": {}}
+@pytest.mark.parametrize(
+    ("capabilities", "relayed"),
+    [
+        ({"sampling": {"tools": {}}, "elicitation": True}, {**USED, "elicitation": {}}),
+        ({"sampling": None, "roots": {}, "experimental": {"x": {}}}, {}),
+        ({"extensions": {**APPS, "y": {}}}, {"extensions": APPS}),
+        ({"extensions": {"io.modelcontextprotocol/tasks": {}}}, {}),
+        ({"extensions": True}, {}),
+    ],
+)
+def test_children_are_told_what_they_may_use_through_the_hub(
+    capabilities: JsonObject, relayed: JsonObject
+) -> None:
+    assert Client("legacy", "2025-11-25", capabilities, {}).relayed() == relayed

@@ -21,6 +21,8 @@ async def warnings(*specs: ServerSpec, shared: Any = (), **operator: Any) -> lis
         with capture_logs() as logs:
             for _ in range(2):
                 await client.session.effective(client.outlet)
+    for entry in logs:
+        assert entry["session"] == client.session.key
     return [dict(entry) for entry in logs if entry["log_level"] == "warning"]
 
 

@@ -1,6 +1,7 @@
 import json
 import logging
 import threading
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -87,6 +88,13 @@ def test_the_text_of_an_error_is_escaped_in_the_log(
         a_logger().exception("it failed")
     _, *rest = written(capsys).splitlines()
     assert rest[-2:] == ["  ValueError: \\x1b[2Jgone", "  as if"]
+
+
+def test_text_has_the_local_time_with_its_offset(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    a_logger().warning("told")
+    time = written(capsys).split()[0]
+    assert datetime.fromisoformat(time).utcoffset() == datetime.now().astimezone().utcoffset()
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:

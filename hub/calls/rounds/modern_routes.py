@@ -38,7 +38,6 @@ from hub.protocol.http_headers import AnnotationError, ParamHeader, declared, mi
 from hub.protocol.input_requests import ROOTS_KEY, wanting_roots
 from hub.roots.roots import Announcement, RootPresence
 from hub.sessions.client import Client
-from hub.sessions.notifications import RELAYED
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import Json, JsonObject, object_or_empty
@@ -113,7 +112,7 @@ def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
 
 def _asks(client: Client) -> bytes:
     """Return, as JSON, the capabilities that children may use, exactly as the client wrote them."""
-    declared = {name: client.capabilities[name] for name in RELAYED if client.declares(name)}
+    declared = {name: client.capabilities[name] for name in client.relayed()}
     return encode(declared) if declared else b""
 
 

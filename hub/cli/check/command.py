@@ -52,6 +52,7 @@ from hub.cli.output import (
 )
 from hub.cli.questions import ask_for_inputs
 from hub.config.fields import is_unread
+from hub.config.listening.listen import Listen
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory
@@ -319,6 +320,18 @@ def _without_pages(config: HubConfig) -> Iterator[str]:
             )
 
 
+def _without_name(listen: Listen) -> Iterator[str]:
+    """Yield that the hub does not answer to the name in its own public URL."""
+    host = None if listen.auth is None else urlsplit(listen.auth.resource).hostname
+    if host is None or is_loopback(host) or host in {listen.host, *listen.names}:
+        return
+    if is_loopback(listen.host) or listen.names:
+        yield (
+            f"listen.names: add {host}, the name in listen.auth.resource. Else requests for that "
+            "name, as a proxy passes them on, get 421."
+        )
+
+
 def _hints(config: HubConfig) -> Iterator[str]:
     """Yield hints about keys that the operator should set; other programs' files have no such."""
     if config.is_clients:
@@ -329,6 +342,7 @@ def _hints(config: HubConfig) -> Iterator[str]:
                 f"listen.auth.issuers[{at}].claims: everybody with an account at {issuer.issuer} "
                 "may use the hub. If these are not your people alone, say which claims they have."
             )
+    yield from _without_name(config.listen)
     yield from _without_pages(config)
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:

@@ -12,7 +12,7 @@ from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
 from hub.cli.output import BAD, GOOD, Finding, Steps, counted, painted
-from hub.cli.own_client import OwnClient, own_client
+from hub.cli.own_client import OwnClient, own_client, reason_of
 from hub.config.models import HubConfig
 from hub.errors import HubError
 from hub.legible import legible, on_one_line
@@ -78,7 +78,7 @@ async def _ask(
     try:
         ready = await client.start(spec.name)
     except HubError as exc:
-        answer = ServerAnswer(spec.name, str(exc))
+        answer = ServerAnswer(spec.name, reason_of(exc, spec.name))
     else:
         tools = list(map(_name_of, ready.listing.tools))
         problems = tuple(tool_problems(spec, config, tools))

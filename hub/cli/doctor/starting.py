@@ -17,14 +17,14 @@ from structlog.typing import EventDict, WrappedLogger
 from hub.app.machine import Setting
 from hub.cli.doctor.scene import without_secrets
 from hub.cli.output import Finding, Steps, counted
-from hub.cli.own_client import OwnClient, own_client
+from hub.cli.own_client import OwnClient, own_client, reason_of
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import HubError
 from hub.launch.secret_references import FileSecret
 from hub.launch.templates import Template
 from hub.secrets.reading import file_value
 from hub.secrets.values import SecretError
-from hub.specs import ServerSpec
+from hub.specs import RemoteTarget, ServerSpec
 from hub.values import ServerName
 
 _PATIENCE: Final = 30.0
@@ -75,10 +75,10 @@ async def started(
                 for spec in client.services.servers.values():
                     steps.begin(spec.name, "starting")
                     starting.start_soon(_start, client, spec, found, plan, steps)
-        for name in client.services.servers:
+        for name, spec in client.services.servers.items():
             if name not in found:
                 what = f"has not answered within {_PATIENCE:.0f} s"
-                found[name] = Finding("problem", "start", name, what, _by_hand(plan))
+                found[name] = Finding("problem", "start", name, what, _by_hand(spec, plan))
                 steps.end(name, what)
     return [_with_last_words(one, last_words, config) for one in found.values()]
 
@@ -122,8 +122,8 @@ async def _start(
     try:
         ready = await client.start(spec.name)
     except HubError as exc:
-        what = _IN_LOG.sub("", spec.without_secrets(str(exc)))
-        found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(plan))
+        what = _IN_LOG.sub("", spec.without_secrets(reason_of(exc, spec.name)))
+        found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(spec, plan))
         steps.end(spec.name, "does not start")
         return
     what = f"answers, with {counted(len(ready.listing.tools), 'tool')}"
@@ -131,5 +131,7 @@ async def _start(
     steps.end(spec.name, "answers")
 
 
-def _by_hand(plan: str) -> str:
+def _by_hand(spec: ServerSpec, plan: str) -> str:
+    if isinstance(spec.target, RemoteTarget):
+        return f"{plan} shows its url and headers: see whether they are right, and it runs there"
     return f"{plan} shows its command: run it by hand"

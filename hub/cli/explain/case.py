@@ -130,6 +130,7 @@ def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:
             has_config=question.config is not None,
             links=context.links,
             flavour=context.flavour,
+            profile=profile,
         ),
     )
 

@@ -7,7 +7,7 @@ import json
 from msgspec import Struct, to_builtins
 
 from hub.audit.record import refusal_of
-from hub.calls.permission import Change
+from hub.calls.permission import READ_ONLY, Change
 from hub.cli.explain.case import ExplainedCall
 from hub.cli.output import BAD, GOOD, NAME, WARNING, painted
 from hub.guard.containment import OUTSIDE
@@ -52,7 +52,7 @@ def as_text(told: Explanation) -> str:
     if case.scopes:
         lines += ["", f"A token of an issuer needs the scopes {' '.join(case.scopes)}."]
     if refused is not None:
-        lines += ["", *_permission(told.allowed_by, refused)]
+        lines += ["", *_permission(told, refused)]
     return "\n".join(lines)
 
 
@@ -71,10 +71,16 @@ def _rows(value: Judged) -> list[tuple[str, str, str, str]]:
     return [row for row in rows if row[3] != FINE or row[:3] not in refused]
 
 
-def _permission(allowed_by: tuple[Change, ...] | None, refused: Refused) -> list[str]:
+def _permission(told: Explanation, refused: Refused) -> list[str]:
+    case, allowed_by = told.case, told.allowed_by
+    lines = list[str]()
+    if refused.reason == READ_ONLY and case.schema is None:
+        lines.append("A tool that only reads passes: --connect asks the server whether it does.")
     if not allowed_by:
-        return ["No change that is known would let this call pass."]
-    lines = ["It passes after:", *(f"  {on_one_line(change.text)}" for change in allowed_by)]
+        profile = case.circumstances.profile
+        where = "" if profile is None else f" The rules of profiles.{profile} count, too."
+        return [*lines, f"No change that is known would let this call pass.{where}"]
+    lines += ["It passes after:", *(f"  {on_one_line(change.text)}" for change in allowed_by)]
     if refused.reason == OUTSIDE:
         lines.append(
             "For a client that shares roots, its own count instead: it has to share the folder."

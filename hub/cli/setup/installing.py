@@ -295,6 +295,7 @@ def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:
             print(f"{one.client}:\n{indent(legible(str(one.error)), '  ')}", file=sys.stderr)
     if is_install and any(one.is_done for one in outcomes):
         print("Restart the client, or reload its MCP servers, for it to take effect.")
+        print("Next: `roots-hub doctor` says what is still missing, folders and variables too.")
     for one in outcomes:
         if one.error is None:
             _tell_moved(one)

@@ -129,6 +129,8 @@ def _shown(value: str, path: Path) -> str:
 def _drawn(place: str, line: str, before: int, marked: int) -> str:
     number = place.split(":")[-2]
     gutter = " " * len(number)
+    if not line.strip(f" {MASK}"):
+        return f"{gutter}--> {place}"
     line = line.replace("\t", " ")
     return "\n".join(
         (

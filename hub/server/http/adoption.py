@@ -41,7 +41,7 @@ MAX_CONTENT: Final = 640
 SKEW: Final = 300
 """Seconds that the clocks of two machines may differ."""
 _CARRIED: Final = ("roots", "sampling", "elicitation")
-"""The capabilities that the hub has a use for."""
+"""The capabilities that the hub itself has a use for."""
 _MAX_NAME: Final = 64
 _READABLE: Final = re.compile(r"(?:([a-z0-9-]{1,32})\.)?([A-Za-z0-9_-]+)")
 
@@ -105,7 +105,8 @@ class SessionIds:
             for key in ("name", "version")
             if isinstance(value := client.info.get(key), str)
         }
-        carried = {key: client.capabilities[key] for key in _CARRIED if client.declares(key)}
+        own = {key: client.capabilities[key] for key in _CARRIED if client.declares(key)}
+        carried = {**client.relayed(), **own}
         told = Client("legacy", client.version, carried, info)
         try:
             content = exact_json.encode(_Content(now, now + LASTS, told).fields())

@@ -254,7 +254,7 @@ def test_a_config_that_is_fine_is_said_to_be(
     assert run("check") == 0
     fine, sharing = capsys.readouterr().out.splitlines()
     assert fine == "2 servers: a, b. The config is fine."
-    assert sharing.startswith("a, b: a process for each session; ")
+    assert sharing.startswith("a, b: a process for each session, ")
 
 
 def test_it_is_said_who_shares_a_server_and_why(
@@ -270,9 +270,8 @@ def test_it_is_said_who_shares_a_server_and_why(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "git, web: clients with the same roots share a process (known to keep nothing between "
         "calls)",
-        "think: a process for each session; modern clients (2026-07-28) over HTTP have no session: "
-        "those with one token and the same roots share a process (may keep something between "
-        "calls; if not, `share: roots`)",
+        "think: a process for each session, of modern clients over HTTP for each token and roots "
+        "(may keep something between calls; if not, `share: roots`)",
         "told: clients with the same roots share a process (`share: roots`)",
     ]
 
@@ -437,6 +436,25 @@ def test_a_provider_that_lets_in_everybody_gets_a_hint(
     assert text in hints()
     issuer["claims"] = {"groups": ["staff"]}
     assert text not in hints()
+
+
+def test_a_public_url_with_a_name_that_the_hub_does_not_answer_to_gets_a_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuers = [{"issuer": "https://login.example.com"}]
+
+    def is_hinted_at(resource: str, **listen: Any) -> bool:
+        listen["auth"] = {"resource": resource, "issuers": issuers}
+        configure(monkeypatch, {"one": {"command": sys.executable}}, listen=listen)
+        assert run("check") == 0
+        return "hint: listen.names: add hub.example.com" in capsys.readouterr().out
+
+    public = "https://hub.example.com/mcp"
+    assert is_hinted_at(public)
+    assert is_hinted_at(public, host="192.0.2.1", names=["other.example.com"])
+    assert not is_hinted_at(public, names=["hub.example.com"])
+    assert not is_hinted_at(public, host="192.0.2.1"), "it answers to any name"
+    assert not is_hinted_at("http://127.0.0.1:8765/mcp")
 
 
 def test_an_issuer_whose_people_cannot_log_in_at_a_server_gets_a_hint(
@@ -689,7 +707,7 @@ def test_a_server_that_does_not_answer_fails_a_check_and_no_other_server(
     assert run("check", "--connect", logged=logged) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("fine: fake 1 ") for line in lines)
-    (told,) = [line for line in lines if line.startswith("broken: server 'broken' is not running")]
+    (told,) = [line for line in lines if line.startswith("broken: is not running: ")]
     assert "again" not in told, "the hub of this command ends with it"
     assert "down" not in logged, "it is told already"
     assert lines[-1] == "1 of 2 servers answer."

@@ -118,6 +118,12 @@ def test_a_server_that_does_not_start_is_named_with_the_end_of_its_stderr(
     assert "some-server" in plan.stdout
 
 
+def test_a_server_behind_a_url_has_no_command_to_run_by_hand(patient: Patient) -> None:
+    patient.change('command: uvx, args: ["mcp-server-git"]', "url: http://127.0.0.1:9/mcp")
+    told = {one["where"]: one for one in patient.found("--connect", "--config", "hub.yaml")}
+    assert "its url and headers" in told["git"]["fix"]
+
+
 def test_no_server_is_started_unasked(patient: Patient) -> None:
     patient.program("uvx", f"echo started > {patient.home}/started")
     patient.run()

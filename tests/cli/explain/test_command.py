@@ -377,7 +377,7 @@ profiles:
     match: {tokens: [ci]}
     servers: [files]
     tools: {deny: [write]}
-    roots: {deny: ["*.env"], ceiling: [project]}
+    roots: {deny: ["*.env"], ceiling: [project], access: [{path: project/ro, access: read}]}
 """
 
 
@@ -395,7 +395,11 @@ def test_a_call_is_explained_as_for_the_clients_of_a_profile(
         asked = ("files.read", "--arguments", json.dumps({"path": f"{tree}/{path}"}), *given)
         assert run(*asked) == code
         assert run(*asked, "--as", name) == own
-    capsys.readouterr()
+    assert "would let this call pass. The rules of profiles.robots count" in capsys.readouterr().out
+    (tree / "project/ro").mkdir()
+    asked = ("files.read", "--arguments", json.dumps({"path": f"{tree}/project/ro"}), *given)
+    assert run(*asked, "--as", name) == 1
+    assert "--connect asks the server" in capsys.readouterr().out
     for call, why in (
         ("files.write", "profiles.robots.tools"),
         ("git.log", "profiles.robots.servers"),

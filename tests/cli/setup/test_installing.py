@@ -60,6 +60,7 @@ def test_the_hub_is_put_in_shown_and_copied(
     assert Path(hub_in(cursor)["command"]).is_absolute()
     assert '-    "mine": {"command": "x"} // keep me\n' in shown
     assert '+    "mine": {"command": "x"}, // keep me\n' in shown
+    assert shown.splitlines()[-1].startswith("Next: `roots-hub doctor` says what is still missing")
     (kept,) = copies(cursor)
     assert kept.read_text() == CURSOR
     assert [stat.S_IMODE(one.stat().st_mode) for one in (cursor, kept)] == [0o640, 0o640]

@@ -47,6 +47,11 @@ def test_a_line_is_shown_without_secrets_and_without_its_neighbours(
         assert shown(text, path) == line
 
 
+def test_of_a_line_that_is_hidden_as_a_whole_only_the_place_is_told() -> None:
+    fault = Document("f", f"a: {{tokens: [{HIDDEN}]}}", "yaml").fault(("a", "tokens", 0), "w", "f")
+    assert fault.excerpt == " --> f:1:14"
+
+
 @pytest.mark.parametrize(
     "text",
     [

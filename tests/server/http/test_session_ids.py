@@ -12,7 +12,7 @@ from hub.server.http.adoption import LASTS, MAX_ID, SKEW, SessionIds
 from hub.sessions.client import Client
 from hub.system.remembered_ids import RememberedIds
 from hub.system.sealing import Sealer, SealingSecrets
-from hub.values import Json
+from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeClock
 
 SECRETS = SealingSecrets((b"one" * 12,))
@@ -60,9 +60,12 @@ def test_an_id_is_short_visible_ascii() -> None:
 @pytest.mark.parametrize("size", [10, 300, 1000, 100_000])
 def test_an_id_stays_short_whatever_a_client_declares(size: int) -> None:
     hub = HubWithIds()
+    apps: JsonObject = {"io.modelcontextprotocol/ui": {"mimeTypes": ["x"]}}
+    extensions: JsonObject = {**apps, "other": {"x": "z" * size}}
+    declared: JsonObject = {"sampling": {"x": "y" * size}, "other": "z" * size}
     large = replace(
         CLIENT,
-        capabilities={**CLIENT.capabilities, "sampling": {"x": "y" * size}, "other": "z" * size},
+        capabilities={**CLIENT.capabilities, **declared, "extensions": extensions},
         info={"name": "n" * size, "version": "v" * size, "icons": ["i" * size]},
     )
     id_ = hub.ids(replica="a" * 32).made_for(large, "local")
@@ -73,6 +76,7 @@ def test_an_id_stays_short_whatever_a_client_declares(size: int) -> None:
     else:
         assert found is not None
         assert found.capabilities["sampling"] == {"x": "y" * size}
+        assert found.capabilities["extensions"] == apps
         assert "other" not in found.capabilities
 
 

@@ -83,6 +83,7 @@ class BearerTokens:
 
 
 TOKEN_ENDED: Final = invalid("it has ended")
+TOKEN_UNKNOWN: Final = invalid("it is not known here")
 
 
 class Untrusted(Struct, frozen=True):
@@ -168,7 +169,7 @@ class Credentials:
         if principal is not None:
             return self._named(principal)
         if self._verifier is None:
-            return NO_TOKEN_SENT
+            return TOKEN_UNKNOWN
         return self._verifier.known(token) or Unverified(token)
 
     def _named(self, principal: str) -> Admission | TokenRejection:

@@ -78,7 +78,7 @@ class SignedTokens:
             cannot be asked.
         """
         if not has_signed_form(token):
-            raise InvalidTokenError("it is no signed JSON web token")
+            raise InvalidTokenError("it is not known here, and no signed JSON web token")
         header = _header(token)
         issuer = self._issuers.get(_issuer_in(token))
         if issuer is None:

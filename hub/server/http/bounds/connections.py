@@ -246,7 +246,7 @@ class RefusalLog:
             self._further[kind] += 1
             return
         more = {"reason": text} if text else {}
-        log.warning(kind, client=address, **more)
+        log.warning(kind, address=address, **more)
         self._further[kind] = 0
         asyncio.get_running_loop().call_later(EVERY, self._sum_up, kind)
 

@@ -5,7 +5,7 @@ import pytest
 
 from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, Unverified
-from hub.server.http.auth.credentials import TOKEN_ENDED, BearerTokens, Credentials
+from hub.server.http.auth.credentials import TOKEN_ENDED, TOKEN_UNKNOWN, BearerTokens, Credentials
 from tests.kit.fakes import FakeClock
 
 ANNA, CI = token_hash("of anna"), token_hash("of ci")
@@ -77,16 +77,20 @@ def test_where_no_token_is_wanted_all_are_local() -> None:
     assert not open_to_all.know("anna")
 
 
-@pytest.mark.parametrize("sent", [None, "", "Bearer", "Bearer ", "Basic of anna", "Bearer of ben"])
-def test_who_has_no_token_of_the_config_is_refused(sent: str | None) -> None:
+@pytest.mark.parametrize("sent", [None, "", "Bearer", "Bearer ", "Basic of anna"])
+def test_who_sends_no_token_is_refused(sent: str | None) -> None:
     assert Credentials(ONLY_ANNA).look_at(sent) == NO_TOKEN_SENT
+
+
+def test_who_sends_a_token_that_is_none_of_the_config_is_told_so() -> None:
+    assert Credentials(ONLY_ANNA).look_at("Bearer of ben") == TOKEN_UNKNOWN
 
 
 def test_who_has_one_is_let_in_until_it_ends() -> None:
     credentials = Credentials(ONLY_ANNA)
     assert credentials.look_at("bearer of anna") == Admission("anna")
     assert credentials.follow(BearerTokens("other")) == {"anna"}
-    assert credentials.look_at("Bearer of anna") == NO_TOKEN_SENT
+    assert credentials.look_at("Bearer of anna") == TOKEN_UNKNOWN
     assert not credentials.know("anna")
 
 
@@ -98,7 +102,7 @@ def test_a_token_lets_in_until_it_ends_and_then_tells_why_it_does_not() -> None:
     assert (credentials.until_next_end(), credentials.lapsed()) == (1, set())
     clock.advance(1)
     assert credentials.look_at("Bearer of anna") == TOKEN_ENDED
-    assert credentials.look_at("Bearer of ann") == NO_TOKEN_SENT
+    assert credentials.look_at("Bearer of ann") == TOKEN_UNKNOWN
     assert (credentials.until_next_end(), credentials.lapsed()) == (0, {"anna"})
     assert credentials.lapsed() == set()
     assert not credentials.know("anna")

@@ -172,7 +172,7 @@ async def test_the_first_is_logged_and_the_others_are_counted() -> None:
             log.note("request refused: 401", "192.0.2.1", "no token")
         log.note("connection closed", "192.0.2.2")
         assert [line["event"] for line in lines] == ["request refused: 401", "connection closed"]
-        assert (lines[0]["client"], lines[0]["reason"]) == ("192.0.2.1", "no token")
+        assert (lines[0]["address"], lines[0]["reason"]) == ("192.0.2.1", "no token")
         await anyio.sleep(EVERY)
         assert (lines[2]["event"], lines[2]["further"]) == ("request refused: 401", 99)
 
@@ -184,4 +184,4 @@ async def test_after_a_while_one_is_the_first_again() -> None:
         log.note("refused", "a")
         await anyio.sleep(EVERY + 1)
         log.note("refused", "b")
-    assert [line["client"] for line in lines] == ["a", "b"]
+    assert [line["address"] for line in lines] == ["a", "b"]
