@@ -58,7 +58,6 @@ class ClientCaller(Struct, eq=False):
     `owner` is the client's session. `token` is the progress token of the request, if it has one.
     `tasks` run the call's send queue; they outlive the request. `retry` is what the request brought
     from the previous round. `consented` is the digest of what the user has agreed to in this call.
-    `for_roots` gives the call up if the client has to be asked for its roots.
     """
 
     owner: Session
@@ -68,7 +67,6 @@ class ClientCaller(Struct, eq=False):
     send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None
-    for_roots: Callable[[], None] | None = None
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
 
@@ -159,13 +157,6 @@ class ClientCaller(Struct, eq=False):
             told = Notification(ELICITED, {"elicitationId": elicitation})
             self.owner.notifier.send(told, self.outlet, self._own_mailbox())
         self._sent_to = ()
-
-    def want_roots(self) -> bool:
-        """Give the call up if its client was not asked for its roots; return whether it was."""
-        if not self.owner.unasked or self.for_roots is None:
-            return False
-        self.for_roots()
-        return True
 
     def _own_mailbox(self) -> SendQueue:
         if self.send_queue is None:

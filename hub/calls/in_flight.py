@@ -101,8 +101,6 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """Send the call, or queue it until a slot is free. Its answer may come at once."""
         resolved = self.route.resolved
         self.audit.is_in_flight = True
-        if self.owner.unasked:
-            self.for_roots = self.start_over
         resolved.slot.begin_use(self.audit.began)
         self.register.enter(self.request.id, self)
         if self.usage is not None:
@@ -191,6 +189,16 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         method = self.route.resolved.method
         self._answer(self.route.answer(self.request, lambda: failed(method, str(error))))
 
+    def want_roots(self) -> bool:
+        """Give the call up if its client was not asked for its roots; return whether it was not.
+
+        Its route is resolved again, and then its client is asked.
+        """
+        if self.owner.unasked and not self.is_settled:
+            self._take_back("it is made again")
+            self._resolve_again()
+        return self.owner.unasked
+
     # The client's side
 
     def cancel(self, reason: str = UNSAID) -> None:
@@ -212,12 +220,6 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         finally:
             self._over()
             self.reply.give(None)
-
-    def start_over(self) -> None:
-        """Cancel the call at its child, and have its route resolved again."""
-        if not self.is_settled:
-            self._take_back("it is made again")
-            self._resolve_again()
 
     def _take_back(self, reason: str) -> None:
         self.is_settled = True
