@@ -128,7 +128,7 @@ class Subscriptions:
     def _leave(self, child: Child, own: str) -> None:
         """End at a child what the session does not count for there, unless another one wants it."""
         if child.answers.unsubscribe(own, self._session.key):
-            self._session.services.tasks.start_soon(_unsubscribe, child, own)
+            self._session.services.tasks.start_soon(child.unsubscribe, own)
 
     async def _count(self, resolved: ResolvedRoute, own: str) -> None:
         """Count the session as a subscriber at the child that answered.
@@ -388,11 +388,4 @@ class ListenStream:
             for child in self._running(server):
                 if child not in used:
                     for uri in child.answers.leave(key):
-                        services.tasks.start_soon(_unsubscribe, child, uri)
-
-
-async def _unsubscribe(child: Child, uri: str) -> None:
-    try:
-        await child.forward("resources/unsubscribe", {"uri": uri})
-    except (ChildError, RpcError) as exc:
-        log.debug("not unsubscribed", server=child.spec.name, error=str(exc))
+                        services.tasks.start_soon(child.unsubscribe, uri)
