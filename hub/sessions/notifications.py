@@ -160,6 +160,8 @@ class ClientNotifier:
             box.put(lambda: peer.notify(method, params, outlet=outlet), size_of(params))
 
     def _is_wanted_log(self, notification: Notification) -> bool:
-        if notification.method != "notifications/message" or self.log_level is None:
-            return notification.method == "notifications/message"
+        if notification.method != "notifications/message":
+            return False
+        if self.log_level is None:
+            return True
         return reaches(messages.as_object(notification.params).get("level"), self.log_level)
