@@ -41,8 +41,7 @@ from hub.protocol.input_requests import (
     takes_urls,
     urls_needed,
 )
-from hub.sessions.client import Client
-from hub.sessions.notifications import ClientNotifier
+from hub.sessions.client import Client, ClientNotifier
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter

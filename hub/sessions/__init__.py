@@ -12,5 +12,5 @@ Main types: `Session`, `Client` (what the client declared), `ClientRoots` (runs 
 `roots/state.py`), `ClientNotifier`, `SessionChildren`, `Services`, `Operator`.
 
 Reading order: `client`, `services`, `operator_roots`, `client_roots`, `session_children`,
-`notifications`, `decisions`, `tool_guards`, `logins`, `config_file`, `session`.
+`decisions`, `tool_guards`, `logins`, `config_file`, `session`.
 """

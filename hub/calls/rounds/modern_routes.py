@@ -37,8 +37,7 @@ from hub.protocol.constants import (
 from hub.protocol.http_headers import AnnotationError, ParamHeader, declared, mismatch
 from hub.protocol.input_requests import ROOTS_KEY, wanting_roots
 from hub.roots.roots import Announcement, RootPresence
-from hub.sessions.client import Client
-from hub.sessions.notifications import RELAYED
+from hub.sessions.client import RELAYED, Client
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.values import Json, JsonObject, object_or_empty
