@@ -10,9 +10,8 @@ from anyio.abc import TaskGroup
 
 from hub.children.asking.asking_line import AskingLine, ToolHabits, tool_of
 from hub.children.asking.open_questions import OpenQuestions
-from hub.children.clients import Caller, ChildUser
+from hub.children.clients import Caller, ChildUser, LogLevels
 from hub.children.concurrency import FairLimiter, Preemption
-from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import WireError

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from hub.catalog.resource_uris import wrapped
-from hub.children.log_levels import reaches
+from hub.children.clients import reaches
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.messages import Notification, Payload, size_of
