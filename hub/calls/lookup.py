@@ -21,7 +21,6 @@ from hub.calls.rounds.roots_needed import RootsRequirement, need_before_looking
 from hub.calls.routes import SessionRoute, SessionRoutes, resolved_beside
 from hub.catalog.merge import Catalog
 from hub.catalog.names import Names
-from hub.catalog.search import SearchError
 from hub.children.clients import MovedError, RootsNeededError
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.jsonrpc.messages import Request
@@ -78,7 +77,7 @@ class CallLookup:
         self._modern_routes = modern_routes
 
     def route_beside(self, session: Session, request: Request) -> SessionRoute | None:
-        """Return, and cache, the route to what was not called yet, beside another at its server.
+        """Return, and cache, the route of a name's first call, from an open route at its server.
 
         The roots, the child and the catalog are those of the other route, so nothing is awaited.
         None if there is none, if the name may lead to several servers or to none, or if the user
@@ -97,7 +96,7 @@ class CallLookup:
                 return None
             beside = routes.at_server(session, next(iter(owners)))
             route = None if beside is None else named.route(beside.resolved.catalog)
-        except (RouteError, SearchError):
+        except RouteError:
             return None
         if beside is None or not isinstance(route, ChildRoute):
             return None

@@ -94,7 +94,7 @@ class Relay:
         Raises: InsufficientScopeError.
         """
         method = cast("CallMethod", asked.request.method)
-        with suppress(RouteError, SearchError):  # `call` raises these
+        with suppress(RouteError):  # `call` raises it
             named = address(method, asked.request.params, expose=self._services.expose)
             check_before_route(session, asked, named)
 
