@@ -167,7 +167,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             case StaleError():
                 self._resolve_again()
             case ChildError():
-                self._say(error)
+                self._tell_unanswered(error)
             case InputNeededError():
                 self._ask_by_result(error)
             case RpcError():
@@ -183,7 +183,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self.audit.write("failed", str(error))
         self._answer(Failure(self.request.id, error.error))
 
-    def _say(self, error: ChildError) -> None:
+    def _tell_unanswered(self, error: ChildError) -> None:
         self.unanswered = error
         self.audit.write("failed", str(error))
         method = self.route.resolved.method

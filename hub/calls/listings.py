@@ -190,13 +190,13 @@ class Listings:
         for entry in catalog.tools:
             route = catalog.tool_routes[str(entry["name"])]
             sentence = told.get(route.server) if isinstance(route, ChildRoute) else None
-            if sentence and isinstance(route, ChildRoute) and self._takes(route):
+            if sentence and isinstance(route, ChildRoute) and self._takes_paths(route):
                 entries.append(with_sentence(entry, sentence))
             else:
                 entries.append(entry)
         return tuple(entries)
 
-    def _takes(self, route: ChildRoute) -> bool:
+    def _takes_paths(self, route: ChildRoute) -> bool:
         spec = self._services.servers[route.server]
         return takes_paths(self._services.guards.of(spec, "tools/call", route))
 

@@ -146,7 +146,7 @@ class ModernRoute(CallRoute, frozen=True):
     def complete(self, result: Payload) -> Payload:
         return completed_for_modern(self, result)
 
-    def takes(self, request: Request, headers: Headers | None) -> bool:
+    def accepts(self, request: Request, headers: Headers | None) -> bool:
         """Return whether the HTTP headers of a request repeat its arguments where they must."""
         if headers is None or not self.repeated:
             return True
@@ -194,7 +194,7 @@ class ModernRoutes:
             del self._routes[key]
             return None
         self._routes.move_to_end(key)
-        return found if found.takes(request, headers) else None
+        return found if found.accepts(request, headers) else None
 
     def _is_asked(self, key: RequestKey, request: Request) -> bool:
         """Return whether the client of a call without roots is asked for them."""
