@@ -28,7 +28,6 @@ from hub.guard.decide import (
     decide_within_inline_budget,
 )
 from hub.jsonrpc.errors import RpcError
-from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import ASKABLE
 from hub.roots.effective import NOT_ASKED
@@ -179,8 +178,7 @@ def _may_be_refused(verdict: Admitted | Refused | None) -> bool:
 def _depends_on_roots(session: Session, spec: ServerSpec) -> bool:
     if spec.share == "all":
         return False
-    launched = isinstance(spec.target, LaunchTemplate) and mentions_roots(spec.target)
-    return launched or session.services.children.has_asked_for_roots(spec.name)
+    return spec.is_launched_for_roots or session.services.children.has_asked_for_roots(spec.name)
 
 
 def _need_by_arguments(

@@ -15,7 +15,6 @@ from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ChildKey, ChildSlot
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import WireError
-from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
@@ -64,8 +63,7 @@ class KnownLists:
 
         None of them names a root. A server that is launched with roots may list what is in them.
         """
-        target = slot.spec.target
-        if isinstance(target, LaunchTemplate) and mentions_roots(target):
+        if slot.spec.is_launched_for_roots:
             return None
         found = None if self._cache is None else self._cache.find(_server_of(slot))
         listing = None if found is None else found.listing
