@@ -136,8 +136,8 @@ class CallLookup:
     async def find(self, request: CallRequest) -> JudgingContext | ForHub:
         """Return what a call is judged by, or what the hub's own answer to it is made of.
 
-        Raises: RouteError for a name without a route, or for arguments that are not an object;
-            ChildError; MovedError; RootsNeededError; InsufficientScopeError.
+        Raises: RouteError for a name without a route; ChildError; MovedError; RootsNeededError;
+            InsufficientScopeError.
         """
         session, named = request.session, request.named
         with self.recording(request):
@@ -267,15 +267,9 @@ class CallLookup:
 
 
 def _call_of(request: CallRequest, name: str, own: OwnParam) -> Call:
-    """Return the call that the child gets; `name` is its own name of what is called.
-
-    Raises: RouteError for arguments that are not an object.
-    """
-    method = request.named.method
-    call = call_to(method, name, own, request.named.params)
-    if call is None:
-        raise RouteError(f'{method}: "arguments" must be an object')
-    return call
+    """Return the call that the child gets; `name` is its own name of what is called."""
+    named = request.named  # `address` has checked its arguments
+    return cast("Call", call_to(named.method, name, own, named.params))
 
 
 def has_scopes(granted: frozenset[str] | None, needed: Sequence[str]) -> bool:
