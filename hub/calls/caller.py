@@ -57,6 +57,7 @@ class ClientCaller(Struct, eq=False):
     `owner` is the client's session. `token` is the progress token of the request, if it has one.
     `tasks` run the call's send queue; they outlive the request. `retry` is what the request brought
     from the previous round. `consented` is the digest of what the user has agreed to in this call.
+    `reason` is why the call was cancelled, for the child.
     """
 
     owner: Session
@@ -66,6 +67,7 @@ class ClientCaller(Struct, eq=False):
     send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None
+    reason: str = UNSAID
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
 
@@ -104,11 +106,6 @@ class ClientCaller(Struct, eq=False):
         own: JsonObject = {**messages.as_object(params), "progressToken": self.token}
         told = Notification("notifications/progress", own)
         self.owner.notifier.send(told, self.outlet, self._own_mailbox())
-
-    @property
-    def reason(self) -> str:
-        """The reason that the child gets if the client cancels the call."""
-        return UNSAID
 
     @property
     def log_level(self) -> str | None:

@@ -94,7 +94,6 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     unanswered: ChildError | None = None
     can_be_cancelled: bool = True
     _at_child: ChildCall | None = None
-    _reason: str = UNSAID
     is_settled: bool = False
 
     def start(self, call: Call) -> None:
@@ -223,7 +222,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     def _take_back(self, reason: str) -> None:
         self.is_settled = True
-        self._reason = reason
+        self.reason = reason
         if self._at_child is not None:
             self._at_child.cancel(reason)
 
@@ -248,11 +247,6 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """Return once a call that was cancelled has taken back what it asked its client."""
         if self._at_child is not None:
             await self._at_child.over()
-
-    @property
-    def reason(self) -> str:
-        """The reason in `notifications/cancelled` when the call is cancelled."""
-        return self._reason
 
     def _over(self) -> None:
         self.is_settled = True
