@@ -251,7 +251,7 @@ class Listings:
     def _missed(
         self, session: Session, server: ServerName, slot: ChildSlot | None
     ) -> Listing | None:
-        """Tell the client when a server answers; return what stands for its lists until then."""
+        """Note a missing server, to tell the client later; return the tools shown until then."""
         session.unlisted.add(server)
         self._services.children.listeners.missed(session.identity, server)
         return None if slot is None else self._services.children.known.elsewhere(slot)

@@ -55,7 +55,7 @@ class CallRequest(Struct, frozen=True, eq=False):
 
 
 class ForHub(Struct, frozen=True):
-    """A call of one of the hub's own tools, and what that answers from."""
+    """A call of one of the hub's own tools, with the roots and catalog for its answer."""
 
     effective: EffectiveRoots
     catalog: Catalog
@@ -116,7 +116,7 @@ class CallLookup:
         return found
 
     def case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
-        """Return the context that a call is judged in whose route is cached."""
+        """Return the judging context of a call whose route is cached."""
         its = cached.resolved
         return JudgingContext(
             session=request.session,
@@ -134,7 +134,7 @@ class CallLookup:
         )
 
     async def find(self, request: CallRequest) -> JudgingContext | ForHub:
-        """Return what a call is judged by, or what the hub's own answer to it is made of.
+        """Return the judging context of a call; for one of the hub's own tools, `ForHub`.
 
         Raises: RouteError for a name without a route; ChildError; MovedError; RootsNeededError;
             InsufficientScopeError.
@@ -294,7 +294,7 @@ def check_call(
 
 
 def check_before_route(session: Session, asked: Asked, named: Addressed) -> None:
-    """Check the scopes of a call as far as its name tells where it leads, and nothing is looked up.
+    """Check the scopes of a call whose name alone tells its server, before any lookup.
 
     Raises: InsufficientScopeError.
     """

@@ -150,7 +150,7 @@ def _into_roots(place: str, at: Circumstances) -> Iterator[Change]:
 
 
 def _shared(folder: str, parts: tuple[str, ...], at: Circumstances) -> Iterator[Change]:
-    """Yield what makes `folder` one of the client's roots, or of those that stand in for them."""
+    """Yield the changes that add `folder` to the client's roots, or to the fallback."""
     source, here = at.effective.source, at.effective.roots
     if at.announced is not None:
         if at.announced.covers(parts) is None:
@@ -168,7 +168,7 @@ def _shared(folder: str, parts: tuple[str, ...], at: Circumstances) -> Iterator[
 
 
 def _beside(own: RootSet, folder: str, at: Circumstances) -> Change:
-    """Return what lets a server with directories in its arguments serve `folder`, too."""
+    """Return the change that lets a server with directories in its arguments serve `folder`."""
     shared = at.announced
     if shared is not None and not shared.within(own).roots:
         return Change(f"servers.{at.spec.name}.roots.args", "set", "replace")

@@ -76,7 +76,7 @@ class Subscriptions:
     async def subscribed(
         self, asked: Asked, *, is_renewal: bool = False
     ) -> tuple[Payload, ServerName, str]:
-        """Subscribe like `subscribe`; return the result, and whose resource it is, and its own URI.
+        """Subscribe like `subscribe`; return the result, the resource's server, and its URI there.
 
         `is_renewal`: what the client has ended meanwhile is not made again.
 
@@ -126,7 +126,7 @@ class Subscriptions:
         return result, calls[-1].route.resolved
 
     def _leave(self, child: Child, own: str) -> None:
-        """End at a child what the session does not count for there, unless another one wants it."""
+        """Unsubscribe at a child where the session is not counted, unless another session is."""
         if child.answers.unsubscribe(own, self._session.key):
             self._session.services.tasks.start_soon(child.unsubscribe, own)
 

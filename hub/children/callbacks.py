@@ -149,7 +149,7 @@ class ChildCallbacks:
             self.line.sent(caller)
 
     def learn(self, caller: Caller, result: Payload) -> None:
-        """Learn from the result of a call that its tool does not ask, if nothing speaks against it.
+        """Record that the tool of an answered call does not ask, unless the call may have asked.
 
         A call that failed may not have come as far as its question.
         """

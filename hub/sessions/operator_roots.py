@@ -162,7 +162,7 @@ def _present(presence: RootPresence | None) -> RootSet | None:
 
 
 def _unrestricted(servers: list[ServerSpec]) -> tuple[str, str]:
-    """Return what to log of a client that reaches these servers without roots, and the advice.
+    """Return the warning about a client that reaches these servers without roots, and the advice.
 
     A server that is launched with roots gets none then: it is no place without restrictions.
     """

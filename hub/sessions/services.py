@@ -192,7 +192,7 @@ class Services(Struct, eq=False):
         self.operator.take(new.roots, new.servers)
 
     def identity_of(self, principal: str) -> str:
-        """Return the key of what belongs to a principal, in its profile if it has one."""
+        """Return the identity of a principal: with its profile, if it has one."""
         return identity_of(principal, self.profile)
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:

@@ -258,7 +258,7 @@ class Session:
         return self.identity if self.is_modern and self.headers is not None else self.party
 
     def _client_of_key(self) -> ClientOfKey:
-        """Return what the keys of this session's children have of it.
+        """Return the part of a child's key that depends on this session.
 
         A modern request over HTTP has nothing but the principal to tell its client by.
         """

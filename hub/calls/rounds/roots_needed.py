@@ -118,7 +118,7 @@ class StatefulServers:
         self._known: dict[ServerName, tuple[Listing, bool]] = {}
 
     def has(self, spec: ServerSpec, listing: Listing | None) -> bool:
-        """Return whether a server with this listing is one of them."""
+        """Return whether a server with this listing is stateful."""
         if spec.share in {"roots", "all"} or listing is None:
             return False
         known = self._known.get(spec.name)

@@ -35,7 +35,7 @@ MAX_KNOWN: Final = 4096
 
 
 def tool_of(call: Call) -> str:
-    """Return what a call's habit is learned for: a tool, a prompt, or the method of all others."""
+    """Return the key that habits are learned by: the tool or prompt, else the method."""
     if call.method == "tools/call":
         return call.name
     return f"{call.method} {call.name}" if call.method == "prompts/get" else call.method

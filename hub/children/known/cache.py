@@ -52,7 +52,7 @@ def entry_name(spec: ServerSpec, key: ChildKey) -> str:
 
 
 def server_entry_name(spec: ServerSpec, principal: str) -> str:
-    """Return the name of the file for what a server says of itself, whatever the roots."""
+    """Return the name of the file for a server's catalog that does not depend on roots."""
     return _named(["server", spec.name, spec.catalog_id, principal])
 
 

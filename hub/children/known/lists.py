@@ -70,7 +70,7 @@ class KnownLists:
         return listing if listing is not None and listing.tools else None
 
     def recall(self, slot: ChildSlot) -> None:
-        """Set what the cache has of a slot's child; nothing if the server has changed since."""
+        """Set `slot.known` from the cache; None if the server has changed since."""
         slot.known = None
         if self._cache is None:
             return
@@ -174,7 +174,7 @@ class KnownLists:
         return "" if found is None else found.instructions
 
     def has_run_before(self, spec: ServerSpec, principal: str) -> bool:
-        """Return whether the cache has what a server said to a principal's clients."""
+        """Return whether the cache has a catalog of a server for a principal's clients."""
         return self._server(spec, principal) is not None
 
     def _server(self, spec: ServerSpec, principal: str) -> KnownCatalog | None:

@@ -106,7 +106,7 @@ class ChildPool:
         self._limits = ChildLimits(in_all, per_session or in_all)
 
     def forget(self, servers: Collection[ServerName]) -> None:
-        """Forget what children of changed or removed servers have said of themselves."""
+        """Forget what is known of changed or removed servers."""
         self.known.forget(servers)
         self._callers.difference_update(servers)
 
