@@ -32,9 +32,8 @@ from hub.config.watch import ConfigWatch, WritableBy
 from hub.config.withholding import settle_confinement, warn_of_left_out, warn_of_missed
 from hub.errors import StartError
 from hub.logins.login_process import LoginRuns
-from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
-from hub.sessions.operator_roots import Operator
+from hub.sessions.operator import ConfigFile, Operator
 from hub.sessions.services import Configured, LaunchPlanCache, ResultLimit, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.log import is_logged

@@ -18,9 +18,8 @@ from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
-from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
-from hub.sessions.operator_roots import Operator
+from hub.sessions.operator import ConfigFile, Operator
 from hub.sessions.tool_guards import ToolGuards
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
