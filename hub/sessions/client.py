@@ -1,26 +1,34 @@
-"""One client: what it declared (`Client`), and how its children reach it (`ClientNotifier`)."""
+"""One client: what it declared, what its children send it, what it was refused and granted."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from hub.audit.record import refusal_details
 from hub.catalog.resource_uris import wrapped
 from hub.children.clients import reaches
+from hub.guard.consent import Consent
+from hub.guard.decide import Refused
+from hub.guard.own_files import OWN
+from hub.guard.policy import Mode
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.messages import Notification, Payload, size_of
 from hub.jsonrpc.peer import Outlet, Peer
+from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import RequestOwner, without_token
 from hub.jsonrpc.send_queue import SendQueue
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITED, accepts, mode_of
+from hub.roots.roots import Root
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
-from hub.values import Json, JsonObject, ServerName, object_or_empty
+from hub.values import Call, Json, JsonObject, ServerName, object_or_empty
 
 RELAYED = ("sampling", "elicitation")
 """Client capabilities that children may use through the hub."""
@@ -197,3 +205,55 @@ class ClientNotifier:
         if self.log_level is None:
             return True
         return reaches(messages.as_object(notification.params).get("level"), self.log_level)
+
+
+RECENT: Final = 20
+"""Number of refusals that are kept."""
+
+
+class Refusals:
+    """The newest refusals of one client's calls; in report mode, calls that would be refused."""
+
+    def __init__(self, log: RatedLog) -> None:
+        self._log = log
+        self._recent: deque[JsonObject] = deque(maxlen=RECENT)
+
+    @property
+    def recent(self) -> list[JsonObject]:
+        """The kept refusals, oldest first."""
+        return list(self._recent)
+
+    def add(
+        self,
+        spec: ServerSpec,
+        call: Call,
+        refused: Refused,
+        consent: Consent | None = None,
+        told: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """Keep a refusal, and log it for the operator, who is `told` more than the client."""
+        mode = spec.policy.mode
+        details = refusal_details(spec.name, call, refused, consent)
+        # The hub's own files are refused in every mode.
+        is_refused = mode is Mode.ENFORCE or refused.reason == OWN
+        self._log.warning("refused" if is_refused else "would be refused", **details, **told)
+        self._recent.append({**details, "mode": mode.value})
+
+
+class ConsentGrants:
+    """Paths outside the roots that the user allowed, each for one server, to read or to write."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[ServerName, bool, tuple[str, ...], bool], Root] = {}
+
+    def add(self, server: ServerName, place: Root, *, writes: bool) -> None:
+        """Allow a server's tools to use `place`; tools that write need a grant with `writes`."""
+        self._places[server, writes, place.parts, place.is_file] = place
+
+    def of(self, server: ServerName, *, writes: bool) -> tuple[Root, ...]:
+        """Return the paths granted for a server; with `writes`, only those that may be written."""
+        return tuple(
+            place
+            for (owner, written, _, _), place in self._places.items()
+            if owner == server and (written or not writes)
+        )

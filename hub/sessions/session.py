@@ -29,9 +29,8 @@ from hub.roots.effective import (
 )
 from hub.roots.roots import Announcement, parse_announcement, sifted
 from hub.roots.state import NotConnected
-from hub.sessions.client import RELAYED, Client, ClientNotifier
+from hub.sessions.client import RELAYED, Client, ClientNotifier, ConsentGrants, Refusals
 from hub.sessions.client_roots import ClientRoots
-from hub.sessions.decisions import ConsentGrants, Refusals
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
