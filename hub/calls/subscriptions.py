@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
@@ -89,7 +89,7 @@ class Subscriptions:
         server, own = await self._owner_of(asked, uri)
         held = self._session.notifier.subscriptions
         with self._room_for(server, own):
-            result, resolved = await self._called(asked)
+            result, resolved = await self._called(asked, own)
         if is_renewal and uri not in held.values():
             self._leave(resolved.child, own)
             return result, server, own
@@ -114,15 +114,26 @@ class Subscriptions:
         finally:
             self._under_way -= is_new
 
-    async def _called(self, asked: Asked) -> tuple[Payload, ResolvedRoute]:
-        """Return the result of the guarded call, and which way it went."""
-        calls: list[InFlightCall] = []
+    async def _called(self, asked: Asked, own: str) -> tuple[Payload, ResolvedRoute]:
+        """Return the result of the guarded call, and which way it went.
 
-        def make(*parts: Any, **named: Any) -> InFlightCall:
-            calls.append(InFlightCall(*parts, **named))
-            return calls[-1]
+        The session counts as a subscriber from when the call is sent: what another session ends
+        meanwhile must not end this, too.
+        """
+        session, calls = self._session.key, list[InFlightCall]()
+        with ExitStack() as counted:
 
-        result = await self._relay.call(self._session, asked, make=make)
+            def make(*parts: Any, **named: Any) -> InFlightCall:
+                calls.append(InFlightCall(*parts, **named))
+                answers = calls[-1].route.resolved.child.answers
+                counted.close()  # the call before was not sent
+                if not answers.has(own, session):
+                    answers.subscribe(own, session)
+                    counted.callback(answers.unsubscribe, own, session)
+                return calls[-1]
+
+            result = await self._relay.call(self._session, asked, make=make)
+            counted.pop_all()
         return result, calls[-1].route.resolved
 
     def _leave(self, child: Child, own: str) -> None:
@@ -192,10 +203,9 @@ class Subscriptions:
     async def _drop(self, server: ServerName, own: str) -> None:
         self._session.notifier.subscriptions.pop((server, own), None)
         self._granted.pop((server, own), None)
-        try:
-            await self._end(server, own)
-        except (ChildError, RpcError) as exc:
-            log.debug("not unsubscribed", server=server, error=str(exc))
+        child = self._child(server)
+        if child is not None and child.answers.unsubscribe(own, self._session.key):
+            await child.unsubscribe(own)
 
     def _child(self, server: ServerName) -> Child | None:
         return next((slot.child for slot in self._session.slots if slot.spec.name == server), None)
@@ -363,11 +373,9 @@ class ListenStream:
 
     def _running(self, server: ServerName) -> list[Child]:
         """Return the running children of a server that the client's calls may go to."""
-        session = self._session
+        session, children = self._session, self._session.services.children
         spec = session.services.servers.get(server)
-        if spec is None:
-            return []
-        return session.services.children.running_of(spec, session.identity, session.party)
+        return [] if spec is None else children.running_of(spec, session.identity, session.party)
 
     async def _subscribe_at(self, child: Child, own: str) -> None:
         if child.answers.has(own, self._session.key):

@@ -151,6 +151,39 @@ async def test_one_clients_end_is_not_the_others() -> None:
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
+async def test_one_clients_end_is_not_the_end_of_what_another_begins() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice, of_bob = of(at, alice), of(at, bob)
+        await subscribe(of_alice, alice)
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, of_bob, bob)
+        asked = await fake.link.request(SUBSCRIBE, nth=2)
+        await of_alice.unsubscribe("note://1")
+        fake.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        await of_bob.unsubscribe("note://1")
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
+async def test_a_subscription_that_the_child_refuses_keeps_no_other_from_its_end() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice = of(at, alice)
+        await subscribe(of_alice, alice)
+        fake.answers[SUBSCRIBE] = failure(INTERNAL_ERROR, "not now")
+        with pytest.raises(RpcError, match="not now"):
+            await subscribe(of(at, bob), bob)
+        with pytest.raises(RpcError, match="not now"):
+            await subscribe(of_alice, alice)
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        await of_alice.unsubscribe("note://1")
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
 async def test_who_leaves_ends_what_nobody_else_wants() -> None:
     fake = noting("note://1", "note://2")
     async with rig({"files": remote()}, {"files": fake}) as at:
