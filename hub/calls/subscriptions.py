@@ -365,7 +365,7 @@ class ListenStream:
         Such a client subscribes to resources that name no path, but its calls go to the children
         of its roots.
         """
-        if not self._session.unasked or self._ended.is_set():
+        if not self._session.unasked:
             return
         for child in self._running(server):
             for own in owned:
@@ -378,7 +378,7 @@ class ListenStream:
         return [] if spec is None else children.running_of(spec, session.identity, session.party)
 
     async def _subscribe_at(self, child: Child, own: str) -> None:
-        if child.answers.has(own, self._session.key):
+        if self._ended.is_set() or child.answers.has(own, self._session.key):
             return
         child.answers.subscribe(own, self._session.key)
         try:
