@@ -70,8 +70,7 @@ class Subscriptions:
         Raises: RouteError for an unknown resource; RpcError that the child answered, a refusal, or
             if there are too many subscriptions; InsufficientScopeError.
         """
-        result, _server, _own = await self.subscribed(asked)
-        return result
+        return (await self.subscribed(asked))[0]
 
     async def subscribed(
         self, asked: Asked, *, is_renewal: bool = False
@@ -117,8 +116,7 @@ class Subscriptions:
     async def _called(self, asked: Asked, own: str) -> tuple[Payload, ResolvedRoute]:
         """Return the result of the guarded call, and which way it went.
 
-        The session counts as a subscriber from when the call is sent: what another session ends
-        meanwhile must not end this, too.
+        The session counts as a subscriber from then on: others may unsubscribe before the answer.
         """
         session, calls = self._session.key, list[InFlightCall]()
         with ExitStack() as counted:
@@ -144,13 +142,16 @@ class Subscriptions:
     async def _count(self, resolved: ResolvedRoute, own: str) -> None:
         """Count the session as a subscriber at the child that answered.
 
-        If the session has another child by now, end the subscription and make it there again.
+        A child that has taken its place is asked, too; under other roots it is judged again.
         """
-        slot, child = resolved.slot, resolved.child
-        if slot.child is child and self._session.is_using(slot):
-            child.answers.subscribe(own, self._session.key)
+        slot, child, session = resolved.slot, resolved.child, self._session
+        if slot.child is not child or not session.is_using(slot):
+            self._leave(child, own)
+        elif resolved.effective != session.known_effective():
+            child.answers.unsubscribe(own, session.key)  # so that `renew` makes it again
+        else:
+            child.answers.subscribe(own, session.key)
             return
-        self._leave(child, own)
         await self.renew(slot.spec.name)
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:

@@ -299,6 +299,27 @@ async def test_under_other_roots_a_subscription_is_judged_again(tmp_path: Path) 
         assert fake.link.requests(UNSUBSCRIBE)[0]["params"] == {"uri": inside}
 
 
+async def test_a_subscription_that_is_under_way_while_the_roots_change_is_judged_again(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/f", "b/g")
+    fake = noting(f"file://{top}/a/f")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, of(at, client), client, f"file://{top}/a/f")
+        asked = await (await fake.connected()).request(SUBSCRIBE)
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        await client.session.effective(client.outlet)  # which are known then
+        await all_tasks_blocked()
+        fake.answers[SUBSCRIBE] = {}
+        fake.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert client.session.notifier.subscriptions == {}
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
 async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
