@@ -12,7 +12,7 @@ from hub.catalog.merge import Offer
 from hub.errors import Fault
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.environments import Inherits
-from hub.launch.plan import LaunchTemplate
+from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.launch.secret_references import SecretText
 from hub.roots.roots import RootSet
 from hub.values import CallMethod, ServerName, is_this_user, principal_in
@@ -190,6 +190,11 @@ class ServerSpec(Struct, frozen=True):
     def has_login(self) -> bool:
         """Whether somebody logs in at the server."""
         return isinstance(self.target, RemoteTarget) and self.target.login is not None
+
+    @property
+    def is_launched_for_roots(self) -> bool:
+        """Whether roots are in its command, its environment or its `cwd`."""
+        return isinstance(self.target, LaunchTemplate) and mentions_roots(self.target)
 
     @property
     def sharing(self) -> str:

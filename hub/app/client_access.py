@@ -117,7 +117,7 @@ def _given(environment: Mapping[str, str]) -> str | None:
 
 
 def _warn_of_confined(config: HubConfig, tokens: BearerTokens) -> None:
-    """Warn of what no kernel stops: a confined server may be a client, and name any roots."""
+    """Warn that a confined server can connect as a client without a token, and name any roots."""
     servers = config.servers.items()
     confined = [
         name for name, one in servers if isinstance(one, StdioServer) and one.confine.mode != "off"
@@ -131,7 +131,7 @@ def _warn_of_confined(config: HubConfig, tokens: BearerTokens) -> None:
 
 
 def _issuers_in(config: HubConfig) -> tuple[object, ...]:
-    """Return all that decides whose tokens are taken, and what clients are told of them."""
+    """Return the settings of the issuers: `follow` makes their verifier anew if these change."""
     auth = config.listen.auth
     return () if auth is None else (auth, config.scopes)
 
@@ -156,7 +156,7 @@ def _match(one: ClientMatch) -> ProfileMatch:
 
 
 def limits_of(config: HubConfig) -> LimitsOf | None:
-    """Return what tells the limits of a principal; None if nobody has any."""
+    """Return a function that returns the limits of a principal; None if no principal has limits."""
     own = config.listen.limits.values()
     all_within = {name: one.limits.values(name) for name, one in config.profiles.items()}
     if own is None and not any(all_within.values()):
@@ -165,7 +165,7 @@ def limits_of(config: HubConfig) -> LimitsOf | None:
 
 
 def limit_principals(hub: Hub, config: HubConfig) -> None:
-    """Hold the clients of a hub to the limits of its config, from now on and after each change."""
+    """Apply the limits in the config to the principals of a hub, now and after each change."""
 
     def follow(changed: HubConfig) -> None:
         hub.usage.follow(limits_of(changed))

@@ -32,9 +32,8 @@ from hub.config.watch import ConfigWatch, WritableBy
 from hub.config.withholding import settle_confinement, warn_of_left_out, warn_of_missed
 from hub.errors import StartError
 from hub.logins.login_process import LoginRuns
-from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
-from hub.sessions.operator_roots import Operator
+from hub.sessions.operator import ConfigFile, Operator
 from hub.sessions.services import Configured, LaunchPlanCache, ResultLimit, RootsSettings, Services
 from hub.specs import ServerSpec
 from hub.system.log import is_logged
@@ -50,7 +49,7 @@ INFO: JsonObject = {"name": "roots-hub", "title": "Roots Hub", "version": __vers
 
 
 def configured(config: HubConfig, setting: Setting, machine: Machine) -> Configured:
-    """Return what a config says on this machine; warn of what is left out, or less than asked.
+    """Return the values of a config on this machine; warn of what the machine cannot do.
 
     Raises: ConfigError if no server is usable, or one must be confined and cannot be; StartError
         if a root of the command line cannot be used.
@@ -96,7 +95,7 @@ def _max_result(config: HubConfig, setting: Setting) -> ResultLimit | None:
 
 
 class View(Struct, eq=False):
-    """How the config is for some clients: for all of a hub's, or for one with its environment.
+    """The config as it applies to all clients of a hub, or to one client with its environment.
 
     `profiles` has what serves the clients of each profile; one that the config has no more is
     without servers.
@@ -147,7 +146,7 @@ class Hub:
 
     @property
     def services(self) -> Services:
-        """The parts of its own view."""
+        """The services of its own view."""
         return self.own.services
 
     async def view(
@@ -205,7 +204,7 @@ class Hub:
     def _logins_in(
         self, directory: Path | None, environment: Mapping[str, str]
     ) -> ServerLogins | None:
-        """Return what runs logins, which are for all views; the children look there for them."""
+        """Return the logins of all views, kept in `directory`; None if there is no directory."""
         if directory is None:
             return None
         runs = LoginRuns(self._tasks, environment, directory)
@@ -231,7 +230,7 @@ class Hub:
             view.profiles[name].take(replace(made, servers={}, left_out=()))
 
     def _file_of(self, setting: Setting) -> ConfigFile:
-        """Return what is known of a view's config file: all views of one file share that."""
+        """Return the state of a view's config file, which all views of the same file share."""
         source = None if setting.watched is None else setting.watched.source
         return self._files.setdefault(source, ConfigFile(source))
 
@@ -297,7 +296,7 @@ def _as_json(slot: ChildSlot, now: float) -> JsonObject:
 def _launched_otherwise(
     old: Mapping[ServerName, ServerSpec], new: Mapping[ServerName, ServerSpec]
 ) -> list[ServerName]:
-    """Return the servers that are gone, or whose children are not those of before."""
+    """Return the servers that are gone, or whose children have to be launched anew."""
     return [
         name
         for name, spec in old.items()

@@ -49,7 +49,7 @@ class Issuers(Struct, frozen=True):
     proxy: OAuthProxy | None = None
 
     def endpoints(self, path: str) -> OAuthEndpoints | None:
-        """Return what serves the logins that go through the hub at `path`; None if none do."""
+        """Return the endpoints of the OAuth proxy at `path`; None if there is no proxy."""
         return None if self.proxy is None else OAuthEndpoints(self.proxy, path)
 
 
@@ -120,7 +120,7 @@ def _issuer(one: TrustedIssuer, auth: Auth, keys: KeySet) -> Issuer:
 def _provider_before(
     auth: Auth, one: TrustedIssuer, before: Issuers | None
 ) -> IdentityProvider | None:
-    """Return what asks the place where people log in, if it was the same."""
+    """Return the identity provider of the last config if it is unchanged; else None."""
     if before is None or before.proxy is None or before.auth.resource != auth.resource:
         return None
     was = ((each.issuer, each.proxy) for each in before.auth.issuers)
@@ -144,7 +144,7 @@ def _opaque(auth: Auth) -> OpaqueTokens | None:
 
 
 def introspection_endpoint(one: TrustedIssuer, asked: Introspection) -> IntrospectionEndpoint:
-    """Return what asks an issuer about opaque tokens."""
+    """Return the client of an issuer's introspection endpoint, for opaque tokens."""
     client = IntrospectionClient(asked.client_id, asked.client_secret.get_secret_value(), asked.url)
     return IntrospectionEndpoint(one.issuer, client)
 

@@ -87,7 +87,7 @@ async def _tasks() -> AsyncGenerator[TaskStarter]:
 async def _children(
     machine: Machine, shutdown: Shutdown, open_child: Opener | None
 ) -> AsyncGenerator[tuple[ChildPool, Callable[[], None]]]:
-    """Own the children, and what starts their processes, which can be prepared."""
+    """Own the children; yield them, and a function that prepares the start of processes."""
     state = state_directory(machine)
     async with ProcessSupervisor(shutdown) as supervisor:
         children = ChildPool(

@@ -30,7 +30,7 @@ EX_TEMPFAIL = 75
 
 
 class FrameError(Exception):
-    """The other side sent something else than these formats."""
+    """The other side did not send a valid hello or frame."""
 
 
 def hello(kind: str, secret: str, version: str, **more: object) -> bytes:

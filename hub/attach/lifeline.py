@@ -229,11 +229,11 @@ def ask(
 
     Raises: NotAttachedError if it does not answer.
     """
-    connection = connected(place) if patience is None else connected(place, patience)
+    connection = connected(place, patience or PATIENCE)
     if connection is None:
         return None
     try:
-        connection.settimeout(ANSWER_PATIENCE if patience is None else patience)
+        connection.settimeout(patience or ANSWER_PATIENCE)
         connection.sendall(hello(kind, place.secret(), version, pid=os.getpid()))
         return _answer(connection, until_end=until_end)
     except (OSError, FrameError) as exc:

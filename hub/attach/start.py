@@ -47,27 +47,19 @@ def reached(
         raise NotAttachedError(f"no lock: {exc.strerror}") from exc
     try:
         is_turn = False
-        while found is None:
-            if time.monotonic() > until:
-                raise NotAttachedError("the hub is started, and does not begin to serve")
+        while time.monotonic() <= until:
             is_turn = is_turn or _is_locked(lock)
             # Looked at again: whoever held the lock before has started it.
             found = connected(place)
-            if found is None:
-                _start_or_wait(arguments, environment, until if is_turn else 0)
-        return found
+            if found is not None:
+                return found
+            if is_turn:
+                _start(arguments, environment, until)
+            else:
+                time.sleep(_LOOK_EVERY)
+        raise NotAttachedError("the hub is started, and does not begin to serve")
     finally:
         os.close(lock)
-
-
-def _start_or_wait(
-    arguments: list[str], environment: Callable[[], dict[str, str]], until: float
-) -> None:
-    """Start the hub, or, if that is another process's turn (`until` 0), wait a little."""
-    if until:
-        _start(arguments, environment, until)
-    else:
-        time.sleep(_LOOK_EVERY)
 
 
 def _is_locked(lock: int) -> bool:

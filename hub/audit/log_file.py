@@ -62,7 +62,7 @@ class LoggedAudit:
         self._sink = sink
 
     def write(self, end: Recordable) -> None:
-        """Log the record, without what it does not say, and pass it on."""
+        """Log the record without its empty fields, and pass it on."""
         told = {key: value for key, value in asdict(end.record()).items() if value}
         del told["time"]
         log.debug("call", **told)
@@ -163,7 +163,7 @@ class _Writer:
             self._told = lost
 
     def _tried_to_write(self) -> bool:
-        """Write what came so far, up to what fails; return whether nothing did."""
+        """Write the records that came so far, up to a failure; return whether there was none."""
         try:
             self._write_all()
         except Exception:  # the thread has to go on, without what it failed at

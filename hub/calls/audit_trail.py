@@ -106,7 +106,7 @@ class CallAudit(Struct, eq=False, gc=False):
         self.services.audit.write(self)
 
     def record(self) -> AuditRecord:
-        """Return what was written, as the audit log has it."""
+        """Return the record for the audit log."""
         refused = self._objection
         named = refused or self._outside
         return AuditRecord(
@@ -164,7 +164,7 @@ def _unresolved(session: Session, owners: Collection[ServerName] | None, name: s
 
 
 def called_in(request: Request) -> str:
-    """Return what a request that was not taken calls: a tool, a prompt or a resource."""
+    """Return the name of the tool, prompt or resource in a request that was not taken."""
     named = request.params.get("name", request.params.get("uri"))
     return named[:_LONGEST_NAME] if isinstance(named, str) else request.method
 

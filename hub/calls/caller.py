@@ -41,8 +41,7 @@ from hub.protocol.input_requests import (
     takes_urls,
     urls_needed,
 )
-from hub.sessions.client import Client
-from hub.sessions.notifications import ClientNotifier
+from hub.sessions.client import Client, ClientNotifier
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
@@ -58,7 +57,7 @@ class ClientCaller(Struct, eq=False):
     `owner` is the client's session. `token` is the progress token of the request, if it has one.
     `tasks` run the call's send queue; they outlive the request. `retry` is what the request brought
     from the previous round. `consented` is the digest of what the user has agreed to in this call.
-    `for_roots` gives the call up if the client has to be asked for its roots.
+    `reason` is why the call was cancelled, for the child.
     """
 
     owner: Session
@@ -68,7 +67,7 @@ class ClientCaller(Struct, eq=False):
     send_queue: SendQueue | None = None
     retry: RetryInput = NO_RETRY
     consented: str | None = None
-    for_roots: Callable[[], None] | None = None
+    reason: str = UNSAID
     _pauses: int = 0
     _sent_to: tuple[str, ...] = ()
 
@@ -107,11 +106,6 @@ class ClientCaller(Struct, eq=False):
         own: JsonObject = {**messages.as_object(params), "progressToken": self.token}
         told = Notification("notifications/progress", own)
         self.owner.notifier.send(told, self.outlet, self._own_mailbox())
-
-    @property
-    def reason(self) -> str:
-        """The reason that the child gets if the client cancels the call."""
-        return UNSAID
 
     @property
     def log_level(self) -> str | None:
@@ -159,13 +153,6 @@ class ClientCaller(Struct, eq=False):
             told = Notification(ELICITED, {"elicitationId": elicitation})
             self.owner.notifier.send(told, self.outlet, self._own_mailbox())
         self._sent_to = ()
-
-    def want_roots(self) -> bool:
-        """Give the call up if its client was not asked for its roots; return whether it was."""
-        if not self.owner.unasked or self.for_roots is None:
-            return False
-        self.for_roots()
-        return True
 
     def _own_mailbox(self) -> SendQueue:
         if self.send_queue is None:

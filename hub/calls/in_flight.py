@@ -94,15 +94,12 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     unanswered: ChildError | None = None
     can_be_cancelled: bool = True
     _at_child: ChildCall | None = None
-    _reason: str = UNSAID
     is_settled: bool = False
 
     def start(self, call: Call) -> None:
         """Send the call, or queue it until a slot is free. Its answer may come at once."""
         resolved = self.route.resolved
         self.audit.is_in_flight = True
-        if self.owner.unasked:
-            self.for_roots = self.start_over
         resolved.slot.begin_use(self.audit.began)
         self.register.enter(self.request.id, self)
         if self.usage is not None:
@@ -169,7 +166,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             case StaleError():
                 self._resolve_again()
             case ChildError():
-                self._say(error)
+                self._tell_unanswered(error)
             case InputNeededError():
                 self._ask_by_result(error)
             case RpcError():
@@ -185,11 +182,21 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         self.audit.write("failed", str(error))
         self._answer(Failure(self.request.id, error.error))
 
-    def _say(self, error: ChildError) -> None:
+    def _tell_unanswered(self, error: ChildError) -> None:
         self.unanswered = error
         self.audit.write("failed", str(error))
         method = self.route.resolved.method
         self._answer(self.route.answer(self.request, lambda: failed(method, str(error))))
+
+    def want_roots(self) -> bool:
+        """Give the call up if its client was not asked for its roots; return whether it was not.
+
+        Its route is resolved again, and then its client is asked.
+        """
+        if self.owner.unasked and not self.is_settled:
+            self._take_back("it is made again")
+            self._resolve_again()
+        return self.owner.unasked
 
     # The client's side
 
@@ -213,15 +220,9 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self._over()
             self.reply.give(None)
 
-    def start_over(self) -> None:
-        """Cancel the call at its child, and have its route resolved again."""
-        if not self.is_settled:
-            self._take_back("it is made again")
-            self._resolve_again()
-
     def _take_back(self, reason: str) -> None:
         self.is_settled = True
-        self._reason = reason
+        self.reason = reason
         if self._at_child is not None:
             self._at_child.cancel(reason)
 
@@ -246,11 +247,6 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """Return once a call that was cancelled has taken back what it asked its client."""
         if self._at_child is not None:
             await self._at_child.over()
-
-    @property
-    def reason(self) -> str:
-        """The reason in `notifications/cancelled` when the call is cancelled."""
-        return self._reason
 
     def _over(self) -> None:
         self.is_settled = True

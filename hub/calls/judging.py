@@ -46,7 +46,7 @@ class Snapshot(Struct, frozen=True, eq=False):
     def of(
         cls, session: Session, spec: ServerSpec, effective: EffectiveRoots, slot: ChildSlot
     ) -> Snapshot:
-        """Return what holds now for calls of `session` to the child of `slot`."""
+        """Return the present state for calls of `session` to the child of `slot`."""
         services = session.services
         return cls(
             effective=effective,

@@ -190,13 +190,13 @@ class Listings:
         for entry in catalog.tools:
             route = catalog.tool_routes[str(entry["name"])]
             sentence = told.get(route.server) if isinstance(route, ChildRoute) else None
-            if sentence and isinstance(route, ChildRoute) and self._takes(route):
+            if sentence and isinstance(route, ChildRoute) and self._takes_paths(route):
                 entries.append(with_sentence(entry, sentence))
             else:
                 entries.append(entry)
         return tuple(entries)
 
-    def _takes(self, route: ChildRoute) -> bool:
+    def _takes_paths(self, route: ChildRoute) -> bool:
         spec = self._services.servers[route.server]
         return takes_paths(self._services.guards.of(spec, "tools/call", route))
 
@@ -251,7 +251,7 @@ class Listings:
     def _missed(
         self, session: Session, server: ServerName, slot: ChildSlot | None
     ) -> Listing | None:
-        """Tell the client when a server answers; return what stands for its lists until then."""
+        """Note a missing server, to tell the client later; return the tools shown until then."""
         session.unlisted.add(server)
         self._services.children.listeners.missed(session.identity, server)
         return None if slot is None else self._services.children.known.elsewhere(slot)

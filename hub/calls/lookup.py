@@ -21,7 +21,6 @@ from hub.calls.rounds.roots_needed import RootsRequirement, need_before_looking
 from hub.calls.routes import SessionRoute, SessionRoutes, resolved_beside
 from hub.catalog.merge import Catalog
 from hub.catalog.names import Names
-from hub.catalog.search import SearchError
 from hub.children.clients import MovedError, RootsNeededError
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.jsonrpc.messages import Request
@@ -56,7 +55,7 @@ class CallRequest(Struct, frozen=True, eq=False):
 
 
 class ForHub(Struct, frozen=True):
-    """A call of one of the hub's own tools, and what that answers from."""
+    """A call of one of the hub's own tools, with the roots and catalog for its answer."""
 
     effective: EffectiveRoots
     catalog: Catalog
@@ -78,7 +77,7 @@ class CallLookup:
         self._modern_routes = modern_routes
 
     def route_beside(self, session: Session, request: Request) -> SessionRoute | None:
-        """Return, and cache, the route to what was not called yet, beside another at its server.
+        """Return, and cache, the route of a name's first call, from an open route at its server.
 
         The roots, the child and the catalog are those of the other route, so nothing is awaited.
         None if there is none, if the name may lead to several servers or to none, or if the user
@@ -97,7 +96,7 @@ class CallLookup:
                 return None
             beside = routes.at_server(session, next(iter(owners)))
             route = None if beside is None else named.route(beside.resolved.catalog)
-        except (RouteError, SearchError):
+        except RouteError:
             return None
         if beside is None or not isinstance(route, ChildRoute):
             return None
@@ -117,7 +116,7 @@ class CallLookup:
         return found
 
     def case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
-        """Return the context that a call is judged in whose route is cached."""
+        """Return the judging context of a call whose route is cached."""
         its = cached.resolved
         return JudgingContext(
             session=request.session,
@@ -135,10 +134,10 @@ class CallLookup:
         )
 
     async def find(self, request: CallRequest) -> JudgingContext | ForHub:
-        """Return what a call is judged by, or what the hub's own answer to it is made of.
+        """Return the judging context of a call; for one of the hub's own tools, `ForHub`.
 
-        Raises: RouteError for a name without a route, or for arguments that are not an object;
-            ChildError; MovedError; RootsNeededError; InsufficientScopeError.
+        Raises: RouteError for a name without a route; ChildError; MovedError; RootsNeededError;
+            InsufficientScopeError.
         """
         session, named = request.session, request.named
         with self.recording(request):
@@ -268,15 +267,9 @@ class CallLookup:
 
 
 def _call_of(request: CallRequest, name: str, own: OwnParam) -> Call:
-    """Return the call that the child gets; `name` is its own name of what is called.
-
-    Raises: RouteError for arguments that are not an object.
-    """
-    method = request.named.method
-    call = call_to(method, name, own, request.named.params)
-    if call is None:
-        raise RouteError(f'{method}: "arguments" must be an object')
-    return call
+    """Return the call that the child gets; `name` is its own name of what is called."""
+    named = request.named  # `address` has checked its arguments
+    return cast("Call", call_to(named.method, name, own, named.params))
 
 
 def has_scopes(granted: frozenset[str] | None, needed: Sequence[str]) -> bool:
@@ -301,7 +294,7 @@ def check_call(
 
 
 def check_before_route(session: Session, asked: Asked, named: Addressed) -> None:
-    """Check the scopes of a call as far as its name tells where it leads, and nothing is looked up.
+    """Check the scopes of a call whose name alone tells its server, before any lookup.
 
     Raises: InsufficientScopeError.
     """

@@ -239,7 +239,7 @@ class ModernCalls:
         return await self._relay.call(session, asked, retry, make)
 
     async def _resumed(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
-        """Return the result of a call that waited, or its refusal by the roots of the retry."""
+        """Return the result of a parked call, or its refusal by the roots of the retry."""
         call = self._parked.find(retry.state.parked)
         if call is None or call.dialogue is None:
             raise RpcError(INVALID_PARAMS, _ENDED)

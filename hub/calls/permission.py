@@ -166,7 +166,7 @@ def _into_roots(place: str, at: Circumstances) -> Iterator[Change]:
 
 
 def _shared(folder: str, parts: tuple[str, ...], at: Circumstances) -> Iterator[Change]:
-    """Yield what makes `folder` one of the client's roots, or of those that stand in for them."""
+    """Yield the changes that add `folder` to the client's roots, or to the fallback."""
     source, here = at.effective.source, at.effective.roots
     if at.announced is not None:
         if at.announced.covers(parts) is None:

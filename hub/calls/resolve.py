@@ -94,7 +94,7 @@ class Relay:
         Raises: InsufficientScopeError.
         """
         method = cast("CallMethod", asked.request.method)
-        with suppress(RouteError, SearchError):  # `call` raises these
+        with suppress(RouteError):  # `call` raises it
             named = address(method, asked.request.params, expose=self._services.expose)
             check_before_route(session, asked, named)
 
@@ -135,7 +135,7 @@ class Relay:
             raise ChildError(_TOO_FAST)
 
     async def _resolved(self, request: CallRequest) -> Payload:
-        """Find out where a call leads, and return its result."""
+        """Resolve the route of a call, and return the call's result."""
         cached = self.lookup.cached(request)
         if cached is not None:
             return await self._judged(request, self.lookup.case_at(cached, request), cached)

@@ -195,7 +195,7 @@ def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two ro
     guard: ToolGuard,
     pointer: Callable[[str], str],
 ) -> ResolvedRoute:
-    """Return the route to something else of the same child, for the same session and roots.
+    """Return the route to another name of the same child, for the same session and roots.
 
     No other server may have the name.
     """

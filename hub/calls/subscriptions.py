@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import anyio
@@ -70,13 +70,12 @@ class Subscriptions:
         Raises: RouteError for an unknown resource; RpcError that the child answered, a refusal, or
             if there are too many subscriptions; InsufficientScopeError.
         """
-        result, _server, _own = await self.subscribed(asked)
-        return result
+        return (await self.subscribed(asked))[0]
 
     async def subscribed(
         self, asked: Asked, *, is_renewal: bool = False
     ) -> tuple[Payload, ServerName, str]:
-        """Subscribe like `subscribe`; return the result, and whose resource it is, and its own URI.
+        """Subscribe like `subscribe`; return the result, the resource's server, and its URI there.
 
         `is_renewal`: what the client has ended meanwhile is not made again.
 
@@ -89,7 +88,7 @@ class Subscriptions:
         server, own = await self._owner_of(asked, uri)
         held = self._session.notifier.subscriptions
         with self._room_for(server, own):
-            result, resolved = await self._called(asked)
+            result, resolved = await self._called(asked, own)
         if is_renewal and uri not in held.values():
             self._leave(resolved.child, own)
             return result, server, own
@@ -114,32 +113,45 @@ class Subscriptions:
         finally:
             self._under_way -= is_new
 
-    async def _called(self, asked: Asked) -> tuple[Payload, ResolvedRoute]:
-        """Return the result of the guarded call, and which way it went."""
-        calls: list[InFlightCall] = []
+    async def _called(self, asked: Asked, own: str) -> tuple[Payload, ResolvedRoute]:
+        """Return the result of the guarded call, and which way it went.
 
-        def make(*parts: Any, **named: Any) -> InFlightCall:
-            calls.append(InFlightCall(*parts, **named))
-            return calls[-1]
+        The session counts as a subscriber from then on: others may unsubscribe before the answer.
+        """
+        session, calls = self._session.key, list[InFlightCall]()
+        with ExitStack() as counted:
 
-        result = await self._relay.call(self._session, asked, make=make)
+            def make(*parts: Any, **named: Any) -> InFlightCall:
+                calls.append(InFlightCall(*parts, **named))
+                answers = calls[-1].route.resolved.child.answers
+                counted.close()  # the call before was not sent
+                if not answers.has(own, session):
+                    answers.subscribe(own, session)
+                    counted.callback(answers.unsubscribe, own, session)
+                return calls[-1]
+
+            result = await self._relay.call(self._session, asked, make=make)
+            counted.pop_all()
         return result, calls[-1].route.resolved
 
     def _leave(self, child: Child, own: str) -> None:
-        """End at a child what the session does not count for there, unless another one wants it."""
+        """Unsubscribe at a child where the session is not counted, unless another session is."""
         if child.answers.unsubscribe(own, self._session.key):
-            self._session.services.tasks.start_soon(_unsubscribe, child, own)
+            self._session.services.tasks.start_soon(child.unsubscribe, own)
 
     async def _count(self, resolved: ResolvedRoute, own: str) -> None:
         """Count the session as a subscriber at the child that answered.
 
-        If the session has another child by now, end the subscription and make it there again.
+        A child that has taken its place is asked, too; under other roots it is judged again.
         """
-        slot, child = resolved.slot, resolved.child
-        if slot.child is child and self._session.is_using(slot):
-            child.answers.subscribe(own, self._session.key)
+        slot, child, session = resolved.slot, resolved.child, self._session
+        if slot.child is not child or not session.is_using(slot):
+            self._leave(child, own)
+        elif resolved.effective != session.known_effective():
+            child.answers.unsubscribe(own, session.key)  # so that `renew` makes it again
+        else:
+            child.answers.subscribe(own, session.key)
             return
-        self._leave(child, own)
         await self.renew(slot.spec.name)
 
     async def _owner_of(self, asked: Asked, uri: str) -> tuple[ServerName, str]:
@@ -192,10 +204,9 @@ class Subscriptions:
     async def _drop(self, server: ServerName, own: str) -> None:
         self._session.notifier.subscriptions.pop((server, own), None)
         self._granted.pop((server, own), None)
-        try:
-            await self._end(server, own)
-        except (ChildError, RpcError) as exc:
-            log.debug("not unsubscribed", server=server, error=str(exc))
+        child = self._child(server)
+        if child is not None and child.answers.unsubscribe(own, self._session.key):
+            await child.unsubscribe(own)
 
     def _child(self, server: ServerName) -> Child | None:
         return next((slot.child for slot in self._session.slots if slot.spec.name == server), None)
@@ -355,7 +366,7 @@ class ListenStream:
         Such a client subscribes to resources that name no path, but its calls go to the children
         of its roots.
         """
-        if not self._session.unasked or self._ended.is_set():
+        if not self._session.unasked:
             return
         for child in self._running(server):
             for own in owned:
@@ -363,14 +374,12 @@ class ListenStream:
 
     def _running(self, server: ServerName) -> list[Child]:
         """Return the running children of a server that the client's calls may go to."""
-        session = self._session
+        session, children = self._session, self._session.services.children
         spec = session.services.servers.get(server)
-        if spec is None:
-            return []
-        return session.services.children.running_of(spec, session.identity, session.party)
+        return [] if spec is None else children.running_of(spec, session.identity, session.party)
 
     async def _subscribe_at(self, child: Child, own: str) -> None:
-        if child.answers.has(own, self._session.key):
+        if self._ended.is_set() or child.answers.has(own, self._session.key):
             return
         child.answers.subscribe(own, self._session.key)
         try:
@@ -388,11 +397,4 @@ class ListenStream:
             for child in self._running(server):
                 if child not in used:
                     for uri in child.answers.leave(key):
-                        services.tasks.start_soon(_unsubscribe, child, uri)
-
-
-async def _unsubscribe(child: Child, uri: str) -> None:
-    try:
-        await child.forward("resources/unsubscribe", {"uri": uri})
-    except (ChildError, RpcError) as exc:
-        log.debug("not unsubscribed", server=child.spec.name, error=str(exc))
+                        services.tasks.start_soon(child.unsubscribe, uri)

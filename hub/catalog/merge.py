@@ -180,7 +180,7 @@ class Catalog(Struct, frozen=True):
         return None if route is None else (route, {**ref, key: route.name})
 
     def template_values(self, route: ChildRoute) -> Collection[str]:
-        """Return what the child may take out of a resource's URI, by any template that it lists.
+        """Return all values that the child may read out of a resource's URI by its templates.
 
         Raises: RouteError if that is very much.
         """
@@ -303,7 +303,7 @@ def _aliases(routes: Mapping[str, ChildRoute], names: Names) -> dict[str, ChildR
 
 
 def _first_of_all(names: Names, entries: _Entries) -> _Entries:
-    """Return the entries, first those of the server with aliases: its URIs stay its own, too."""
+    """Return the entries, those of the server with aliases first: its URIs win, too."""
     return sorted(entries, key=lambda entry: entry[0] != names.alias_server)
 
 

@@ -110,7 +110,7 @@ class UriTemplate(Struct, frozen=True):
 
 
 def possible_values(templates: Iterable[UriTemplate], uri: str) -> Collection[str]:
-    """Return what a server may take for a value in `uri`, still encoded, by any of its templates.
+    """Return all values that a server may read out of `uri` by its templates, still encoded.
 
     A value may begin behind each place of the literal before it, and end before each of the one
     behind it. Of places that are very many the first and the last count.

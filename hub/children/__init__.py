@@ -15,7 +15,7 @@ Reading order:
 - `known/`: what servers list that do not run
 - `link`, `process/`, `remote/`: connections; `pool/opener` opens them
 - `handshake`, `listing`, `listen_streams`: what the hub asks a child at the start and later
-- `clients`, `callbacks`, `asking/`, `log_levels`: the client side of a child
+- `clients`, `callbacks`, `asking/`: the client side of a child
 - `child_call`: one call at a child, from its turn to its result
 - `concurrency`, `circuit_breaker`, `failures`: limits and errors
 """

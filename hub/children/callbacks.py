@@ -10,9 +10,8 @@ from anyio.abc import TaskGroup
 
 from hub.children.asking.asking_line import AskingLine, ToolHabits, tool_of
 from hub.children.asking.open_questions import OpenQuestions
-from hub.children.clients import Caller, ChildUser
+from hub.children.clients import Caller, ChildUser, LogLevels
 from hub.children.concurrency import FairLimiter, Preemption
-from hub.children.log_levels import LogLevels
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import WireError
@@ -150,7 +149,7 @@ class ChildCallbacks:
             self.line.sent(caller)
 
     def learn(self, caller: Caller, result: Payload) -> None:
-        """Learn from the result of a call that its tool does not ask, if nothing speaks against it.
+        """Record that the tool of an answered call does not ask, unless the call may have asked.
 
         A call that failed may not have come as far as its question.
         """

@@ -297,6 +297,13 @@ class Child:
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
+    async def unsubscribe(self, uri: str) -> None:
+        """End the subscription of a resource that no client wants any more; a failure is logged."""
+        try:
+            await self.forward("resources/unsubscribe", {"uri": uri})
+        except (ChildError, RpcError) as exc:
+            log.debug("not unsubscribed", server=self.spec.name, error=str(exc))
+
     def list_again(self) -> None:
         """Read the lists again that could not be read, if there are any."""
         self._lists.try_again()

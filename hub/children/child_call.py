@@ -102,7 +102,7 @@ class ChildCall(Struct, eq=False):
         else:
             child.limiter.line_up(self)
 
-    def have_floor(self) -> None:
+    def proceed(self) -> None:
         """Go on with a call in which the child may ask: no other client's is in the way."""
         if self._is_valid:
             self.begin()

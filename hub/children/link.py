@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Final, Protocol
 
-from hub.children.process.process import Process, launch
-from hub.children.process.process_tree import ProcessSupervisor
+from hub.children.process.process import Process
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.exact_json import UnreadableAnswerError, WireError
@@ -16,8 +14,6 @@ from hub.jsonrpc.messages import Failure, Lost, Message, Response, lost
 from hub.jsonrpc.parsing import answered_by
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.peer_conduct import PeerConduct
-from hub.jsonrpc.rated_log import ChildLog
-from hub.launch.plan import LaunchPlan
 from hub.protocol.constants import INTERNAL_ERROR
 
 SHOWN: Final = 200
@@ -148,19 +144,3 @@ class ProcessLink:
     def _found(self, line: bytes) -> Message | WireError:
         offered, self._offered = self._offered, None
         return offered[1] if offered is not None and offered[0] is line else parsed(line)
-
-
-@asynccontextmanager
-async def open_process(
-    server: str,
-    plan: LaunchPlan,
-    environment: Mapping[str, str],
-    supervisor: ProcessSupervisor,
-    log: ChildLog | None = None,
-) -> AsyncGenerator[ChildConnection]:
-    """Launch a child process and connect to it over its standard streams.
-
-    Raises: ChildError if it cannot be started.
-    """
-    async with launch(server, plan, environment, supervisor, log) as process:
-        yield ProcessLink(process)

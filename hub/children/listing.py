@@ -109,7 +109,7 @@ class ChildLists:
             await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
 
     def _pages(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
-        """Return what requests the pages of one reading, of bounded size together."""
+        """Return a function that requests pages; their size is limited in all."""
         listed = 0
 
         async def request(method: str, params: JsonObject) -> JsonObject:

@@ -13,7 +13,7 @@ from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser
 from hub.jsonrpc import exact_json
-from hub.launch.plan import LaunchPlan, LaunchTemplate, mentions_roots
+from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Flavour, parts_of
 from hub.roots.roots import Root, RootSet, entry_of
 from hub.specs import ServerSpec
@@ -207,7 +207,7 @@ def _why_not_with(
     spec, runs_as = slot.spec, slot.plan
     if not slot.is_running or runs_as is None:
         return "it is not running"
-    if isinstance(spec.target, LaunchTemplate) and mentions_roots(spec.target):
+    if spec.is_launched_for_roots:
         return "its roots are in its command, its environment or its `cwd`"
     if spec.confine.mode != "off":
         return "it is confined to its roots"

@@ -30,7 +30,7 @@ from hub.config.reload.tightening import (
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
 from hub.errors import ConfigError, Fault, HubError, StartError
-from hub.sessions.config_file import ConfigFile, ConfigState
+from hub.sessions.operator import ConfigFile, ConfigState
 from hub.system.atomic_file import Look, look
 
 EVERY = 0.5

@@ -214,8 +214,7 @@ def _argv(
     directories: Collection[str],
 ) -> tuple[str, ...]:
     runner, own = _runner_and_own(template, roots, environment, lookup, directories)
-    paths = tuple(root.path for root in roots.roots)
-    command = _fill(f"servers.{template.name}.command", template.command, lookup, paths)
+    command = _fill(f"servers.{template.name}.command", template.command, lookup, roots.paths)
     return (command, *runner, *own)
 
 
@@ -245,7 +244,7 @@ def _runner_and_own(
     directories: Collection[str],
 ) -> tuple[list[str], list[str]]:
     """Return the arguments of the runner with the program, and those of the server itself."""
-    paths = tuple(root.path for root in roots.roots)
+    paths = roots.paths
     start = program_index(_written(template))
     runner, own = list[str](), list[str]()
     gone = set(directories) if _gives_way(template, roots) else set[str]()
@@ -280,7 +279,7 @@ def _env(
     template: LaunchTemplate, roots: RootSet, lookup: Lookup
 ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, SecretText], ...]]:
     """Return the variables whose values are known, and those that refer to secrets."""
-    paths = tuple(root.path for root in roots.roots)
+    paths = roots.paths
     listed = [{"uri": root.uri, "name": root.name, "path": root.path} for root in roots.roots]
     told = {
         "MCP_ROOTS_JSON": json.dumps(listed),
@@ -308,9 +307,8 @@ def _cwd(
 ) -> str | None:
     if not roots.roots and any(text.mentions_first_root for text in _texts(template)):
         return None
-    paths = tuple(root.path for root in roots.roots)
     if template.cwd is not None:
-        return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, paths)
+        return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, roots.paths)
     own = next(iter(directories), "")
     if _is_absolute(own) and not _gives_way(template, roots) and not _adds_roots(template):
         return own  # it reads relative paths from there, and the guard from where it runs

@@ -11,6 +11,6 @@ notifications. Other sessions' state is out of reach, except for what all share 
 Main types: `Session`, `Client` (what the client declared), `ClientRoots` (runs the state machine of
 `roots/state.py`), `ClientNotifier`, `SessionChildren`, `Services`, `Operator`.
 
-Reading order: `client`, `services`, `operator_roots`, `client_roots`, `session_children`,
-`notifications`, `decisions`, `tool_guards`, `logins`, `config_file`, `session`.
+Reading order: `client`, `services`, `operator`, `client_roots`, `session_children`, `tool_guards`,
+`logins`, `session`.
 """

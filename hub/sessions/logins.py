@@ -51,7 +51,13 @@ class ServerLogins:
 
         Raises: ChildError if it fails before the person can log in.
         """
-        secret = await self._secret_for(spec, target, login, owner)
+        try:
+            secret = await self._secret(spec, login)
+        except ChildError as exc:
+            run = self.runs.under_way(target.url, owner)
+            if run is not None and run.order is None:
+                run.cancel(str(exc))  # calls would wait for it in vain
+            raise
         order = LoginOrder(
             url=target.url,
             directory=str(self.runs.directory),
@@ -73,17 +79,6 @@ class ServerLogins:
         if run.page is None:
             raise ChildError(run.failed or "it has ended")
         return run
-
-    async def _secret_for(
-        self, spec: ServerSpec, target: RemoteTarget, login: RemoteLogin, owner: str
-    ) -> str | None:
-        try:
-            return await self._secret(spec, login)
-        except ChildError as exc:
-            run = self.runs.under_way(target.url, owner)
-            if run is not None and run.order is None:
-                run.cancel(str(exc))  # calls would wait for it in vain
-            raise
 
     async def _secret(self, spec: ServerSpec, login: RemoteLogin) -> str | None:
         text = login.client_secret

@@ -18,9 +18,8 @@ from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths
-from hub.sessions.config_file import ConfigFile
 from hub.sessions.logins import ServerLogins
-from hub.sessions.operator_roots import Operator
+from hub.sessions.operator import ConfigFile, Operator
 from hub.sessions.tool_guards import ToolGuards
 from hub.specs import LeftOut, ServerSpec
 from hub.system.machine import Machine
@@ -192,7 +191,7 @@ class Services(Struct, eq=False):
         self.operator.take(new.roots, new.servers)
 
     def identity_of(self, principal: str) -> str:
-        """Return the key of what belongs to a principal, in its profile if it has one."""
+        """Return the identity of a principal: with its profile, if it has one."""
         return identity_of(principal, self.profile)
 
     def environment_of(self, spec: ServerSpec, plan: LaunchPlan | None) -> Mapping[str, str]:

@@ -29,10 +29,8 @@ from hub.roots.effective import (
 )
 from hub.roots.roots import Announcement, parse_announcement, sifted
 from hub.roots.state import NotConnected
-from hub.sessions.client import Client
+from hub.sessions.client import Client, ClientNotifier, ConsentGrants, Refusals
 from hub.sessions.client_roots import ClientRoots
-from hub.sessions.decisions import ConsentGrants, Refusals
-from hub.sessions.notifications import ClientNotifier
 from hub.sessions.services import Services
 from hub.sessions.session_children import SessionChildren
 from hub.specs import ServerSpec
@@ -259,7 +257,7 @@ class Session:
         return self.identity if self.is_modern and self.headers is not None else self.party
 
     def _client_of_key(self) -> ClientOfKey:
-        """Return what the keys of this session's children have of it.
+        """Return the part of a child's key that depends on this session.
 
         A modern request over HTTP has nothing but the principal to tell its client by.
         """

@@ -137,7 +137,7 @@ def _judged_by(method: CallMethod, route: ChildRoute) -> tuple[str, Mapping[str,
 
 
 def _schema_of(method: CallMethod, definition: Mapping[str, Json] | None) -> JsonObject | None:
-    """Return a schema of what is judged of a prompt or a completion; None of a resource."""
+    """Return a schema for the arguments of a prompt or completion; None for a resource."""
     if definition is None:
         return None
     listed, template = definition.get("arguments"), definition.get("uriTemplate")

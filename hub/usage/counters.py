@@ -25,7 +25,7 @@ class LeakyBucket:
         self._at = 0.0
 
     def level(self, now: float, rate: float) -> float:
-        """Return what is in it, if it empties by `rate` in a second."""
+        """Return the level now, if the bucket empties by `rate` in a second."""
         return max(0.0, self._level - (now - self._at) * rate)
 
     def wait(self, now: float, rate: float, most: float) -> float:

@@ -305,7 +305,7 @@ class UsageByPrincipal:
         self._found.clear()
 
     def of(self, principal: str, profile: str | None = None) -> ClientUsage | None:
-        """Return what counts the requests of a principal in its profile; None without limits.
+        """Return the usage of a principal in its profile; None if nothing is limited.
 
         It is the same object each time, until limits change or principals are forgotten.
         """
@@ -330,7 +330,7 @@ class UsageByPrincipal:
         return JointUsage(within, whole)
 
     def _part(self, principal: str, profile: str | None) -> PrincipalUsage | None:
-        """Return what a principal uses in one profile, or in all; None if nothing is limited."""
+        """Return the usage of a principal in one profile, or in all; None if nothing is limited."""
         limits = self._limits_of(principal, profile)
         if limits is None:
             return None

@@ -11,7 +11,7 @@ import pytest
 from hub.calls.builtin_tools import BUILTINS, GET_ROOTS, get_roots
 from hub.guard.policy import Mode, Policy
 from hub.roots.effective import OperatorRoots
-from hub.sessions.config_file import ConfigState
+from hub.sessions.operator import ConfigState
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, FakeChild, FakeClock, failure
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at

@@ -172,6 +172,30 @@ async def test_a_subscribed_resource_is_told_of_until_the_stream_ends(era: str) 
         assert not client.is_answered(id_)
 
 
+async def test_a_stream_that_has_ended_subscribes_to_nothing_more(top: Path) -> None:
+    child, other = resourceful(), f"{MEMO}/other"
+    child.answers["resources/list"] = {
+        "resources": [{"uri": MEMO, "name": "y"}, {"uri": other, "name": "z"}]
+    }
+    async with scripted(child) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, {}, resourceSubscriptions=[MEMO, other])
+        child.answers["resources/subscribe"] = SILENT
+        called: JsonObject = {
+            "name": "read",
+            "arguments": {"path": str(top / "a/x")},
+            "_meta": envelope(),
+            "inputResponses": with_roots((top / "a").as_uri()),
+        }
+        await hub.client().request("tools/call", called)
+        asked = await child.link.request("resources/subscribe")
+        await client.notify_cancelled(id_)
+        await child.link.request("resources/unsubscribe")
+        child.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert child.link.requests("resources/subscribe") == [asked]
+
+
 async def test_the_subscription_is_known_before_it_is_acknowledged() -> None:
     child = resourceful()
 

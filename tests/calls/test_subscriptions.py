@@ -151,6 +151,39 @@ async def test_one_clients_end_is_not_the_others() -> None:
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
+async def test_one_clients_end_is_not_the_end_of_what_another_begins() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice, of_bob = of(at, alice), of(at, bob)
+        await subscribe(of_alice, alice)
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, of_bob, bob)
+        asked = await fake.link.request(SUBSCRIBE, nth=2)
+        await of_alice.unsubscribe("note://1")
+        fake.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        await of_bob.unsubscribe("note://1")
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
+async def test_a_subscription_that_the_child_refuses_keeps_no_other_from_its_end() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice = of(at, alice)
+        await subscribe(of_alice, alice)
+        fake.answers[SUBSCRIBE] = failure(INTERNAL_ERROR, "not now")
+        with pytest.raises(RpcError, match="not now"):
+            await subscribe(of(at, bob), bob)
+        with pytest.raises(RpcError, match="not now"):
+            await subscribe(of_alice, alice)
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        await of_alice.unsubscribe("note://1")
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
 async def test_who_leaves_ends_what_nobody_else_wants() -> None:
     fake = noting("note://1", "note://2")
     async with rig({"files": remote()}, {"files": fake}) as at:
@@ -264,6 +297,27 @@ async def test_under_other_roots_a_subscription_is_judged_again(tmp_path: Path) 
         await all_tasks_blocked()
         assert list(client.session.notifier.subscriptions.values()) == [outside]
         assert fake.link.requests(UNSUBSCRIBE)[0]["params"] == {"uri": inside}
+
+
+async def test_a_subscription_that_is_under_way_while_the_roots_change_is_judged_again(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/f", "b/g")
+    fake = noting(f"file://{top}/a/f")
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, of(at, client), client, f"file://{top}/a/f")
+        asked = await (await fake.connected()).request(SUBSCRIBE)
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        await client.session.effective(client.outlet)  # which are known then
+        await all_tasks_blocked()
+        fake.answers[SUBSCRIBE] = {}
+        fake.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        assert client.session.notifier.subscriptions == {}
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
 async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() -> None:

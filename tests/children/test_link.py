@@ -11,8 +11,8 @@ import pytest
 from msgspec import Raw
 from structlog.testing import capture_logs
 
-from hub.children.link import ProcessLink, lost_in, message_in, open_process, parsed
-from hub.children.process.process import Process
+from hub.children.link import ProcessLink, lost_in, message_in, parsed
+from hub.children.process.process import Process, launch
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.errors import ChildError
 from hub.jsonrpc import messages, parsing
@@ -88,8 +88,9 @@ async def test_a_launched_child_is_spoken_to_over_its_standard_streams(tmp_path:
     with anyio.fail_after(20):
         async with (
             ProcessSupervisor(Shutdown()) as supervisor,
-            open_process("files", plan, ENVIRONMENT, supervisor) as opened,
+            launch("files", plan, ENVIRONMENT, supervisor) as process,
         ):
+            opened = ProcessLink(process)
             await opened.outlet.send(Request(1, "ask", {"a": 1}))
             assert await opened.next() == Request(1, "answer", {"a": 1})
             with pytest.raises(GoneError, match="exited with code 0"):
@@ -102,7 +103,7 @@ async def test_a_child_that_cannot_be_launched_is_an_error() -> None:
     with pytest.raises(ChildError):
         async with (
             ProcessSupervisor(Shutdown()) as supervisor,
-            open_process("files", plan, ENVIRONMENT, supervisor),
+            launch("files", plan, ENVIRONMENT, supervisor),
         ):
             pytest.fail("it runs")
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.child import PATIENCE, Child, log_from
-from hub.children.log_levels import LogLevels, reaches
+from hub.children.clients import LogLevels, reaches
 from hub.children.slot import ChildSlot
 from hub.protocol.constants import LOG_LEVELS
 from hub.values import Json, JsonObject, SessionKey

@@ -21,7 +21,7 @@ from hub.config.watch import UNTRUSTED, ConfigWatch, Watched, WritableBy, watchi
 from hub.errors import ConfigError
 from hub.paths.resolve import Flavour
 from hub.protocol.http_headers import token_hash
-from hub.sessions.config_file import ConfigFile, ConfigState
+from hub.sessions.operator import ConfigFile, ConfigState
 from hub.system.machine import OsDisk
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time
 from tests.kit.trees import plant

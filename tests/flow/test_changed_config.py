@@ -16,7 +16,7 @@ from hub.config.load import load_config
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.errors import ConfigError
-from hub.sessions.config_file import ConfigState
+from hub.sessions.operator import ConfigState
 from hub.values import Json, JsonObject
 from tests.kit.fakes import SILENT
 from tests.kit.hubs import FakeClient, FlowHub, flow_hub, text_of

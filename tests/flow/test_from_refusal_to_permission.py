@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hub.sessions.config_file import ConfigState
+from hub.sessions.operator import ConfigState
 from hub.values import JsonObject
 from tests.kit.changes import Setup
 from tests.kit.hubs import flow_hub, text_of

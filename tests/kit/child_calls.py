@@ -102,7 +102,7 @@ class LinedUp:
         self.said.append(f"{self.party} {self.call.name}: {what}")
         self.signals.moved()
 
-    def have_floor(self) -> None:
+    def proceed(self) -> None:
         self._say("goes")
         if self._line is not None:
             self._line.sent(self.request_owner)

@@ -38,7 +38,7 @@ from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.roots.effective import OperatorRoots
 from hub.roots.roots import EMPTY, RootSet, root_from_path
 from hub.sessions.client import Client
-from hub.sessions.operator_roots import Operator
+from hub.sessions.operator import Operator
 from hub.sessions.services import LaunchPlanCache, RootsSettings, Services
 from hub.sessions.session import Session
 from hub.specs import RemoteTarget, ServerSpec

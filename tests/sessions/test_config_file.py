@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.sessions.config_file import ConfigFile, ConfigState
+from hub.sessions.operator import ConfigFile, ConfigState
 from tests.kit.fakes import FakeChild
 from tests.kit.rigs import remote, rig
 from tests.kit.trees import plant

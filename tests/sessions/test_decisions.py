@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from hub.guard.decide import Refused
 from hub.guard.policy import Mode, Policy
 from hub.jsonrpc.rated_log import RatedLog
-from hub.sessions.decisions import RECENT, ConsentGrants, Refusals
+from hub.sessions.client import RECENT, ConsentGrants, Refusals
 from hub.values import Call, ServerName
 from tests.kit.rigs import remote, roots_at
 from tests.kit.trees import plant

@@ -9,8 +9,7 @@ from hub.jsonrpc.messages import Notification
 from hub.jsonrpc.peer import Peer
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITED
-from hub.sessions.client import Client
-from hub.sessions.notifications import LONGEST_ID, ClientNotifier
+from hub.sessions.client import LONGEST_ID, Client, ClientNotifier
 from hub.values import JsonObject
 from tests.kit.fakes import RecordingOutlet, failure
 from tests.kit.loops import all_tasks_blocked

@@ -14,7 +14,7 @@ from hub.paths.resolve import Flavour
 from hub.roots.effective import EffectiveRoots, OperatorRoots
 from hub.roots.roots import EMPTY, Root, RootSet
 from hub.sessions.client import Client
-from hub.sessions.operator_roots import MAX_WARNED, MAX_WARNED_OF_ONE, Operator
+from hub.sessions.operator import MAX_WARNED, MAX_WARNED_OF_ONE, Operator
 from hub.sessions.services import KEPT, ClientLogs, LaunchPlanCache
 from hub.sessions.session import Session
 from hub.system.machine import Machine, OsDisk

@@ -73,7 +73,7 @@ class LoginFirst:
     async def ask(
         self, session: Session, asked: Asked, retry: RetryInput, spec: ServerSpec
     ) -> None:
-        """Return at once if nobody has to log in at a server, or can be asked; else after that.
+        """Have the client's user log in at a server, if that is needed and the client can be asked.
 
         Raises: InputNeededError if a modern client has to be asked first; ChildError if there is
             no login in the end.

@@ -31,7 +31,7 @@ from hub.jsonrpc.requests import UNSAID, RequestOwner
 from hub.protocol.constants import INTERNAL_ERROR
 from hub.protocol.input_requests import CallState, RetryInput, in_modern_words, inward
 from hub.roots.effective import EffectiveRoots
-from hub.sessions.notifications import require_taken
+from hub.sessions.client import require_taken
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter

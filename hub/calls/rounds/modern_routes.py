@@ -30,7 +30,6 @@ from hub.paths.resolve import LinkReader
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
-    LOG_LEVEL_META,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
@@ -55,7 +54,6 @@ _OWN_PARAMS: Final = {
     "completion/complete": {"ref", "argument", "context"},
 }
 _PARAMS: Final = {method: own | {"_meta", "inputResponses"} for method, own in _OWN_PARAMS.items()}
-_ASKED: Final = {"name", "arguments", "_meta"}
 
 _NONE: Final = b"none"
 _NOT_BROUGHT: Final = b"not brought"
@@ -90,24 +88,8 @@ def key_of(principal: str, request: Request, expose: Expose = "tools") -> Reques
     if not capabilities:
         return (principal, label, _NONE, b"") if params.get("inputResponses") is None else None
     client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
-    roots = _roots_in(client, params.get("inputResponses"))
+    roots = _roots_in(client, params)
     return None if roots is None else (principal, label, roots, _asks(client))
-
-
-def asked_key(principal: str, params: JsonObject) -> RequestKey | None:
-    """Return the key of a tool call whose client may be asked for roots; None for all others."""
-    name, meta = params.get("name"), params.get("_meta")
-    if not isinstance(name, str) or not isinstance(meta, dict) or not params.keys() <= _ASKED:
-        return None
-    if LOG_LEVEL_META in meta or meta.get(PROTOCOL_VERSION_META) not in MODERN_VERSIONS:
-        return None
-    capabilities = meta.get(CLIENT_CAPABILITIES_META)
-    if not isinstance(capabilities, dict):
-        return None
-    client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
-    if not client.declares("roots"):
-        return None
-    return principal, name, _NOT_BROUGHT, _asks(client)
 
 
 def _asks(client: Client) -> bytes:
@@ -116,10 +98,11 @@ def _asks(client: Client) -> bytes:
     return encode(declared) if declared else b""
 
 
-def _roots_in(client: Client, responses: Json) -> bytes | None:
+def _roots_in(client: Client, params: JsonObject) -> bytes | None:
+    responses = params.get("inputResponses")
     if not client.declares("roots"):
         return _NONE if responses is None else None
-    if responses is None:
+    if "inputResponses" not in params:
         return _NOT_BROUGHT
     if not isinstance(responses, dict) or responses.keys() != {ROOTS_KEY}:
         return None
@@ -163,7 +146,7 @@ class ModernRoute(CallRoute, frozen=True):
     def complete(self, result: Payload) -> Payload:
         return completed_for_modern(self, result)
 
-    def takes(self, request: Request, headers: Headers | None) -> bool:
+    def accepts(self, request: Request, headers: Headers | None) -> bool:
         """Return whether the HTTP headers of a request repeat its arguments where they must."""
         if headers is None or not self.repeated:
             return True
@@ -196,45 +179,43 @@ class ModernRoutes:
         None if neither is cached. `kept` is the client's announcement of an earlier request, if it
         is still valid. `headers` are those of the request's POST.
         """
-        # The token may lack a scope, and then nobody is to be asked.
-        may_ask = kept is None and not self._services.needs_scopes
-        if may_ask and self._is_asked(principal, request):
-            return self._asked
         key = key_of(principal, request, self._services.expose)
-        if key is not None and key[2] == _NOT_BROUGHT and kept is not None:
-            key = _kept(key)
-        found = self._routes.get(key) if key is not None else None
-        if key is None or found is None or found.resolved.method != request.method:
+        if key is None:
+            return None
+        if key[2] == _NOT_BROUGHT:
+            if kept is not None:
+                key = _kept(key)
+            elif self._is_asked(key, request):
+                return self._asked
+        found = self._routes.get(key)
+        if found is None or found.resolved.method != request.method:
             return None
         if not found.is_open or (key[2] == _KEPT and found.kept is not kept):
             del self._routes[key]
             return None
         self._routes.move_to_end(key)
-        return found if found.takes(request, headers) else None
+        return found if found.accepts(request, headers) else None
 
-    def _called(self, request: Request) -> JsonObject | None:
-        return called(request.params) if self._services.expose == "search" else request.params
-
-    def _is_asked(self, principal: str, request: Request) -> bool:
-        if not self._needs or request.method != "tools/call":
-            return False
-        params = self._called(request)
-        key = asked_key(principal, params) if params is not None else None
-        need = self._needs.get(key) if key is not None else None
-        if params is None or key is None or need is None:
+    def _is_asked(self, key: RequestKey, request: Request) -> bool:
+        """Return whether the client of a call without roots is asked for them."""
+        need = self._needs.get(key) if request.method == "tools/call" else None
+        # The token may lack a scope, and then nobody is to be asked.
+        if need is None or self._services.needs_scopes:
             return False
         if not need.is_open:
             del self._needs[key]
             return False
         self._needs.move_to_end(key)
-        return need.is_of(params.get("arguments"))
+        params = called(request.params) if self._services.expose == "search" else request.params
+        return params is not None and need.is_of(params.get("arguments"))
 
     def ask(self, session: Session, request: Request, need: RootsRequirement) -> None:
         """Remember the need that made the hub ask a modern client for its roots."""
         services, known = session.services, need.known
-        params = self._called(request) if request.method == "tools/call" else None
-        key = None if params is None else asked_key(session.identity, params)
-        if key is None or not _is_short(key):
+        key = key_of(session.identity, request, services.expose)
+        if request.method != "tools/call" or key is None or key[2] != _NOT_BROUGHT:
+            return
+        if not _is_short(key):
             return
         if known is not None:
             if services.can_names_move or not _is_for_others(known.slot, session):

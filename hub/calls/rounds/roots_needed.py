@@ -28,7 +28,6 @@ from hub.guard.decide import (
     decide_within_inline_budget,
 )
 from hub.jsonrpc.errors import RpcError
-from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import ASKABLE
 from hub.roots.effective import NOT_ASKED
@@ -102,9 +101,9 @@ def need_before_looking(
     specs = [servers[name] for name in (servers if owners is None else owners) if name in servers]
     if not specs:
         return None
-    if all(_depends(session, spec) for spec in specs):
+    if all(_depends_on_roots(session, spec) for spec in specs):
         return RootsRequirement(services)
-    return _told(session, named, specs)
+    return _need_by_arguments(session, named, specs)
 
 
 class StatefulServers:
@@ -119,7 +118,7 @@ class StatefulServers:
         self._known: dict[ServerName, tuple[Listing, bool]] = {}
 
     def has(self, spec: ServerSpec, listing: Listing | None) -> bool:
-        """Return whether a server with this listing is one of them."""
+        """Return whether a server with this listing is stateful."""
         if spec.share in {"roots", "all"} or listing is None:
             return False
         known = self._known.get(spec.name)
@@ -147,7 +146,7 @@ def need_before_deciding(
         spec, listing = case.spec, session.services.children.known.last(case.slot)
         known = KnownServer(case.slot, listing, case.call.name)
         acts = case.call.method == "tools/call" and acts_on_places(case.guard)
-        if acts or _depends(session, spec) or stateful.has(spec, listing):
+        if acts or _depends_on_roots(session, spec) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
         if _may_be_refused(case.decide_within_inline_budget()):
             return RootsRequirement(session.services, known, case.guard, case.context())
@@ -176,14 +175,15 @@ def _may_be_refused(verdict: Admitted | Refused | None) -> bool:
     return verdict is None or refusal_of(verdict) is not None
 
 
-def _depends(session: Session, spec: ServerSpec) -> bool:
+def _depends_on_roots(session: Session, spec: ServerSpec) -> bool:
     if spec.share == "all":
         return False
-    launched = isinstance(spec.target, LaunchTemplate) and mentions_roots(spec.target)
-    return launched or session.services.children.has_asked_for_roots(spec.name)
+    return spec.is_launched_for_roots or session.services.children.has_asked_for_roots(spec.name)
 
 
-def _told(session: Session, named: Addressed, specs: list[ServerSpec]) -> RootsRequirement | None:
+def _need_by_arguments(
+    session: Session, named: Addressed, specs: list[ServerSpec]
+) -> RootsRequirement | None:
     """Return the need of a call whose arguments name a path while no listing of `specs` is known.
 
     None unless the guards of all `specs`, compiled without a schema, may refuse the call.

@@ -35,7 +35,7 @@ MAX_KNOWN: Final = 4096
 
 
 def tool_of(call: Call) -> str:
-    """Return what a call's habit is learned for: a tool, a prompt, or the method of all others."""
+    """Return the key that habits are learned by: the tool or prompt, else the method."""
     if call.method == "tools/call":
         return call.name
     return f"{call.method} {call.name}" if call.method == "prompts/get" else call.method
@@ -87,7 +87,7 @@ class AskingCall(Protocol):
         """The call itself."""
         ...
 
-    def have_floor(self) -> None:
+    def proceed(self) -> None:
         """Go on: no other client's call is in the way."""
         ...
 
@@ -164,7 +164,7 @@ class AskingLine:
         return sum(its.tool in asking for its in self._waiting.values())
 
     def admits(self, one: AskingCall) -> bool:
-        """Return whether a call may be sent; if not, `have_floor` follows, perhaps at once."""
+        """Return whether a call may be sent; if not, `proceed` follows, perhaps at once."""
         tool = tool_of(one.call)
         if tool in self._habits.quiet or one.request_owner in self._sent:
             return True
@@ -222,7 +222,7 @@ class AskingLine:
                 its = self._waiting.pop(one)
                 self._limits.end(one)
                 self._sent[one.request_owner] = _Sent(its.tool)
-                one.have_floor()
+                one.proceed()
         finally:
             self._is_moving = False
         self._set_timer()

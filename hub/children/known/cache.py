@@ -9,10 +9,12 @@ import hashlib
 import json
 from collections import OrderedDict
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 import structlog
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import asdict
 
 from hub.catalog.merge import KnownCatalog, Listing
 from hub.children.slot import ChildKey
@@ -21,7 +23,6 @@ from hub.jsonrpc.exact_json import WireError
 from hub.specs import ServerSpec
 from hub.system.private_file import CacheFiles, UnfitEntryError
 from hub.system.tasks import OwnThread
-from hub.values import Json, JsonObject
 
 MAX_KEPT: Final = 512
 """How many catalogs are kept in memory."""
@@ -30,9 +31,6 @@ MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
 LAST_WRITES: Final = 2.0
 """Seconds that writing the rest may take: a disk that hangs must not keep the hub from ending."""
 _FORMAT: Final = b"roots-hub catalog 1"
-_LISTS: Final = ("tools", "resources", "templates", "prompts")
-_TEXTS: Final = ("era", "version", "instructions", "edition")
-_OBJECTS: Final = ("info", "capabilities")
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -54,7 +52,7 @@ def entry_name(spec: ServerSpec, key: ChildKey) -> str:
 
 
 def server_entry_name(spec: ServerSpec, principal: str) -> str:
-    """Return the name of the file for what a server says of itself, whatever the roots."""
+    """Return the name of the file for a server's catalog that does not depend on roots."""
     return _named(["server", spec.name, spec.catalog_id, principal])
 
 
@@ -62,13 +60,34 @@ def _named(parts: list[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+class _Lists(Struct, frozen=True):
+    """A `Listing` as it is in a file. msgspec does not know `JsonObject`."""
+
+    tools: tuple[dict[str, Any], ...]
+    resources: tuple[dict[str, Any], ...]
+    templates: tuple[dict[str, Any], ...]
+    prompts: tuple[dict[str, Any], ...]
+
+
+class _Entry(Struct, frozen=True):
+    """A `KnownCatalog` as it is in the file `name`."""
+
+    name: str
+    listing: _Lists | None
+    era: str
+    version: str
+    info: dict[str, Any]
+    capabilities: dict[str, Any]
+    instructions: str
+    edition: str
+
+
 def encoded_entry(name: str, known: KnownCatalog) -> bytes | None:
     """Return the content of the file `name`; None for a catalog that has no JSON form."""
     listing = known.listing
-    lists = None if listing is None else {key: list(getattr(listing, key)) for key in _LISTS}
-    fields = {key: getattr(known, key) for key in (*_TEXTS, *_OBJECTS)}
+    lists = None if listing is None else {key: [*its] for key, its in asdict(listing).items()}
     try:
-        body = exact_json.encode({"name": name, "listing": lists, **fields})
+        body = exact_json.encode({**asdict(known), "name": name, "listing": lists})
     except WireError:
         return None
     return b"%b %b\n%b" % (_FORMAT, _checksum(body), body)
@@ -85,54 +104,24 @@ def decoded_entry(name: str, content: bytes) -> KnownCatalog:
     if head != b"%b %b" % (_FORMAT, _checksum(body)):
         raise UnfitEntryError("it is damaged")
     try:
-        found = exact_json.decode_strict(body)
-    except WireError as exc:
+        found = convert(exact_json.decode_strict(body), _Entry)
+    except (WireError, ValidationError) as exc:
         raise UnfitEntryError(str(exc)) from None
-    if not isinstance(found, dict) or found.get("name") != name:
+    if found.name != name:
         raise UnfitEntryError("it is a copy of another file")
     return KnownCatalog(
-        listing=_listing(found.get("listing")),
-        era=_text(found, "era"),
-        version=_text(found, "version"),
-        info=_object(found, "info"),
-        capabilities=_object(found, "capabilities"),
-        instructions=_text(found, "instructions"),
-        edition=_text(found, "edition"),
+        listing=None if found.listing is None else Listing(**asdict(found.listing)),
+        era=found.era,
+        version=found.version,
+        info=found.info,
+        capabilities=found.capabilities,
+        instructions=found.instructions,
+        edition=found.edition,
     )
 
 
 def _checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
-
-
-def _listing(value: Json) -> Listing | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict) or value.keys() != set(_LISTS):
-        raise UnfitEntryError("its lists are missing")
-    return Listing(**{key: _objects(value[key]) for key in _LISTS})
-
-
-def _objects(value: Json) -> tuple[JsonObject, ...]:
-    entries = value if isinstance(value, list) else [None]
-    found = tuple(entry for entry in entries if isinstance(entry, dict))
-    if len(found) != len(entries):
-        raise UnfitEntryError("a list has entries that are no objects")
-    return found
-
-
-def _text(found: JsonObject, key: str) -> str:
-    value = found.get(key)
-    if not isinstance(value, str):
-        raise UnfitEntryError(f"{key} is no text")
-    return value
-
-
-def _object(found: JsonObject, key: str) -> JsonObject:
-    value = found.get(key)
-    if not isinstance(value, dict):
-        raise UnfitEntryError(f"{key} is no object")
-    return value
 
 
 def _bytes_of(files: dict[str, bytes]) -> int:

@@ -15,7 +15,6 @@ from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
 from hub.children.slot import ChildKey, ChildSlot
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import WireError
-from hub.launch.plan import LaunchTemplate, mentions_roots
 from hub.protocol.constants import LIST_CHANGED
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
@@ -64,15 +63,14 @@ class KnownLists:
 
         None of them names a root. A server that is launched with roots may list what is in them.
         """
-        target = slot.spec.target
-        if isinstance(target, LaunchTemplate) and mentions_roots(target):
+        if slot.spec.is_launched_for_roots:
             return None
         found = None if self._cache is None else self._cache.find(_server_of(slot))
         listing = None if found is None else found.listing
         return listing if listing is not None and listing.tools else None
 
     def recall(self, slot: ChildSlot) -> None:
-        """Set what the cache has of a slot's child; nothing if the server has changed since."""
+        """Set `slot.known` from the cache; None if the server has changed since."""
         slot.known = None
         if self._cache is None:
             return
@@ -176,7 +174,7 @@ class KnownLists:
         return "" if found is None else found.instructions
 
     def has_run_before(self, spec: ServerSpec, principal: str) -> bool:
-        """Return whether the cache has what a server said to a principal's clients."""
+        """Return whether the cache has a catalog of a server for a principal's clients."""
         return self._server(spec, principal) is not None
 
     def _server(self, spec: ServerSpec, principal: str) -> KnownCatalog | None:

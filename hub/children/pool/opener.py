@@ -11,7 +11,8 @@ from typing import TypeAlias
 import structlog
 from msgspec.structs import replace
 
-from hub.children.link import ChildConnection, open_process
+from hub.children.link import ChildConnection, ProcessLink
+from hub.children.process.process import launch
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.children.slot import ChildSlot
 from hub.confinement.confined_launch import confined_plan
@@ -105,9 +106,9 @@ async def open_launched(  # noqa: PLR0913 - what a launch consists of
     made = _confined(spec, plan, supervisor, found) if is_confined else nullcontext(plan)
     async with (
         made as final,
-        open_process(spec.name, final, spec.inherits, supervisor, child_log) as link,
+        launch(spec.name, final, spec.inherits, supervisor, child_log) as process,
     ):
-        yield link
+        yield ProcessLink(process)
 
 
 async def _with_secrets(spec: ServerSpec, plan: LaunchPlan, secrets: SecretReader) -> LaunchPlan:

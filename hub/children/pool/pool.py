@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import partial
 
@@ -25,7 +25,6 @@ from hub.children.pool.opener import LoginAddress, Opener, login_of, with_login
 from hub.children.slot import ChildKey, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import LIST_CHANGED
@@ -107,7 +106,7 @@ class ChildPool:
         self._limits = ChildLimits(in_all, per_session or in_all)
 
     def forget(self, servers: Collection[ServerName]) -> None:
-        """Forget what children of changed or removed servers have said of themselves."""
+        """Forget what is known of changed or removed servers."""
         self.known.forget(servers)
         self._callers.difference_update(servers)
 
@@ -146,7 +145,7 @@ class ChildPool:
         if slot.child is not None and self._tasks is not None:
             slot.child.answers.levels.leave(session)
             for uri in slot.child.answers.leave(session):
-                self._tasks.start_soon(_unsubscribe, slot.child, uri)
+                self._tasks.start_soon(slot.child.unsubscribe, uri)
         if not slot.users:
             pause = slot.spec.idle_stop if not at_once else 0.0
             slot.unused_since = self._clock() - slot.spec.idle_stop + pause
@@ -375,8 +374,3 @@ class ChildPool:
         if slot.child is not None:
             log.debug("ended", server=slot.spec.name, why=why)
             slot.child.stop()
-
-
-async def _unsubscribe(child: Child, uri: str) -> None:
-    with suppress(ChildError, RpcError):
-        await child.forward("resources/unsubscribe", {"uri": uri})

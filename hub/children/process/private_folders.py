@@ -144,7 +144,7 @@ def _removed(directory: str) -> bool:
 
 
 def _flatten(directory: str) -> None:
-    """Remove what is below `directory`, also what a program made hard to remove: Linux only.
+    """Remove all below `directory`, also deep trees and unreadable folders; Linux only.
 
     `rmtree` goes down by recursion, so a tree that is nested a thousand levels deep is too much for
     it, and it cannot read directories that their owner may not read. Here each directory is moved

@@ -25,7 +25,7 @@ from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by
 from hub.config.source.places import Path
 from hub.errors import ConfigError, Fault, HubError, StartError
 from hub.legible import on_one_line
-from hub.sessions.config_file import ConfigState
+from hub.sessions.operator import ConfigState
 
 _NO_OVERRIDE: Final = ToolOverride()
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)

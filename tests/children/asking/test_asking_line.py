@@ -43,7 +43,7 @@ class ObservedLine:
         """Line a call up; if it may go at once, it is sent."""
         one = LinedUp(party, tool, self.said, self.line)
         if self.line.admits(one):
-            one.have_floor()
+            one.proceed()
         return one
 
     def over(self, one: LinedUp) -> None:
