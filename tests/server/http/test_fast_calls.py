@@ -18,11 +18,11 @@ from hub.calls.in_flight import ReplySink
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Failure, Notification, Request
+from hub.jsonrpc.messages import Failure, Notification, Request, Response
 from hub.jsonrpc.requests import Cancellable
 from hub.server.http.fast_calls import PlainCall, answer_post
 from hub.server.http.responses import PostResponse
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.loops import all_tasks_blocked, virtual_time
@@ -318,6 +318,29 @@ async def test_a_call_that_is_over_is_no_garbage_to_be_looked_for() -> None:
             del call
             await all_tasks_blocked()
             assert len(wired.written) == 1
+            assert left() is None
+        finally:
+            gc.enable()
+
+
+class Held(dict[str, Json]):
+    """A result that can be referred to weakly."""
+
+
+async def test_a_result_that_a_task_has_sent_is_held_no_longer() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake, patience=0) as posts:
+        gc.disable()  # what the task awaited refers to the call, and to itself
+        try:
+            call, wired = posts.take(7)
+            await fake.link.request("tools/call", nth=2)
+            await all_tasks_blocked()
+            result = Held(a=1)
+            left = weakref.ref(result)
+            call.give(Response(7, result))
+            del result
+            await wired.connection.served()
+            assert wired.connection.json["result"] == {"a": 1}
             assert left() is None
         finally:
             gc.enable()
