@@ -152,7 +152,7 @@ class ChildCall(Struct, eq=False):
             self._end(exc)
         except Exception:
             # Raised from here, it would leave the call in flight, or end the calls before it, too.
-            log.exception("call not sent", server=child.spec.name)
+            log.exception("request failed", server=child.spec.name, method=call.method)
             self._end(InternalError())
 
     def _own_retry(self) -> JsonObject:
