@@ -349,7 +349,7 @@ async def test_a_call_that_is_over_is_no_garbage_to_be_looked_for() -> None:
             gc.enable()
 
 
-class Held(dict[str, Json]):
+class HeldResult(dict[str, Json]):
     """A result that can be referred to weakly."""
 
 
@@ -361,7 +361,7 @@ async def test_a_result_that_a_task_has_sent_is_held_no_longer() -> None:
             call, wired = posts.take(7)
             await fake.link.request("tools/call", nth=2)
             await all_tasks_blocked()
-            result = Held(a=1)
+            result = HeldResult(a=1)
             left = weakref.ref(result)
             call.give(Response(7, result))
             del result
