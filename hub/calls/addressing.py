@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -60,9 +60,13 @@ class Addressed(Struct, frozen=True):
     question: SearchQuery | None = None
     server: ServerName | None = None
 
-    def pointer(self, pointer: str) -> str:
-        """Return a JSON pointer into the call's arguments as one into the client's arguments."""
-        return pointer if self.server is None else f"/toolArgs{pointer}"
+    @property
+    def pointer(self) -> Callable[[str], str]:
+        """Returns a JSON pointer into the call's arguments as one into the client's arguments.
+
+        The call's route keeps it, so it must not hold the call.
+        """
+        return _same if self.server is None else _in_meta_tool
 
     def servers(self, names: Names) -> Collection[ServerName] | None:
         """Return the servers that may own the name; None if any server may."""
@@ -130,6 +134,14 @@ class Addressed(Struct, frozen=True):
             case "completion/complete":
                 completed = catalog.completion(object_or_empty(self.params.get("ref")))
                 return OwnParam("ref", completed[1] if completed is not None else {})
+
+
+def _same(pointer: str) -> str:
+    return pointer
+
+
+def _in_meta_tool(pointer: str) -> str:
+    return f"/toolArgs{pointer}"
 
 
 _ENVELOPE = frozenset(

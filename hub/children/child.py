@@ -184,6 +184,7 @@ class Child:
                         await self._take(message, peer, link)
                 except TimeoutError:
                     raise GoneError(f"it read no answer for {STALL:g} s, and asked on") from None
+                del message  # it may be large, and the next one may not come for hours
         except GoneError as exc:
             # At once: closing the connection may take seconds.
             self._fall(str(exc))

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias
 
 import anyio
+import structlog
 from msgspec import Struct, field
 
 from hub.children.callbacks import ChildCallbacks
@@ -19,7 +20,7 @@ from hub.children.failures import no_slot_free, no_turn
 from hub.children.handshake import input_required, with_envelope, without_server_info
 from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
-from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
+from hub.jsonrpc.errors import GoneError, InternalError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload, Request, Response, size_of
 from hub.jsonrpc.peer import Peer
@@ -28,6 +29,8 @@ from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
 from hub.values import Call, JsonObject, SessionKey, object_or_empty
+
+log = structlog.stdlib.get_logger(__name__)
 
 MAX_INPUT_ROUNDS: Final = 8
 """The number of times that a modern child may ask for input within one call."""
@@ -147,6 +150,10 @@ class ChildCall(Struct, eq=False):
             self._end(StaleError())
         except RpcError as exc:
             self._end(exc)
+        except Exception:
+            # Raised from here, it would leave the call in flight, or end the calls before it, too.
+            log.exception("request failed", server=child.spec.name, method=call.method)
+            self._end(InternalError())
 
     def _own_retry(self) -> JsonObject:
         """Return the fields for the child that the client's retry brings.

@@ -18,7 +18,7 @@ from hub.catalog.pages import CursorError
 from hub.errors import HubError, InsufficientScopeError, RouteError
 from hub.jsonrpc.errors import InternalError, RpcError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Notification, Payload, Request
+from hub.jsonrpc.messages import Notification, Payload, Request, size_of
 from hub.jsonrpc.peer import Asked, Outlet, Peer
 from hub.protocol.constants import (
     CALLS,
@@ -40,6 +40,10 @@ from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
+
+MAX_DECLARED, MAX_NAMED = 64 * 1024, 1024
+"""Bytes of the capabilities that a client may declare, and characters of its name and version that
+its session holds: sessions of many clients are open, for long."""
 
 _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
 
@@ -176,7 +180,8 @@ class ClientConnection:
             raise RpcError(INVALID_REQUEST, "initialize was answered already")
         client = client_of_handshake(params)
         if client is None:
-            raise RpcError(INVALID_PARAMS, 'initialize needs "protocolVersion" and "capabilities"')
+            needed = f'"protocolVersion" and "capabilities", of {MAX_DECLARED} bytes at most'
+            raise RpcError(INVALID_PARAMS, f"initialize needs {needed}")
         self.session.greeted(client)
         if self._services.is_for_one and not client.declares("roots"):
             # Its children start now anyway; a short wait gets their instructions into this result.
@@ -227,8 +232,15 @@ def client_of_handshake(params: JsonObject) -> Client | None:
     wanted, capabilities = params.get("protocolVersion"), params.get("capabilities")
     if not isinstance(wanted, str) or not isinstance(capabilities, dict):
         return None
+    if size_of(capabilities) > MAX_DECLARED:
+        return None
     version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-    return Client("legacy", version, capabilities, object_or_empty(params.get("clientInfo")))
+    said = object_or_empty(params.get("clientInfo"))
+    named = {key: said.get(key) for key in ("name", "version")}
+    info: JsonObject = {
+        key: value[:MAX_NAMED] for key, value in named.items() if isinstance(value, str)
+    }
+    return Client("legacy", version, capabilities, info)
 
 
 class ConnectionFactory(Protocol):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +57,22 @@ async def test_a_call_leaves_its_route_to_its_own_session_alone(top: Path) -> No
         assert kept is not None
         assert kept.is_open
         assert resolved(at, other) is None
+
+
+class SeenText(dict[str, Json]):
+    """Arguments that a test can see go."""
+
+
+async def test_a_route_holds_no_arguments_of_the_call_that_it_was_resolved_for(top: Path) -> None:
+    async with rig({"files": FILES}, children()) as at:
+        client = at.client(top / "a")
+        arguments = SeenText(text="large, or secret")
+        left = weakref.ref(arguments)
+        await client.call("echo", arguments)
+        del arguments
+        gc.collect()
+        assert resolved(at, client, "echo") is not None
+        assert left() is None
 
 
 async def test_a_refused_call_leaves_a_route_that_refuses_the_next(top: Path) -> None:

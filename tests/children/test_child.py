@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -72,6 +73,22 @@ async def error_of(child: Child, caller: RecordingAsker | None = None) -> str:
     with pytest.raises(ChildError) as caught:
         await call(child, admitted(), caller or RecordingAsker())
     return str(caught.value)
+
+
+class HeldError(dict[str, Json]):
+    """An error that can be referred to weakly."""
+
+
+async def test_what_a_child_said_last_is_not_held_until_it_says_more() -> None:
+    fake = FakeChild()
+    async with owned(fake) as child:
+        await child.ready()
+        error = HeldError(code=1, message="nobody waits for this")
+        left = weakref.ref(error)
+        fake.link.answer(99, wire.Failure(None, error))
+        del error
+        await all_tasks_blocked()
+        assert left() is None
 
 
 async def test_a_child_is_ready_once_it_is_greeted_and_listed() -> None:

@@ -26,7 +26,7 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
-from hub.server.connection import ClientConnection
+from hub.server.connection import MAX_DECLARED, MAX_NAMED, ClientConnection
 from hub.server.modern import CAPABILITIES
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
@@ -87,6 +87,18 @@ async def test_a_client_need_not_say_who_it_is() -> None:
         known = client.connection.session.client
         assert known is not None
         assert (known.era, known.info) == ("legacy", {})
+
+
+async def test_a_session_holds_little_of_what_its_client_declares() -> None:
+    async with scripted(FakeChild()) as hub:
+        client, large = hub.client(), "x" * (MAX_DECLARED + 1)
+        params: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {"a": large}}
+        assert (await refusal(client, "initialize", params))["code"] == INVALID_PARAMS
+        said: JsonObject = {"name": large, "version": "7", "icons": [{"src": large}]}
+        await client.request("initialize", {**params, "capabilities": {}, "clientInfo": said})
+        known = client.connection.session.client
+        assert known is not None
+        assert known.info == {"name": large[:MAX_NAMED], "version": "7"}
 
 
 async def test_a_handshake_is_made_once() -> None:

@@ -165,7 +165,8 @@ class PlainCall:
         return self._post.status_of(answer) if isinstance(answer, Failure) else 200
 
     def _over(self) -> None:
-        self._line = self._in_flight = None
+        # A task that was cancelled holds the call until the garbage is collected: the result not.
+        self._line = self._in_flight = self._outcome = None
         self._patience.end(self)
         self._post.end()
 

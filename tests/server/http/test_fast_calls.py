@@ -17,12 +17,12 @@ from hub.calls.dispatch import CallDispatcher
 from hub.calls.in_flight import ReplySink
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Failure, Notification, Request
+from hub.jsonrpc.errors import GoneError, InternalError
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.requests import Cancellable
 from hub.server.http.fast_calls import PlainCall, answer_post
 from hub.server.http.responses import PostResponse
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 from tests.kit.asgi import Connection
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.loops import all_tasks_blocked, virtual_time
@@ -192,6 +192,32 @@ async def test_a_call_that_a_mistake_of_our_own_stops_is_not_waited_for() -> Non
         assert posts.posted[0].in_flight == 0
 
 
+def broken(message: Message) -> bool:
+    raise KeyError("ours")
+
+
+async def test_a_fault_in_sending_ends_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake, concurrency=1) as posts:
+        posts.post(1)
+        asked = await fake.link.request("tools/call", nth=2)
+        second = posts.post(2)
+        await all_tasks_blocked()
+        with monkeypatch.context() as patch:
+            patch.setattr(fake.link, "post", broken)
+            fake.link.answer(asked["id"], {})
+            await second.served()
+            third = posts.post(3)
+            await third.served()
+        for connection in (second, third):
+            assert connection.json["error"]["message"] == str(InternalError())
+        assert [posts.client.peer.backlog.accepts(id_) for id_ in (1, 2, 3)] == [True] * 3
+        fourth = posts.post(4)
+        fake.link.answer((await fake.link.request("tools/call", nth=3))["id"], {"a": 1})
+        await fourth.served()
+        assert fourth.json["result"] == {"a": 1}
+
+
 async def test_reports_make_the_response_a_stream_that_the_answer_ends() -> None:
     fake = FakeChild(ECHO)
     fake.answers["tools/call"] = SILENT
@@ -318,6 +344,29 @@ async def test_a_call_that_is_over_is_no_garbage_to_be_looked_for() -> None:
             del call
             await all_tasks_blocked()
             assert len(wired.written) == 1
+            assert left() is None
+        finally:
+            gc.enable()
+
+
+class HeldResult(dict[str, Json]):
+    """A result that can be referred to weakly."""
+
+
+async def test_a_result_that_a_task_has_sent_is_held_no_longer() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with posting(fake, patience=0) as posts:
+        gc.disable()  # what the task awaited refers to the call, and to itself
+        try:
+            call, wired = posts.take(7)
+            await fake.link.request("tools/call", nth=2)
+            await all_tasks_blocked()
+            result = HeldResult(a=1)
+            left = weakref.ref(result)
+            call.give(Response(7, result))
+            del result
+            await wired.connection.served()
+            assert wired.connection.json["result"] == {"a": 1}
             assert left() is None
         finally:
             gc.enable()

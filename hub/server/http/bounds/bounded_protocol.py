@@ -33,8 +33,13 @@ _of_all_clients = TimeBudget(BURST_OF_ALL, SHARE_OF_ALL, time.perf_counter)
 QUIET: Final = logging.getLogger("uvicorn.error.connection")
 """Logs what went wrong in this process, and not what each client did."""
 QUIET.setLevel(logging.ERROR)
+_BETWEEN: Final = len(": \r\n")
 _LATE: Final = "The request took too long."
 _NO_ROOM: Final = "Too many requests are in progress; try again."
+
+
+class _HeadTooLargeError(Exception):
+    """The head of a request is too large, and was refused."""
 
 
 class _Unread:
@@ -200,9 +205,12 @@ class BoundedHttp(PlainHttp):
         has_many = self._in_message and not self._in_body and len(self.headers) > MAX_FIELDS
         if has_many or self._collected > MAX_HEAD:
             most = f"{MAX_FIELDS} fields" if has_many else f"{MAX_HEAD} bytes"
-            self.send_400_response(f"The head of a request may have {most} at most.")
+            self._refuse_head(most)
         else:
             self._wait(self._part())
+
+    def _refuse_head(self, most: str) -> None:
+        self.send_400_response(f"The head of a request may have {most} at most.")
 
     def _part(self) -> Deadlines | None:
         """Return the deadlines for the rest of a request; None while another one is answered."""
@@ -234,6 +242,11 @@ class BoundedHttp(PlainHttp):
         self._in_message = True
 
     def on_headers_complete(self) -> None:
+        if self._collected > MAX_HEAD:  # what was read at once may also be much of a body
+            size = sum(len(name) + len(value) + _BETWEEN for name, value in self.headers)
+            if len(self.url) + size > MAX_HEAD:
+                self._refuse_head(f"{MAX_HEAD} bytes")
+                raise _HeadTooLargeError  # which ends the parser's work
         self._collected = self._progress = 0
         super().on_headers_complete()
         if self.pipeline:
@@ -307,6 +320,8 @@ class BoundedHttp(PlainHttp):
             unread.size = 0
 
     def send_400_response(self, msg: str) -> None:
+        if self.transport.is_closing():
+            return  # it was refused before
         self._connections.log.note("connection closed: no HTTP", self.address, msg)
         super().send_400_response(msg)
         self._wait(None)

@@ -199,6 +199,17 @@ async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -
             await made.stream.receive()
 
 
+@pytest.mark.parametrize("more", [-100, 1])
+async def test_a_head_that_comes_at_once_is_bounded_as_one_in_parts(more: int) -> None:
+    async with connected() as made:
+        await made.stream.send(POST + b"Content-Length: 1\r\n\r\nx")
+        assert await made.answer() == b"1"
+        field = b"A: " + b"a" * (MAX_HEAD + more) + b"\r\n"
+        connection: Any = next(iter(made.server.server_state.connections))
+        connection.data_received(POST + b"Content-Length: 3\r\n" + field + b"\r\nabc")
+        assert await made.answer() == (b"3" if more < 0 else TOO_MUCH)
+
+
 async def test_fields_without_number_are_refused_though_they_are_short() -> None:
     """Each takes some hundred bytes of memory, and nobody has shown a token yet."""
     async with connected() as made:
