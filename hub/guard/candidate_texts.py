@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
 from hub.guard.containment import DRIVE, PathTracer
-from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments, takes_patch
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
@@ -97,11 +97,12 @@ class CandidateTexts(Struct, frozen=True):
         key = candidate.key[-LONGEST_KEY:]
         is_of_mount = candidate.kind is Kind.WEAK and is_mount(key)
         mounted = _MOUNTED.fullmatch(value) if is_of_mount else None
+        is_patch = candidate.kind is not Kind.PAYLOAD and (not candidate.whole or takes_patch(key))
+        for path in patched_names_in(value) if is_patch else ():
+            yield path, PATCHED, Kind.WEAK
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
-        for path in patched_names_in(value) if candidate.kind is not Kind.PAYLOAD else ():
-            yield path, PATCHED, Kind.WEAK
         is_command = candidate.kind is Kind.COMMAND
         if is_command and not candidate.is_element and takes_arguments(key):
             # A line of arguments for a program that is named elsewhere.

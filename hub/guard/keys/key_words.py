@@ -129,6 +129,11 @@ def is_typed(key: str) -> bool:
     return is_text or _last_word(key) in vocabulary.TYPED_WORDS
 
 
+def takes_patch(key: str) -> bool:
+    """Return whether `key` takes a patch: in an object of files it is no file's name."""
+    return "." not in key and not vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
+
+
 def is_measure(key: str) -> bool:
     """Return whether `key` takes a number that is no file name: a size, a line, a count."""
     word = _last_word(key)
