@@ -96,7 +96,8 @@ class CandidateTexts(Struct, frozen=True):
         """
         key = candidate.key[-LONGEST_KEY:]
         is_of_mount = candidate.kind is Kind.WEAK and is_mount(key)
-        mounted = _MOUNTED.fullmatch(value) if is_of_mount else None
+        is_mounted = is_of_mount and not is_local_uri(value)
+        mounted = _MOUNTED.fullmatch(value) if is_mounted else None
         is_patch = candidate.kind is not Kind.PAYLOAD and (not candidate.whole or takes_patch(key))
         for path in patched_names_in(value) if is_patch else ():
             yield path, PATCHED, Kind.WEAK
