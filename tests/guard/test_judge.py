@@ -736,6 +736,12 @@ def test_a_bare_name_in_other_characters_is_read_in_plain_ones(tmp_path: Path, n
         assert objection(here, kind, f"x{name}") is None
 
 
+@pytest.mark.parametrize("text", ["a.txt\\n/etc/x", "a.txt\\n//etc/x", "..\\u002f../x"])
+def test_an_argument_may_be_json(world: CallContext, text: str) -> None:
+    candidate = PathCandidate("/argv/1", "argv", COMMAND, f'"{text}"', "", is_element=True)
+    assert Judge(world, Policy(), needs_write=True).objection(candidate) == OUTSIDE
+
+
 def test_arguments_of_another_program_are_no_command_line(world: CallContext) -> None:
     judge = Judge(world, Policy(), needs_write=True)
     for line in ("git commit -m '/etc/passwd'", "docker run -w /etc/x y", "docker exec c /etc/x"):

@@ -224,7 +224,9 @@ def test_a_list_may_be_long() -> None:
         readings("a:" * 4000, READER)
 
 
-@pytest.mark.parametrize("text", ["a+" * 4000, "{" * 8000, "{a" + "," * 8000, "-" * 8000])
+@pytest.mark.parametrize(
+    "text", ["a+" * 4000, "{" * 8000, "{a" + "," * 8000, "-" * 8000, "....//.*./" * 100]
+)
 def test_a_text_of_many_signs_has_few_readings(text: str) -> None:
     found = readings(text, READER)
     assert text in found
