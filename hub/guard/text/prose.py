@@ -20,7 +20,7 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """The start of a comment, a script, a document or a patch."""
-_MARKUP = re.compile(r"\s*<(?:!doctype |[a-z][\w:-]*\s+[\w:-]+\s*=)", re.IGNORECASE)
+_MARKUP = re.compile(r"\s*<(?:!doctype |[a-z](?:[\w:-]*\w)?\s+[\w:][\w:-]*\s*=)", re.IGNORECASE)
 _SETTINGS = re.compile(
     r"\s*\w[\w ]{0,30}=(?:\{[^{}]*\}|[^\s;={}][^;={}]*);\s*\w[\w ]{0,30}=[^\s=]", re.ASCII
 )

@@ -28,6 +28,7 @@ def test_code_yaml_and_sentences_are_prose(text: str) -> None:
         "../y is where it is",
         "notes.txt /srv/app/link\nnotes.txt x",
         "notes.txt src/%2e%2e\na.b link",
+        "<curl: --data=@/etc/x>",
     ],
 )
 def test_lines_with_paths_are_lists(text: str) -> None:
