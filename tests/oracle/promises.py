@@ -45,6 +45,7 @@ _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
 _FINDERS = {"glob", "dash", "bash"}
 _SHELLS = {"dash", "bash"}
 _WILD = re.compile(r"[*?\[]")
+_CLASS = re.compile(r"\[[^\]]*\]")
 _BREAK_IN_JSON = re.compile(r"\\[nrt]")
 
 
@@ -131,7 +132,7 @@ def _found_by_a_wildcard(family: ProcessTree, opened: Opened, world: PlantedWorl
     place = "" if opened.path.startswith("/") else world.cwd
     for name in filter(None, opened.path.split("/")):
         if world.is_inside(os.path.realpath(place)) and Path(place, name).is_symlink():
-            return name not in opened.value
+            return name not in _CLASS.sub("[]", opened.value)
         place = f"{place}/{name}"
     return False
 
