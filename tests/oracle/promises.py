@@ -87,7 +87,9 @@ def _lines_of_text(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool
 
 
 def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
-    if family not in {"weak", "path", *_SAYING_NOTHING} or _OF_PROSE.isdisjoint(opened.chain):
+    # No scheme has a space behind its colon, as a sentence has.
+    is_part = not _OF_PROSE.isdisjoint(opened.chain) or opened.text.startswith(" ")
+    if not is_part or family not in {"weak", "path", *_SAYING_NOTHING}:
         return False
     words = _BREAK_IN_JSON.sub(" ", opened.value).split()
     plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}<>\\").isalpha())
