@@ -11,7 +11,8 @@ _PLAIN_WORD = re.compile(
 )
 _YAML_KEY = re.compile(r"^\s*(?:- +)*[\"']?[\w./$-][\w./ $-]*[\"']?\s*:(?:\s|$)", re.MULTILINE)
 _YAML_LINE = re.compile(r"\s|[\"']?[\w.$-][\w./ $-]*[\"']?\s*:(?:\s|$)|- |#|---")
-_SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/])")
+_SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/]|[a-z][\w+.-]*+:(?:\.\.?/|~/|/\w))")
+"""How a path or an option starts, also behind a scheme: `concat:../the name of it`."""
 _PATHS = re.compile(r"\s*(?:\.[/\\]|~|/\w|[A-Za-z]:[\\/])|(?:.*\s)?\.\.[/\\]")
 """A line that starts with a path, or has one that climbs."""
 _CODE = re.compile(
