@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
 from hub.guard.containment import DRIVE, PathTracer
-from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments
+from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments, takes_patch
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
@@ -61,13 +61,12 @@ _CHARACTERS = 64
 _PER_SIGN = 10
 """The effort of taking a text apart at one of its signs."""
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_LONGEST_LIST = 1024
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _BRACKET = re.compile(r"[()\[\]{}<>]")
 _WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
-_MOST_STARTS = 64
+_MOST_STARTS, _LONGEST_LIST = 64, 1024
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
 _TOP_OR_HOME = re.compile(r"~|(?:-C|(?:.*[^/.])?(?<=[=@]))?[/.]*\Z", re.DOTALL)
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
@@ -96,17 +95,20 @@ class CandidateTexts(Struct, frozen=True):
         """
         key = candidate.key[-LONGEST_KEY:]
         is_of_mount = candidate.kind is Kind.WEAK and is_mount(key)
-        mounted = _MOUNTED.fullmatch(value) if is_of_mount else None
+        mounted = _MOUNTED.fullmatch(value) if is_of_mount and not is_local_uri(value) else None
+        is_patch = candidate.kind is not Kind.PAYLOAD and (not candidate.whole or takes_patch(key))
+        patched = patched_names_in(value) if is_patch else ()
+        yield from ((path, PATCHED, Kind.WEAK) for path in patched)
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return
-        for path in patched_names_in(value) if candidate.kind is not Kind.PAYLOAD else ():
-            yield path, PATCHED, Kind.WEAK
         is_command = candidate.kind is Kind.COMMAND
         if is_command and not candidate.is_element and takes_arguments(key):
             # A line of arguments for a program that is named elsewhere.
             yield from self._texts_of_command(value, starts=True, is_line=False)
             return
+        if is_command and candidate.is_element and value[:1] == '"':
+            yield from self._texts_of_value(Kind.NEUTRAL, value)  # JSON, if the program reads that
         if candidate.kind is Kind.GLOB:
             value = with_short_roots(value, self.reader)
         if mounted is None:

@@ -23,6 +23,8 @@ _LONGEST = 1024
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>'\"`=,]+|(?<![^\s'\"])-[A-Za-z](?=[\w./~])")
 _PWD = re.compile(r"\$\(\s*pwd\s*\)|\$PWD\b|\$\{PWD\}")
 _MOST = 64
+_FEW = 8
+"""So many elements of lists may be folders that something else starts in."""
 _TURNS = 2
 """So many folders may be named one in the other, as in `repo`, `folder`, `name`."""
 
@@ -38,9 +40,10 @@ class NamedFolders:
     """The folders that the candidates of one call name, for each candidate that may start there.
 
     A folder counts for the whole call, however deep it is named: `{"dir": "a", "name": "b"}`,
-    `{"options": {"run": {"cwd": "a"}}, "name": "b"}`; in an object in a list for that object. An
-    element of a list counts for none: it is one of several, not where the others are. A folder that
-    a command names counts for all words of commands: `cd a && cat b`, `tar -C a b`.
+    `{"options": {"run": {"cwd": "a"}}, "name": "b"}`; in an object in a list for that object. The
+    elements of a short list count for what is in no list: `{"dirs": ["a"], "name": "b"}`; many are
+    files rather. A folder that a command names counts for all words of commands: `cd a && cat b`,
+    `tar -C a b`.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class NamedFolders:
         self._reader = replace(reader, whole=True)
         self._of_scope: dict[str, list[PathCandidate]] | None = None
         self._candidates = candidates
-        self._found: dict[tuple[str, bool], _Found] = {}
+        self._found: dict[tuple[str, bool, bool], _Found] = {}
         self._read: dict[str, list[str]] = {}
         self._named: dict[tuple[Json, str | None], list[str]] = {}
         self._of_commands: dict[str, None] | None = None
@@ -64,7 +67,7 @@ class NamedFolders:
         is_command = candidate.kind is Kind.COMMAND
         if len(self._candidates) == 1 and not is_command:
             return []
-        of = (candidate.scope, is_command)
+        of = (candidate.scope, is_command, candidate.is_element)
         found = self._found.get(of)
         if found is None:
             found = self._found[of] = self._find(of)
@@ -72,12 +75,17 @@ class NamedFolders:
             found = self._find(of, _identity(candidate))
         return found.folders
 
-    def _find(self, of: tuple[str, bool], but: tuple[str, Json] | None = None) -> _Found:
-        """Return what is named, `but` by this candidate, for a scope, and perhaps for a command."""
-        scope, is_command = of
+    def _find(self, of: tuple[str, bool, bool], but: tuple[str, Json] | None = None) -> _Found:
+        """Return what is named, `but` by this candidate, for a scope.
+
+        `of` also says whether it is for a command, and whether for an element of a list.
+        """
+        scope, is_command, is_element = of
         found = dict(self._in_commands()) if is_command else {}
         named_by = set[tuple[str, Json]]()
-        members = [one for one in self._members_around(scope) if _identity(one) != but]
+        around = self._members_around(scope)
+        members = [one for one in around if not (is_element and one.is_element)]
+        members = [one for one in members if _identity(one) != but]
         for turn in range(1 + _TURNS):
             starts = tuple(found) if turn else (None,)
             for one, start in product(members, starts):
@@ -112,8 +120,9 @@ class NamedFolders:
         """Return the candidates that may name folders for a scope: of it and of those around it."""
         if self._of_scope is None:
             self._of_scope = {}
+            is_few = sum(one.is_element for one in self._candidates) <= _FEW
             for one in self._candidates:
-                if one.kind not in _NO_FOLDERS and not one.is_element:
+                if one.kind not in _NO_FOLDERS and (is_few or not one.is_element):
                     self._of_scope.setdefault(one.scope, []).append(one)
         found = [*self._of_scope.get("", ())]
         while scope:

@@ -402,6 +402,7 @@ NAMED_BY_PATH: tuple[JsonObject, ...] = (
     {"type": "object", "description": "Mapping from relative file paths to their new contents"},
     {"description": "Map of file path to line"},
     {"description": "The edits, keyed by path"},
+    {"description": "What to write (file name -> content)"},
 )
 
 

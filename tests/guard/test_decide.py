@@ -37,6 +37,7 @@ CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
 ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]
 # What another layer must stop, and what only an operator can decide, is not for the guard alone.
 JUDGED = [row for row in ROWS if row["layer"] == "argument" and "policy" not in row]
+OUTSIDE_PATCH = "--- a/x\n+++ b/../../x\n@@ -1 +1 @@\n-a\n+b\n"
 DEFAULT = ToolPolicy()
 
 
@@ -743,6 +744,24 @@ def test_an_empty_name_in_an_object_of_files_is_judged() -> None:
     verdict = decide(tool_call({"files": {"": None}}), guard, context(share(here), here))
     assert isinstance(verdict, Refused)
     assert verdict.reason == "an empty path names nothing"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_admitted"),
+    [
+        ({"files": [{"patch": OUTSIDE_PATCH}]}, False),
+        ({"file": {"name": "a.txt", "diff": OUTSIDE_PATCH}}, False),
+        ({"files": {"fix.patch": OUTSIDE_PATCH}}, True),
+        ({"files": [{"content": OUTSIDE_PATCH}]}, True),
+    ],
+)
+def test_a_patch_in_an_object_of_files_is_judged(
+    arguments: JsonObject, *, is_admitted: bool
+) -> None:
+    here = CATALOGUE.parent
+    guard = compile_tool(None, read_only=False, policy=DEFAULT)
+    verdict = decide(tool_call(arguments), guard, context(share(here), here))
+    assert isinstance(verdict, Admitted) is is_admitted
 
 
 @pytest.mark.parametrize(

@@ -340,6 +340,9 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (NEUTRAL, "http://../../private"),
         (NEUTRAL, "data:,/../../../private"),
         (PATH, "https://h/%2e%2e/%2e%2e/%2e%2e/private/secret.txt"),
+        (PATH, "....//private/secret.txt"),
+        (PATH, '"a.txt" ".*./private/secret.txt"'),
+        (WEAK, "src/..././..././private"),
         (PATH, "http://%2e%2e/%2e%2e/private/secret.txt"),
         (NEUTRAL, "http://../?x=/../../private/secret.txt"),
         (NEUTRAL, "http://%2e./?x=/../../private/secret.txt"),
@@ -515,6 +518,9 @@ def test_judging_stops_at_the_first_objection(world: CallContext) -> None:
         ("volumes", "src:/data,/etc", True),
         ("volumes", "src:/../../private", True),
         ("volumes", "x=/etc:/data", True),
+        ("volume", "file:///etc", True),
+        ("mount", "local:/etc", True),
+        ("volume", "file://{cwd}", False),
         ("output", "src:/data", True),
         ("volume_log", "src:/data", True),
     ],
@@ -728,6 +734,12 @@ def test_a_bare_name_in_other_characters_is_read_in_plain_ones(tmp_path: Path, n
     for kind in (COMMAND, NEUTRAL, WEAK, PATH):
         assert objection(here, kind, name) == OUTSIDE
         assert objection(here, kind, f"x{name}") is None
+
+
+@pytest.mark.parametrize("text", ["a.txt\\n/etc/x", "a.txt\\n//etc/x", "..\\u002f../x"])
+def test_an_argument_may_be_json(world: CallContext, text: str) -> None:
+    candidate = PathCandidate("/argv/1", "argv", COMMAND, f'"{text}"', "", is_element=True)
+    assert Judge(world, Policy(), needs_write=True).objection(candidate) == OUTSIDE
 
 
 def test_arguments_of_another_program_are_no_command_line(world: CallContext) -> None:

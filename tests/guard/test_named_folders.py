@@ -80,6 +80,9 @@ def test_a_value_that_leads_out_of_a_named_folder_is_refused(world: CallContext)
         {"dir": "src", "steps": [{"x": [{"name": "link"}]}]},
         {"name": "link", "steps": [{"name": "link"}, {"run": {"cwd": "src"}, "name": "link"}]},
         {"deep": "src", "src": "deep", "leak": "leak"},
+        {"dirs": ["src"], "name": "link"},
+        {"paths": ["lib", f"{src}"], "pattern": "link/*"},
+        {"options": {"dirs": ["src"]}, "file": "link/secret.txt"},
     )
     assert not [one for one, is_admitted in judged if is_admitted]
 
@@ -96,7 +99,8 @@ def test_other_values_beside_a_folder_are_admitted(world: CallContext) -> None:
         {"path": "src", "name": "docs/../a.txt"},
         {"path": "src/a.py", "name": "link"},
         {"paths": ["src", "link"]},
-        {"x": '["src", "link",]'},
+        {"paths": ["src", *"abcdefgh"], "name": "link"},
+        {"x": '["src", "link"]'},
         {"cwd": "src", "command": "npm test"},
         {"options": {"cwd": "src"}, "files": ["a.py", "new.py"]},
         {"files": [{"path": "src"}], "path": "link"},

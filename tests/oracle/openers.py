@@ -161,6 +161,11 @@ def _option(text: str) -> Iterable[str]:
         yield text.partition(" ")[2]
 
 
+def _cleaned(text: str) -> Iterable[str]:
+    """Whoever drops `../` once, or what Windows forbids, as pathvalidate's sanitize_filepath."""
+    return (text.replace("../", ""), re.sub(r'[<>"?*]', "", text))
+
+
 def _braces(text: str) -> Iterable[str]:
     """The alternatives of braces: bash, node-glob, wcmatch, Rust's globset."""
     if match := re.search(r"\{([^{}]*,[^{}]*)\}", text):
@@ -197,6 +202,7 @@ STEPS = (
     Step("option", ALL, _option),
     Step("braces", ("path", "glob", "command", "args"), _braces),
     Step("JSON", (*TEXTS, "args"), _in_json),
+    Step("cleaned", ("path",), _cleaned),
 )
 STEPS_OF = {
     family: tuple(step for step in STEPS if family in step.families) for family in (*ALL, "payload")

@@ -45,6 +45,7 @@ _LISTS = {"list", "lines", "assigned", "scheme", "words", "option"}
 _FINDERS = {"glob", "dash", "bash"}
 _SHELLS = {"dash", "bash"}
 _WILD = re.compile(r"[*?\[]")
+_CLASS = re.compile(r"\[[^\]]*\]")
 _BREAK_IN_JSON = re.compile(r"\\[nrt]")
 
 
@@ -86,7 +87,9 @@ def _lines_of_text(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool
 
 
 def _prose(family: ProcessTree, opened: Opened, _: PlantedWorld) -> bool:
-    if family not in {"weak", "path", *_SAYING_NOTHING} or _OF_PROSE.isdisjoint(opened.chain):
+    # No scheme has a space behind its colon, as a sentence has.
+    is_part = not _OF_PROSE.isdisjoint(opened.chain) or opened.text.startswith(" ")
+    if not is_part or family not in {"weak", "path", *_SAYING_NOTHING}:
         return False
     words = _BREAK_IN_JSON.sub(" ", opened.value).split()
     plain = sum(1 for word in words if word.strip(".,:;!?\"'()[]{}<>\\").isalpha())
@@ -131,7 +134,7 @@ def _found_by_a_wildcard(family: ProcessTree, opened: Opened, world: PlantedWorl
     place = "" if opened.path.startswith("/") else world.cwd
     for name in filter(None, opened.path.split("/")):
         if world.is_inside(os.path.realpath(place)) and Path(place, name).is_symlink():
-            return name not in opened.value
+            return name not in _CLASS.sub("[]", opened.value)
         place = f"{place}/{name}"
     return False
 

@@ -107,6 +107,12 @@ def _in_json(text: str, manner: int, _: PlantedWorld) -> str:
     return json.dumps(forms[manner % len(forms)], ensure_ascii=manner % 2 == 0)
 
 
+def _unclean(text: str, manner: int, _: PlantedWorld) -> str:
+    """Have a climb made by what takes climbs out, or signs that are in no name."""
+    signs = ("....//", "..././", ".*./", ".<./", './"../')
+    return text.replace("../", signs[manner % len(signs)])
+
+
 def _between(text: str, manner: int, _: PlantedWorld) -> str:
     """Stand in a list."""
     signs = (",", ", ", "|", ";", " ", ":", "\n", "\t", "; ", "::")
@@ -124,6 +130,7 @@ REWRITES: dict[str, Rewrite] = {
     "backslashes": _backslash,
     "from home": _home,
     "in a list": _between,
+    "to be cleaned": _unclean,
     "quoted": _in_forms('"{}"', "'{}'", "`{}`", "<{}>", "“{}”", '"{}', "{}'", '{}"', "'{}"),
     "quoted in a list": _in_forms('"notes.txt" "{}"', "'notes.txt', '{}'", "\"a\" '{}'"),
     "in brackets": _in_forms("[{}]", "({})", "{{}}", "[notes.txt,{}]", "{notes.txt,{}}", "[{}"),

@@ -27,6 +27,8 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
+_REACHED = {"note", "snippet", "prompt"}
+_REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
@@ -89,6 +91,17 @@ def is_kept(tool: str, key: str) -> bool:
     return key in vocabulary.KEPT and not vocabulary.KEPT_WORDS.isdisjoint(words_of(tool))
 
 
+def names_text(tool: str, key: str, names: Iterable[str]) -> bool:
+    """Return whether `key` has the name of a text that may be a file: `note` of `read_note`.
+
+    So has a `title` beside a folder, among the `names` of all arguments.
+    """
+    if key == "title":
+        return any(_last_word(name) in {"folder", "directory", "dir"} for name in names)
+    *before, last = words_of(tool) or [""]
+    return last == key and key in _REACHED and not _REACHING.isdisjoint(before)
+
+
 def is_mount(key: str) -> bool:
     """Return whether `key` takes a mount into a container: `host:container`."""
     return _last_word(key) in vocabulary.MOUNT_WORDS
@@ -127,6 +140,11 @@ def is_typed(key: str) -> bool:
     """Return whether `key`, if it is neutral, may take what is typed into a running program."""
     is_text = _last_word(key) == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
     return is_text or _last_word(key) in vocabulary.TYPED_WORDS
+
+
+def takes_patch(key: str) -> bool:
+    """Return whether `key` takes a patch: in an object of files it is no file's name."""
+    return "." not in key and not vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
 
 
 def is_measure(key: str) -> bool:

@@ -22,6 +22,7 @@ from hub.guard.keys.key_words import (
     is_tree,
     kind_of_key,
     names_shell,
+    names_text,
     takes_arguments,
 )
 from hub.guard.keys.nodes import (
@@ -105,6 +106,8 @@ def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> Argume
             known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
         elif node.kind is Kind.NEUTRAL and node.declared and is_kept(tool, key):
             known[key] = replace(node, kind=Kind.PAYLOAD, why="the tool's name says a database")
+        elif node.kind is Kind.PAYLOAD and names_text(tool, key, declared):
+            known[key] = replace(node, kind=Kind.NEUTRAL, why="a file may have this name")
     return replace(shape, properties={**shape.properties, **known}) if known else shape
 
 
@@ -274,11 +277,9 @@ def _has_paths(node: ArgumentNode) -> bool:
 def _effort_for(schema: Json) -> int:
     objects, queue = 0, [schema]
     for one in queue:  # grows in the loop
-        if isinstance(one, dict):
-            objects += 1
-            queue += one.values()
-        elif isinstance(one, list):
-            queue += one
+        objects += isinstance(one, dict)
+        if isinstance(one, dict | list):
+            queue += one.values() if isinstance(one, dict) else one
     return _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES
 
 
@@ -348,7 +349,7 @@ def _described(named: Verdict, text: str) -> Verdict:
     if kind is Kind.PATH and (says := _starts(vocabulary.SAYS_CONTENT, text)):
         return Kind.WEAK, f"described as '{says[0]}'"
     if kind is not Kind.PATH and (says := vocabulary.SAYS_REGEX.search(text)):
-        is_file = _starts(vocabulary.SAYS_INPUT_FILE, text) is not None
+        is_file = any(_starts(one, text) for one in vocabulary.OF_FILE)
         return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
     return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
 
@@ -360,9 +361,9 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
     first says that it is a path: "path of the file that the XPath runs on".
     """
     says = vocabulary.SAYS_OTHER.search(text)
-    if says is None or kind is not Kind.PATH:
+    if says is None or kind not in {Kind.PATH, Kind.WEAK}:
         return says
-    if not _A_PATH.match(why):
+    if kind is Kind.PATH and not _A_PATH.match(why):
         return None
     first = _starts(vocabulary.STARTS_AS_PATH, text)
     return None if first is not None and first.end() <= says.start() else says

@@ -86,14 +86,13 @@ SELECTING_WORDS = _words(
 """Before a path word: the argument is a list of patterns, as in `excludePaths`, `include_files`."""
 PAYLOAD_WORDS = _words(
     "content text body message msg sql code query q search prompt description desc comment note"
-    " title summary regex regexp expression expr formula selector locator xpath jsonpath"
-    " jmespath csspath urlpath css html markdown md xml javascript js typescript function"
-    " snippet statement string str base64 b64 payload instruction question answer thought"
-    " rationale reason caption heading header footer footnote keyword needle repl replacement"
-    " replace paragraph markup goal intent subject pointer jq jql cql graphql"
-    " gql mutation find line tooltip chat reply abstract excerpt quote observation objective"
-    " feedback fact hypothesis conclusion finding matcher cypher sparql promql logql soql wiql kql"
-    " term row cell explanation detail reasoning remark"
+    " title summary regex regexp expression expr formula selector locator xpath jsonpath jmespath"
+    " csspath urlpath css html markdown md xml javascript js typescript function snippet statement"
+    " string str base64 b64 payload instruction question answer thought rationale reason caption"
+    " heading header footer footnote keyword needle repl replacement replace paragraph markup goal"
+    " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
+    " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
+    " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 COMMAND_WORDS = _words(
@@ -222,8 +221,7 @@ FILE_PREPOSITIONS = _words("from to at into")
 """Between a text and a path: a file with the text, as in `content_from_file`."""
 WRITING_VERBS = _words(
     "save write extract copy move export download output dump unzip unpack install store render"
-    " put place convert log record link mount clone checkout print upload import load read"
-    " restore"
+    " put place convert log record link mount clone checkout print upload import load read restore"
 )
 """Before a final preposition: a path, as in `saveTo`, `write_to`, `saveAs`, `loadFrom`."""
 NAMED = _words("file folder dir directory path")
@@ -298,8 +296,7 @@ SAYS_PATH = re.compile(
 )
 MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
 STARTS_AS_PATH = re.compile(
-    r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?"
-    r"(?:absolute |relative |full |local |complete )*"
+    r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
     r"|\s*(?:(?:der |la |le |il |o )?(?:(?:absolut|relativ)er )?"
     r"(?:(?:pfad|ruta|chemin|caminho|percorso) (?:(?:absol|relati)\w+ )?"
@@ -328,7 +325,7 @@ SAYS_OTHER = re.compile(
 )
 SAYS_FILE = re.compile(
     r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
-    r"|\bpaths? (?:to|of) (?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b",
+    r"|(?:^|\bpaths? (?:to|of|or) )(?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b",
     re.IGNORECASE,
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
@@ -338,20 +335,23 @@ SAYS_INPUT_FILE = re.compile(
     re.IGNORECASE,
 )
 """The argument is a file that an expression is applied to, not the expression itself."""
+OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = re.compile(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
+    r"\s*(?:(?:the |an? |local |file |note )*(?:location(?= (?:of|on)\b|\s*(?:\n|$))|note path\b)"
+    r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
+    r"|(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
     r"(?:(?!(?:of|to|in|into|for|from|with|the|on|at|by|is|and|or|new|each|per)\b)"
-    r"[\w'./+#-]+ ){0,3}?"
-    r"(?:file|folder|directory|filename)(?: ?name)?(?: \([^)]*\))?"
+    r"[\w'./+#-]+ ){0,3}?(?:file|folder|directory|filename)(?: ?name)?(?: \([^)]*\))?"
     r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
     r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
     r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
-    r"|(?:search|look) for))",
+    r"|(?:search|look) for)))",
     re.IGNORECASE,
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
 SAYS_NAMED_BY_PATH = re.compile(
-    r"\b(?:map|mapping|dict|dictionary|record|object) (?:of|from|with) (?:[\w-]+ ){0,2}?"
+    r"\b(?:path|file ?name)s?(?: to | ?/ ?| ?[-=]> ?|: )(?:file )?contents?\b"
+    r"|\b(?:map|mapping|dict|dictionary|record|object) (?:of|from|with) (?:[\w-]+ ){0,2}?"
     r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)",
     re.IGNORECASE,
 )

@@ -11,7 +11,8 @@ _PLAIN_WORD = re.compile(
 )
 _YAML_KEY = re.compile(r"^\s*(?:- +)*[\"']?[\w./$-][\w./ $-]*[\"']?\s*:(?:\s|$)", re.MULTILINE)
 _YAML_LINE = re.compile(r"\s|[\"']?[\w.$-][\w./ $-]*[\"']?\s*:(?:\s|$)|- |#|---")
-_SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/])")
+_SIGIL = re.compile(r"\s*(?:[/\\~.]|-\S|[A-Za-z]:[\\/]|[a-z][\w+.-]*+:(?:\.\.?/|~/|/\w))")
+"""How a path or an option starts, also behind a scheme: `concat:../the name of it`."""
 _PATHS = re.compile(r"\s*(?:\.[/\\]|~|/\w|[A-Za-z]:[\\/])|(?:.*\s)?\.\.[/\\]")
 """A line that starts with a path, or has one that climbs."""
 _CODE = re.compile(
@@ -20,7 +21,7 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """The start of a comment, a script, a document or a patch."""
-_MARKUP = re.compile(r"\s*<(?:!doctype |[a-z][\w:-]*\s+[\w:-]+\s*=)", re.IGNORECASE)
+_MARKUP = re.compile(r"\s*<(?:!doctype |[a-z](?:[\w:-]*\w)?\s+[\w:][\w:-]*\s*=)", re.IGNORECASE)
 _SETTINGS = re.compile(
     r"\s*\w[\w ]{0,30}=(?:\{[^{}]*\}|[^\s;={}][^;={}]*);\s*\w[\w ]{0,30}=[^\s=]", re.ASCII
 )

@@ -29,8 +29,8 @@ from hub.paths.resolve import Flavour, PathError
 _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
-_MAX_NAMES = 32
-_MAX_COLONS = 8
+_MAX_NAMES, _MAX_COLONS = 32, 8
+_LONGEST_CLEANED = 512
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about, in words for `explain`."""
@@ -61,7 +61,7 @@ class Reader(Struct, frozen=True):
 
 
 # A path of these characters reads in one way only.
-_PLAIN = re.compile(r"(?!-|/vsi)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
+_PLAIN = re.compile(r"(?!-|/vsi|.*\.\.\./)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
@@ -89,6 +89,9 @@ _ASSIGNED_IN_PATTERN = re.compile(r"[=@!]")
 _SIGNS = "@!<>+"
 _CUT = re.compile(r"[?#]")
 _CUT_IN_PATTERN = re.compile("#")
+_CLIMB = re.compile(r"(?<![^/])\.\./")
+_NO_NAMES = str.maketrans("", "", '<>"?*')
+"""Signs that Windows allows in no name, but those of lists: what tidies a path drops them."""
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 # Invisible characters, which a child that cleans up text drops.
@@ -159,8 +162,7 @@ def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _with_host(text: str, reader: Reader) -> Iterable[str]:
-    path = host_as_folder(text)
-    return () if path is None else (path,)
+    return filter(None, (host_as_folder(text),))
 
 
 def _trimmed(text: str, reader: Reader) -> Iterable[str]:
@@ -189,6 +191,20 @@ def _slashed(text: str, reader: Reader) -> Iterable[str]:
     code = _JSON_ESCAPE if reader.flavour is Flavour.WINDOWS else _CODE
     forms = (text.replace("\\", "/"), code.sub(_character, text))
     return (*forms, _BLANK.sub(" ", text)) if text[:1] == '"' else forms
+
+
+def _cleaned(text: str, reader: Reader) -> Iterable[str]:
+    """Return a text with more `..` in it than before, once a child has made it harmless.
+
+    It drops each `../`, or all signs that no name may have: of `....//` and `.*./` is left `../`.
+    """
+    if len(text) > _LONGEST_CLEANED or _CONTROL.search(text):
+        return
+    if ".../" in text or "...\\" in text:
+        yield text.replace("../", "").replace("..\\", "")
+    if not reader.is_pattern and (reader.whole or reader.is_path or not reader.as_shell):
+        named = text.translate(_NO_NAMES)
+        yield from (named,) if len(_CLIMB.findall(named)) > len(_CLIMB.findall(text)) else ()
 
 
 def _character(code: re.Match[str]) -> str:
@@ -264,14 +280,11 @@ def _parameters(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _archived(text: str, reader: Reader) -> Iterable[str]:
-    match = _VIRTUAL.match(text)
-    if match is None:
-        return
-    inner = text[match.end() :]
-    yield inner
-    # Without the disk it is unknown where the archive's path ends and the path in it starts.
-    for slash in islice(_SLASH.finditer(inner), _MAX_NAMES):
-        yield inner[: slash.start()]
+    if match := _VIRTUAL.match(text):
+        inner = text[match.end() :]
+        yield inner
+        # Without the disk it is unknown where the archive's path ends and the path in it starts.
+        yield from (inner[: slash.start()] for slash in islice(_SLASH.finditer(inner), _MAX_NAMES))
 
 
 def _quoted(text: str, reader: Reader) -> Iterable[str]:
@@ -311,9 +324,8 @@ def _cut(text: str, reader: Reader) -> Iterable[str]:
 def _separated(text: str, reader: Reader) -> Iterable[str]:
     if _CONTROL.search(text):
         yield from _pieces(_CONTROL, text, reader)
-    if " " not in text or reader.words == "never":
-        return
-    if reader.words == "always" or is_list_of_words(text):
+    words = reader.words
+    if " " in text and (words == "always" or (words == "names" and is_list_of_words(text))):
         yield from _pieces(_SPACE, text, reader)
 
 
@@ -369,6 +381,7 @@ _ONE_PATH: Transforms = (
     ("trimmed and unquoted", _ANY, _trimmed),
     ("percent-decoded", frozenset("%"), _decoded),
     (SLASHED, frozenset("\\"), _slashed),
+    ("cleaned", frozenset('/\\<>"?*'), _cleaned),
     ("in plain characters", _ANY, _normalised),
     (EXPANDED, frozenset("$%~"), _expanded),
     ("without what a URL has behind its path", frozenset("?#"), _cut),

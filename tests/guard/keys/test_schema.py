@@ -137,6 +137,16 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("code", {"description": "Code, or the name of a file with it"}, Kind.WEAK),
         ("body", {"description": "A text, or @file to read it from a file"}, Kind.WEAK),
         ("note", {"description": "Note to open (relative path in the vault)"}, Kind.WEAK),
+        ("note", {"description": "Note path or title"}, Kind.WEAK),
+        ("note", {"description": "Note path"}, Kind.WEAK),
+        ("note", {"description": "The note, relative to the vault root"}, Kind.WEAK),
+        ("content", {"description": "Local file location"}, Kind.WEAK),
+        ("content", {"description": "The location on disk"}, Kind.WEAK),
+        ("content", {"description": "Location-based text"}, Kind.PAYLOAD),
+        ("path", {"description": "The file whose XPath is evaluated"}, Kind.PATH),
+        ("path", {"description": "API path or local file"}, Kind.PATH),
+        ("source", {"description": "Path of the XML that the XPath runs on"}, Kind.PATH),
+        ("source", {"description": "Path to the file or regex"}, Kind.WEAK),
         ("text", {"description": "Inline text or path"}, Kind.WEAK),
         ("text", {"description": "Either a text, or a path"}, Kind.WEAK),
         ("html", {"description": "HTML string, URL or local file"}, Kind.WEAK),
@@ -190,6 +200,24 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
 )
 def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind: Kind) -> None:
     assert of(key, schema).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "beside", "kind"),
+    [
+        ("read_note", "note", "format", Kind.NEUTRAL),
+        ("delete-note", "note", "format", Kind.NEUTRAL),
+        ("add_note", "note", "format", Kind.PAYLOAD),
+        ("read_page", "note", "format", Kind.PAYLOAD),
+        ("get_message", "message", "format", Kind.PAYLOAD),
+        ("write_note", "title", "folder", Kind.NEUTRAL),
+        ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
+        ("create_issue", "title", "path", Kind.PAYLOAD),
+    ],
+)
+def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, kind: Kind) -> None:
+    schema: Json = {"properties": {key: {"type": "string"}, beside: {"type": "string"}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
 
 
 def test_a_schema_offers_values() -> None:

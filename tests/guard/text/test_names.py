@@ -74,6 +74,11 @@ def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> No
         ("  *** Begin Patch\r\n  *** Add File: ../x\r\n  +a\r\n", {"../x"}),
         ("*** Update File: a\n*** Move to: /b\n@@\n", {"a", "/b"}),
         ("../x\n```python\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
+        ("### `../x`:\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
+        ("+++ ../x\n@@ -1 +1 @@\n-a\n+b\n", {"../x"}),
+        ("---\t../x\n\n+++\t../y\n@@ -1 +1 @@\n-a\n+b\n", {"../x", "../y"}),
+        ("Index: ../x\n====\n@@ -1 +1 @@\n-a\n+b\n", {"../x"}),
+        ("diff -r 000 ../x\n@@ -1 +1 @@\n-a\n+b\n", {"../x"}),
     ],
 )
 def test_a_patch_names_the_files_that_it_changes(patch: str, names: set[str]) -> None:

@@ -28,6 +28,9 @@ def test_code_yaml_and_sentences_are_prose(text: str) -> None:
         "../y is where it is",
         "notes.txt /srv/app/link\nnotes.txt x",
         "notes.txt src/%2e%2e\na.b link",
+        "<curl: --data=@/etc/x>",
+        "concat:../private/my big secret file.txt",
+        "text:/srv/the name of it",
     ],
 )
 def test_lines_with_paths_are_lists(text: str) -> None:
