@@ -209,7 +209,7 @@ def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
 
 
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
-    if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in vocabulary.NAMED:
+    if len(words) > 1 and words[-1] in {"name", "location"} and _is_path_word(words[-2]):
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):
@@ -257,11 +257,15 @@ def _noun_phrase(words: list[str]) -> list[str]:
         (n for n, word in enumerate(words) if n and word in vocabulary.PREPOSITIONS), len(words)
     )
     words = words[:cut]
-    while len(words) > 1 and words[-1] in vocabulary.FILLERS and words[-2] in _KNOWN:
+    while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
         if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
             break  # `jq_args` go to a program
         words = words[:-1]
     return words
+
+
+def _is_known(word: str) -> bool:
+    return word in _KNOWN or _is_path_word(word)
 
 
 def _is_path_word(word: str) -> bool:

@@ -16,7 +16,7 @@ PATHS = """
     file_path_to_x fromFile toPath PATH output_filename file_list path2 imagepath outputdir ruta
     archivo datei
     путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
-    file_names file_location check_path
+    file_names file_location check_path imagepath_list outputdir_str csvfile_arg pdffile_name
     répertoire diretório klasör sökväg složka ścieżka fájl Zielpfad Dateipfad dosya_yolu fil berkas
     archivo_salida fichierDeSortie arquivo_saída carpeta_destino فایل फाइल fname
 """
