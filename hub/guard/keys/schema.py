@@ -54,6 +54,7 @@ _A_PATH = re.compile(r"'(?:.* )?paths?'")
 _TEXT_TYPES = frozenset({"string", "array", "object"})
 _TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
+_TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
 _OF_FILES = re.compile(r"\b(?:files?|paths?|upload\w*|folder|director(?:y|ies))\b", re.IGNORECASE)
@@ -175,7 +176,7 @@ class _Compiler:
     def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether what is in an object or a list goes to a cluster or to a database."""
         described = " ".join(_texts(variants, "description"))
-        if key in self._elsewhere and kind_of_key(key)[0] is Kind.PAYLOAD:
+        if key in self._elsewhere and kind_of_key(key)[0] in _TEXTS:
             return True
         is_data = key in self._elsewhere or vocabulary.SAYS_DATA.search(described)
         return bool(is_data) and _is_no_text(variants)
