@@ -84,9 +84,35 @@ def names_shell(text: str) -> bool:
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
 
 
-def is_kept(tool: str, key: str) -> bool:
-    """Return whether a tool's name says that what is under `key` goes to a database."""
-    return key in vocabulary.KEPT and not vocabulary.KEPT_WORDS.isdisjoint(words_of(tool))
+def told_by_others(
+    kind: Kind, key: str, tool: str, names: Iterable[str]
+) -> tuple[Kind, str] | None:
+    """Return what a tool's name, and the `names` of its arguments, tell of the one under `key`.
+
+    `kind` is what its own name and description say. None if the others tell nothing.
+    """
+    last = _last_word(key)
+    if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
+        return Kind.PAYLOAD, "the tool's name says a database"
+    if kind is Kind.WEAK and last == "source" and _is_of_cell(key, names):
+        return Kind.PAYLOAD, "the code in a cell of a notebook"
+    if kind is not Kind.PAYLOAD:
+        return None
+    if last == "title" and any(_last_word(name) in vocabulary.FOLDERS for name in names):
+        return Kind.NEUTRAL, "beside a folder: it may be the name of a file there"
+    is_typed = last in {"text", "string", "content"} and _has(vocabulary.TYPING, tool)
+    if is_typed and any(_has(vocabulary.TERMINALS, name) for name in (tool, *names)):
+        return Kind.NEUTRAL, "it may be typed into a shell"
+    return None
+
+
+def _has(known: frozenset[str], name: str) -> bool:
+    return not known.isdisjoint(words_of(name))
+
+
+def _is_of_cell(key: str, names: Iterable[str]) -> bool:
+    beside = (words_of(name)[:-1] == ["cell"] and is_label(name) for name in names)
+    return words_of(key)[-2:-1] == ["cell"] or any(beside)
 
 
 def is_mount(key: str) -> bool:

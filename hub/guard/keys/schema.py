@@ -16,13 +16,13 @@ from hub.guard.keys.key_words import (
     arguments_beside,
     arguments_for_cluster,
     greps,
-    is_kept,
     is_label,
     is_plural,
     is_tree,
     kind_of_key,
     names_shell,
     takes_arguments,
+    told_by_others,
 )
 from hub.guard.keys.nodes import (
     FOR_SHELL,
@@ -104,8 +104,8 @@ def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> Argume
         if node.kind is Kind.COMMAND and not takes_arguments(key):
             said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
             known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
-        elif node.kind is Kind.NEUTRAL and node.declared and is_kept(tool, key):
-            known[key] = replace(node, kind=Kind.PAYLOAD, why="the tool's name says a database")
+        elif node.declared and (told := told_by_others(node.kind, key, tool, shape.properties)):
+            known[key] = replace(node, kind=told[0], why=told[1])
     return replace(shape, properties={**shape.properties, **known}) if known else shape
 
 

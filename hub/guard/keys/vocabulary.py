@@ -56,9 +56,8 @@ PATH_SCRIPTS = _words(
     " διαδρομή φάκελος"
 )
 """Words of scripts and languages that join words without a mark: found anywhere in a key."""
-PATH_ENDINGS = (
-    *("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory"),
-    *("pfad", "datei", "ordner", "verzeichnis"),
+PATH_ENDINGS = tuple(
+    _words("path paths file files filename dir dirs folder directory pfad datei ordner verzeichnis")
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words(
@@ -107,6 +106,11 @@ SAYS_TYPED = re.compile(
     re.IGNORECASE,
 )
 """The same, said of a text."""
+TYPING = _words("send type write paste input interact key keys")
+TERMINALS = _words("tmux terminal pty iterm pane console repl process stdin")
+"""In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
+FOLDERS = _words("folder directory dir")
+"""Beside one of these a title is the name of a file in it, too."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 IN_CLUSTER = (
@@ -204,7 +208,7 @@ LABEL_WORDS = _words(
     "kind type status state label branch tag mode id uuid ref revision version level priority"
     " severity category role action operation op operator method event format encoding language"
     " lang locale unit color colour scope visibility sort order direction separator sep delimiter"
-    " delim key keystroke shortcut hotkey char character symbol"
+    " delim key keystroke shortcut hotkey char character symbol port"
 )
 """Their values are no file names: a bare word passes, even if a link of that name exists."""
 COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
@@ -219,8 +223,7 @@ FILE_PREPOSITIONS = _words("from to at into")
 """Between a text and a path: a file with the text, as in `content_from_file`."""
 WRITING_VERBS = _words(
     "save write extract copy move export download output dump unzip unpack install store render"
-    " put place convert log record link mount clone checkout print upload import load read"
-    " restore"
+    " put place convert log record link mount clone checkout print upload import load read restore"
 )
 """Before a final preposition: a path, as in `saveTo`, `write_to`, `saveAs`, `loadFrom`."""
 PLACES = _words(

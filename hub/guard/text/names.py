@@ -29,8 +29,10 @@ _PATCHED = re.compile(
     re.MULTILINE,
 )
 """The lines of a patch that name a file: of `diff`, git, agents' `*** Add File:`, search blocks."""
-_LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
-"""A key on a keyboard, a separator or an operator: no path where a label is expected."""
+_LABEL = re.compile(
+    r"//?|\\|[=!]?~[=*]?|/dev/(?:tty(?:USB|ACM|AMA)\d+|cu\.[\w.-]+|serial/by-id/[\w.:+-]+)"
+)
+"""A key on a keyboard, a separator, an operator or a serial port: no path in place of a label."""
 _VERSIONS = re.compile(
     r"~[>=] ?\d+(?:\.\d+)*(?:, ?(?:~>|[<>=!~]=|[<>=]) ?\d+(?:\.\d+)*)*", re.ASCII
 )
