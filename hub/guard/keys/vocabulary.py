@@ -218,7 +218,9 @@ MEASURES = COUNTING_WORDS | _words(
     " timestamp mtime ctime atime version revision width height priority score rank order page"
 )
 """In an object under a path's name: a number that no schema declares, and that is no file."""
-PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
+PREPOSITIONS = _words(
+    "in to of for from on at with by under inside within into onto relative as before after"
+)
 FILE_PREPOSITIONS = _words("from to at into")
 """Between a text and a path: a file with the text, as in `content_from_file`."""
 WRITING_VERBS = _words(
