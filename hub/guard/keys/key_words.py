@@ -27,6 +27,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
+_OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 _FOUND = {"text", "code", "content"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
@@ -256,9 +257,12 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
 
 
 def _is_text_of_file(words: list[str]) -> bool:
-    """Return whether words say that a text comes from or goes to a file: `content_from_file`."""
+    """Return whether words say that something goes to a file or comes from one, as a text does.
+
+    So `content_from_file`, and `save_to_file`.
+    """
     at = next((n for n, word in enumerate(words) if n and word in vocabulary.FILE_PREPOSITIONS), 0)
-    return bool(at) and words[at - 1] in vocabulary.PAYLOAD_WORDS and _is_path_word(words[-1])
+    return bool(at) and words[at - 1] in _OF_FILE and _is_path_word(words[-1])
 
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:

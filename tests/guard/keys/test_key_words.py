@@ -39,6 +39,7 @@ VIRTUAL = """
 """
 EITHER = """
     contentFrom content_from_file body_at_path messageToFile sqlFromFile
+    save_to_file loadFromPath
     path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description
 """
 COMMANDS = (
