@@ -103,7 +103,7 @@ def told_by_others(
         return Kind.NEUTRAL, "beside a folder: it may be the name of a file there"
     is_typed = last in {"text", "string", "content"} and _has(vocabulary.TYPING, tool)
     if is_typed and any(_has(vocabulary.TERMINALS, name) for name in (tool, *names)):
-        return Kind.NEUTRAL, "it may be typed into a shell"
+        return Kind.NEUTRAL, "typed into what may be a shell"
     return None
 
 
