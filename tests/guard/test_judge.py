@@ -334,6 +334,8 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (COMMAND, "ls /"),
         (WEAK, "new.txt\n/etc"),
         (WEAK, "http://../../private/secret.txt"),
+        (WEAK, "notes://path/../../private/secret.txt"),
+        (NEUTRAL, "notes://path/%2e%2e/private/secret.txt"),
         (WEAK, "https://x/?/../../../../private"),
         (WEAK, "https://%2e%2e/%2E%2e/private"),
         (GLOB, "http://../../private/*"),

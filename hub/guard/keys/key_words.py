@@ -27,6 +27,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
+_OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
@@ -86,18 +87,40 @@ def names_shell(text: str) -> bool:
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
 
 
-def is_kept(tool: str, key: str) -> bool:
-    """Return whether a tool's name says that what is under `key` goes to a database."""
-    return key in vocabulary.KEPT and not vocabulary.KEPT_WORDS.isdisjoint(words_of(tool))
+def told_by_others(
+    kind: Kind, key: str, tool: str, names: Iterable[str]
+) -> tuple[Kind, str] | None:
+    """Return what a tool's name, and the `names` of its arguments, tell of the one under `key`.
 
-
-def names_text(tool: str, key: str, names: Iterable[str]) -> bool:
-    """Return whether `key` has the name of a text that may be a file: `note` of `read_note`.
-
-    So has a `title` beside a folder, among the `names` of all arguments.
+    `kind` is what its own name and description say. None if the others tell nothing.
     """
-    if key == "title":
-        return any(_last_word(name) in {"folder", "directory", "dir"} for name in names)
+    last = _last_word(key)
+    if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
+        return Kind.PAYLOAD, "the tool's name says a database"
+    if kind is Kind.WEAK and last == "source" and _is_of_cell(key, names):
+        return Kind.PAYLOAD, "the code in a cell of a notebook"
+    if kind is not Kind.PAYLOAD:
+        return None
+    is_beside = last == "title" and any(_last_word(name) in vocabulary.FOLDERS for name in names)
+    if is_beside or _is_reached(key, tool):
+        return Kind.NEUTRAL, "it may be the name of a file"
+    is_typed = last in {"text", "string", "content"} and _has(vocabulary.TYPING, tool)
+    if is_typed and any(_has(vocabulary.TERMINALS, name) for name in (tool, *names)):
+        return Kind.NEUTRAL, "typed into what may be a shell"
+    return None
+
+
+def _has(known: frozenset[str], name: str) -> bool:
+    return not known.isdisjoint(words_of(name))
+
+
+def _is_of_cell(key: str, names: Iterable[str]) -> bool:
+    beside = (words_of(name)[:-1] == ["cell"] and is_label(name) for name in names)
+    return words_of(key)[-2:-1] == ["cell"] or any(beside)
+
+
+def _is_reached(key: str, tool: str) -> bool:
+    """Return whether `key` has the name of a text that may be a file: `note` of `read_note`."""
     *before, last = words_of(tool) or [""]
     return last == key and key in _REACHED and not _REACHING.isdisjoint(before)
 
@@ -227,7 +250,7 @@ def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
 
 
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
-    if len(words) > 1 and words[-1] in {"name", "location"} and words[-2] in vocabulary.NAMED:
+    if len(words) > 1 and words[-1] in {"name", "location"} and _is_path_word(words[-2]):
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):
@@ -248,9 +271,12 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
 
 
 def _is_text_of_file(words: list[str]) -> bool:
-    """Return whether words say that a text comes from or goes to a file: `content_from_file`."""
+    """Return whether words say that something goes to a file or comes from one, as a text does.
+
+    So `content_from_file`, and `save_to_file`.
+    """
     at = next((n for n, word in enumerate(words) if n and word in vocabulary.FILE_PREPOSITIONS), 0)
-    return bool(at) and words[at - 1] in vocabulary.PAYLOAD_WORDS and _is_path_word(words[-1])
+    return bool(at) and words[at - 1] in _OF_FILE and _is_path_word(words[-1])
 
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
@@ -275,11 +301,15 @@ def _noun_phrase(words: list[str]) -> list[str]:
         (n for n, word in enumerate(words) if n and word in vocabulary.PREPOSITIONS), len(words)
     )
     words = words[:cut]
-    while len(words) > 1 and words[-1] in vocabulary.FILLERS and words[-2] in _KNOWN:
+    while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
         if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
             break  # `jq_args` go to a program
         words = words[:-1]
     return words
+
+
+def _is_known(word: str) -> bool:
+    return word in _KNOWN or _is_path_word(word)
 
 
 def _is_path_word(word: str) -> bool:

@@ -16,14 +16,13 @@ from hub.guard.keys.key_words import (
     arguments_beside,
     arguments_for_cluster,
     greps,
-    is_kept,
     is_label,
     is_plural,
     is_tree,
     kind_of_key,
     names_shell,
-    names_text,
     takes_arguments,
+    told_by_others,
 )
 from hub.guard.keys.nodes import (
     FOR_SHELL,
@@ -55,6 +54,7 @@ _A_PATH = re.compile(r"'(?:.* )?paths?'")
 _TEXT_TYPES = frozenset({"string", "array", "object"})
 _TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
+_TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
 _OF_FILES = re.compile(r"\b(?:files?|paths?|upload\w*|folder|director(?:y|ies))\b", re.IGNORECASE)
@@ -104,10 +104,8 @@ def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> Argume
         if node.kind is Kind.COMMAND and not takes_arguments(key):
             said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
             known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
-        elif node.kind is Kind.NEUTRAL and node.declared and is_kept(tool, key):
-            known[key] = replace(node, kind=Kind.PAYLOAD, why="the tool's name says a database")
-        elif node.kind is Kind.PAYLOAD and names_text(tool, key, declared):
-            known[key] = replace(node, kind=Kind.NEUTRAL, why="a file may have this name")
+        elif node.declared and (told := told_by_others(node.kind, key, tool, shape.properties)):
+            known[key] = replace(node, kind=told[0], why=told[1])
     return replace(shape, properties={**shape.properties, **known}) if known else shape
 
 
@@ -178,7 +176,7 @@ class _Compiler:
     def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether what is in an object or a list goes to a cluster or to a database."""
         described = " ".join(_texts(variants, "description"))
-        if key in self._elsewhere and kind_of_key(key)[0] is Kind.PAYLOAD:
+        if key in self._elsewhere and kind_of_key(key)[0] in _TEXTS:
             return True
         is_data = key in self._elsewhere or vocabulary.SAYS_DATA.search(described)
         return bool(is_data) and _is_no_text(variants)

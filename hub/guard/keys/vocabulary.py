@@ -36,15 +36,12 @@ def _words(text: str) -> frozenset[str]:
 
 
 PATH_WORDS = _words(
-    "path file filepath filename fullpath fullname directory dir dirname dirpath folder"
-    " foldername subdir subdirectory subfolder subpath cwd pwd workdir workingdir basedir"
-    " rootdir homedir outdir outfile infile logfile tmpdir tempdir logdir datadir worktree"
-    " pathspec fpath fname ruta archivo fichero carpeta directorio chemin fichier dossier"
-    " repertoire pfad datei dateiname verzeichnis ordner speicherort caminho arquivo pasta"
-    " diretorio percorso cartella bestand bestandsnaam bestandspad plik sciezka katalog dosya"
-    " klasor yol yolu dosyayolu tiedosto hakemisto polku kansio sokvag mapp mappe mappa fil"
-    " filnamn filnavn filsti soubor cesta slozka adresar subor priecinok datoteka putanja fajl"
-    " utvonal konyvtar fisier cale dosar berkas tep"
+    "path file filename fullname directory dirname folder foldername subdirectory subfolder cwd pwd"
+    " worktree pathspec fname ruta archivo fichero carpeta directorio chemin fichier dossier"
+    " repertoire dateiname speicherort caminho arquivo pasta diretorio percorso cartella bestand"
+    " bestandsnaam bestandspad plik sciezka katalog dosya klasor yol yolu dosyayolu tiedosto"
+    " hakemisto polku kansio sokvag mapp mappe mappa fil filnamn filnavn filsti soubor cesta slozka"
+    " adresar subor priecinok datoteka putanja fajl utvonal konyvtar fisier cale dosar berkas tep"
 )
 """Without the marks of letters, which keys lose: `répertoire`, `ścieżka`."""
 FIRST_PATH_WORDS = _words(
@@ -59,9 +56,8 @@ PATH_SCRIPTS = _words(
     " διαδρομή φάκελος"
 )
 """Words of scripts and languages that join words without a mark: found anywhere in a key."""
-PATH_ENDINGS = (
-    *("path", "paths", "file", "files", "filename", "dir", "dirs", "folder", "directory"),
-    *("pfad", "datei", "ordner", "verzeichnis"),
+PATH_ENDINGS = tuple(
+    _words("path paths file files filename dir dirs folder directory pfad datei ordner verzeichnis")
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words(
@@ -76,9 +72,7 @@ WEAK_WORDS = _words(
     " executable bundle plugin dataset notebook repo repository project mount volume binds"
     " certificate cert keystore keyfile credentials ini dotenv playlist font subtitle home"
 )
-GLOB_WORDS = _words(
-    "glob pattern mask wildcard include exclude ignore fileset includes excludes ignored"
-)
+GLOB_WORDS = _words("glob pattern mask wildcard include exclude ignore fileset ignored")
 SELECTING_WORDS = _words(
     "include exclude ignore select filter allow deny allowed denied skip only match matching"
     " included excluded ignored blocked"
@@ -93,6 +87,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
+    " password passphrase"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 COMMAND_WORDS = _words(
@@ -111,10 +106,15 @@ SAYS_TYPED = re.compile(
     re.IGNORECASE,
 )
 """The same, said of a text."""
+TYPING = _words("send type write paste input interact key keys")
+TERMINALS = _words("tmux terminal pty iterm pane console repl process stdin")
+"""In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
+FOLDERS = _words("folder directory dir")
+"""Beside one of these a title is the name of a file in it, too."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 IN_CLUSTER = (
-    ((_words("helm"),), _words("values set")),
+    ((_words("helm"),), _words("values set set_string setString set_literal setLiteral")),
     ((_words("kubectl kubernetes k8s"),), _words("patch patchData manifest spec fromLiteral")),
     (
         (_words("container pod"), _words("exec execute run create recreate start launch deploy")),
@@ -125,6 +125,7 @@ IN_CLUSTER = (
 
 They are objects or lists; a text may be a command for a shell of this machine.
 """
+_CELLS = _words("values data rows cells table_data tableData")
 DATA_BESIDE = (
     (_words("url uri endpoint"), None, _words("body headers")),
     (
@@ -140,13 +141,14 @@ DATA_BESIDE = (
     ),
     (_words("query"), None, _words("variables")),
     (
-        _words("table table_name tableName"),
+        _words("table table_name tableName table_id tableId"),
         None,
         _words("row rows record records data values where"),
     ),
     (_words("function_name functionName FunctionName"), None, _words("payload Payload")),
     (_words("collection"), None, _words("filter pipeline update projection sort definition")),
-    (_words("sheet sheetName sheet_name"), None, _words("values data rows cells")),
+    (_words("sheet sheetName sheet_name spreadsheet_id spreadsheetId"), None, _CELLS),
+    (_words("rows cols table_data tableData"), _words("table"), _CELLS),
     (
         _words("index"),
         _words("search query elasticsearch opensearch es"),
@@ -206,7 +208,7 @@ LABEL_WORDS = _words(
     "kind type status state label branch tag mode id uuid ref revision version level priority"
     " severity category role action operation op operator method event format encoding language"
     " lang locale unit color colour scope visibility sort order direction separator sep delimiter"
-    " delim key keystroke shortcut hotkey char character symbol"
+    " delim key keystroke shortcut hotkey char character symbol port"
 )
 """Their values are no file names: a bare word passes, even if a link of that name exists."""
 COUNTING_WORDS = _words("max min num number count total limit maximum minimum")
@@ -216,7 +218,9 @@ MEASURES = COUNTING_WORDS | _words(
     " timestamp mtime ctime atime version revision width height priority score rank order page"
 )
 """In an object under a path's name: a number that no schema declares, and that is no file."""
-PREPOSITIONS = _words("in to of for from on at with by under inside within into onto relative as")
+PREPOSITIONS = _words(
+    "in to of for from on at with by under inside within into onto relative as before after"
+)
 FILE_PREPOSITIONS = _words("from to at into")
 """Between a text and a path: a file with the text, as in `content_from_file`."""
 WRITING_VERBS = _words(
@@ -224,8 +228,6 @@ WRITING_VERBS = _words(
     " put place convert log record link mount clone checkout print upload import load read restore"
 )
 """Before a final preposition: a path, as in `saveTo`, `write_to`, `saveAs`, `loadFrom`."""
-NAMED = _words("file folder dir directory path")
-"""Before `name` or `location`: a path, as in `file_name`; `sheet_name` is none."""
 PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from hub.guard.text.assignments import with_assigned
 from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
+from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
@@ -62,7 +63,7 @@ _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
 _INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
-_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty"})
+_DEVICE = re.compile(rf"/dev/(?:null|zero|u?random|tty)|{SERIAL_PORT}", re.ASCII)
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
@@ -111,7 +112,7 @@ def is_harmless(text: str) -> bool:
     A stream's number may stand behind it.
     """
     device = text.removesuffix(" 2").removesuffix(" 1")
-    return device in _DEVICES or device in _STREAMS or is_program(text)
+    return bool(_DEVICE.fullmatch(device)) or device in _STREAMS or is_program(text)
 
 
 class ShellWord(NamedTuple):
@@ -186,7 +187,7 @@ def _judged_words(
 ) -> Generator[ShellWord, None, WordContext]:
     for word in command.words:
         text, is_run = word.text, program and not word.operator
-        is_device = text.rpartition("=")[2] in _DEVICES or text in _STREAMS
+        is_device = _DEVICE.fullmatch(text.rpartition("=")[2]) or text in _STREAMS
         # An empty word names nothing.
         if text and not (is_device or (is_run and is_program(text))):
             is_wild = expands(word.raw) if context.takes_pattern(text) else _has_wildcard(text)

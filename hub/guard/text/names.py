@@ -30,8 +30,9 @@ _PATCHED = re.compile(
     re.MULTILINE,
 )
 """The lines of a patch that name a file: of `diff`, git, agents' `*** Add File:`, search blocks."""
-_LABEL = re.compile(r"//?|\\|[=!]?~[=*]?")
-"""A key on a keyboard, a separator or an operator: no path where a label is expected."""
+SERIAL_PORT = r"/dev/(?:tty(?:USB|ACM|AMA)\d+|cu\.[\w.-]+|serial/by-id/[\w.:+-]+)"
+_LABEL = re.compile(rf"//?|\\|[=!]?~[=*]?|{SERIAL_PORT}", re.ASCII)
+"""A key on a keyboard, a separator, an operator or a serial port: no path in place of a label."""
 _VERSIONS = re.compile(
     r"~[>=] ?\d+(?:\.\d+)*(?:, ?(?:~>|[<>=!~]=|[<>=]) ?\d+(?:\.\d+)*)*", re.ASCII
 )

@@ -104,7 +104,8 @@ def without_host(uri: str) -> str | None:
 def climbing(uri: str) -> str | None:
     """Return a remote URI as a relative path, if its `..` lead out of the start directory, or None.
 
-    A child that knows no URIs may read it so: `http://../../x` leads one directory up.
+    A child that knows no URIs may read it so: `http://../../x` leads one directory up. Of its own
+    URIs it cuts off the start, with the first name or without it: `notes://path/../x` is `../x`.
 
     Raises:
         PathError: the URI is percent-encoded too many times over.
@@ -112,6 +113,12 @@ def climbing(uri: str) -> str | None:
     if not _DOTS.search(uri):
         return None
     path = _unquoted(uri).replace("\\", "/")
+    scheme = _OWN_SCHEME.match(path)
+    behind = "" if scheme is None else path[scheme.end() :]
+    return next(filter(_climbs, (path, behind, behind.partition("/")[2])), None)
+
+
+def _climbs(path: str) -> bool:
     depth = 0
     for name in path.split("/"):
         if name == "..":
@@ -119,8 +126,8 @@ def climbing(uri: str) -> str | None:
         elif name not in {"", "."}:
             depth += 1
         if depth < 0:
-            return path
-    return None
+            return True
+    return False
 
 
 def _unquoted(uri: str) -> str:

@@ -344,6 +344,16 @@ def test_a_batch_is_answered_line_by_line(tree: Path, capsys: pytest.CaptureFixt
     assert [(answer["id"], answer["verdict"]) for answer in answers] == [(1, "deny"), (2, "allow")]
 
 
+def test_a_row_of_a_batch_may_name_its_tool(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = {"properties": {"values": {"type": "object"}}}
+    row = {"arguments": {"values": {"path": "/etc"}}, "schema": schema}
+    rows = tree / "rows.jsonl"
+    rows.write_text("".join(f"{json.dumps({**row, 'tool': of})}\n" for of in ("helm_install", 7)))
+    assert run("--batch", str(rows)) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["verdict"] for answer in answers] == ["allow", "deny"]
+
+
 def test_a_batch_that_cannot_be_read_says_so(tree: Path) -> None:
     rows = tree / "rows.jsonl"
     with pytest.raises(StartError) as raised:

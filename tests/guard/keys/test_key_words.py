@@ -16,7 +16,8 @@ PATHS = """
     file_path_to_x fromFile toPath PATH output_filename file_list path2 imagepath outputdir ruta
     archivo datei
     путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
-    file_names file_location check_path
+    file_names file_location check_path imagepath_list outputdir_str csvfile_arg pdffile_name
+    file_before
     répertoire diretório klasör sökväg složka ścieżka fájl Zielpfad Dateipfad dosya_yolu fil berkas
     archivo_salida fichierDeSortie arquivo_saída carpeta_destino فایل फाइल fname
 """
@@ -30,7 +31,7 @@ WEAK = """
 PAYLOADS = """
     content text body sql query xpath jsonpath jq_path x_path
     content_base64 old_string file_contents text_to_find text_in_file content_of_file
-    observations facts matchers
+    observations facts matchers content_after text_before
 """
 VIRTUAL = """
     url_path cookiePath name_path healthCheckPath callback_path symbol_path routePath dom_path
@@ -38,6 +39,7 @@ VIRTUAL = """
 """
 EITHER = """
     contentFrom content_from_file body_at_path messageToFile sqlFromFile
+    save_to_file loadFromPath
     path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description
 """
 COMMANDS = (

@@ -18,6 +18,8 @@ from hub.guard.text.shell import ways_to_parse
         ("cp a /usr/bin/x", ["cp", "a", "/usr/bin/x"]),
         ("x 2>/dev/null >/dev/stderr </dev/sda", ["x", "/dev/sda"]),
         ("x </usr/bin/y", ["x", "/usr/bin/y"]),
+        ("x -p /dev/ttyUSB0 --port=/dev/cu.usb-1", ["x", "-p"]),
+        ("x /dev/ttyUSB0/../sda /dev/cu.x/y", ["x", "/dev/ttyUSB0/../sda", "/dev/cu.x/y"]),
         ("say 'it", ["say", "it"]),
         ("", []),
     ],

@@ -13,6 +13,10 @@ from hub.paths.resolve import PathError
         ("https://h/a/../../x", None),
         ("https://h/../..", None),
         ("https://h/./a%20b...c/", None),
+        ("notes://path/../../x", "path/../../x"),
+        ("notes://path/a/%2e%2e/..\\x", "a/../../x"),
+        ("notes://path/../x", "../x"),
+        ("notes://path/a/../x", None),
     ],
 )
 def test_a_remote_uri_may_climb_if_it_is_taken_for_a_path(uri: str, path: str | None) -> None:
