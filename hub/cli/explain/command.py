@@ -171,7 +171,9 @@ def _judged(row: JsonObject) -> JsonObject:
     if context is None or not isinstance(arguments, dict):
         return _verdict(number, None, "the row's arguments, roots, env or platform are not usable")
     policy = ToolPolicy(Policy(unsafe=_unsafe(context)))
-    guard = compile_tool(row.get("schema"), read_only=False, policy=policy)
+    tool = row.get("tool")
+    name = tool if isinstance(tool, str) else ""
+    guard = compile_tool(row.get("schema"), read_only=False, policy=policy, name=name)
     call = Call("tools/call", "", arguments, {"arguments": arguments})
     verdict = decide(call, guard, context)
     if isinstance(verdict, Refused):
