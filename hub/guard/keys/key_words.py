@@ -63,7 +63,7 @@ def greps(tool: str) -> bool:
 def arguments_for_cluster(tool: str) -> list[str]:
     """Return the arguments of a tool that go to a cluster or a container, by the tool's name."""
     words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
-    found = (keys for of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
+    found = (keys for *of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
     return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
 
@@ -74,7 +74,7 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
     always = [name for name in required if isinstance(name, str)]
     groups = [(names, group) for group in vocabulary.DATA_BESIDE]
     for given, (of, tools, keys) in (*groups, (always, vocabulary.OF_CONTAINERS)):
-        if not of.isdisjoint(given) and (tools is None or not tools.isdisjoint(words)):
+        if not of.isdisjoint(given) and (not tools or not tools.isdisjoint(words)):
             found += (name for name in names if name in keys)
     return found
 
@@ -121,6 +121,11 @@ def is_in_document(key: str, change: Mapping[str, object]) -> bool:
 def takes_arguments(key: str) -> bool:
     """Return whether `key` takes arguments of a program, not a whole command."""
     return _last_word(key) in vocabulary.ARGUMENT_WORDS
+
+
+def is_script(key: str) -> bool:
+    """Return whether `key` takes a script, which the tool's name or another key may call one."""
+    return _last_word(key) in {"script", "code"}
 
 
 def is_typed(key: str) -> bool:

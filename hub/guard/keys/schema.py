@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
@@ -16,21 +16,18 @@ from hub.guard.keys.key_words import (
     arguments_beside,
     arguments_for_cluster,
     greps,
-    is_kept,
     is_label,
     is_plural,
     is_tree,
     kind_of_key,
-    names_shell,
-    takes_arguments,
 )
 from hub.guard.keys.nodes import (
-    FOR_SHELL,
     ArgumentNode,
     looking_for_its_pattern,
     node_of_key,
     nodes_of,
     overridden,
+    said_by_its_name,
 )
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
@@ -78,7 +75,8 @@ def compile_schema(
     shape = _Compiler(schema, most, elsewhere).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
-    shape = _by_its_name(shape, tool, object_or_empty(object_or_empty(schema).get("properties")))
+    declared = object_or_empty(object_or_empty(schema).get("properties"))
+    shape = said_by_its_name(shape, tool, declared)
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
@@ -93,19 +91,6 @@ def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
         member = object_or_empty(members[key])
         if "properties" not in member and not _OF_FILES.search(str(member.get("description"))):
             yield key
-
-
-def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> ArgumentNode:
-    """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
-    is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
-    known = dict[str, ArgumentNode]()
-    for key, node in shape.properties.items():
-        if node.kind is Kind.COMMAND and not takes_arguments(key):
-            said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
-            known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
-        elif node.kind is Kind.NEUTRAL and node.declared and is_kept(tool, key):
-            known[key] = replace(node, kind=Kind.PAYLOAD, why="the tool's name says a database")
-    return replace(shape, properties={**shape.properties, **known}) if known else shape
 
 
 class _Compiler:
@@ -371,14 +356,18 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
 def _described_payload(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.PAYLOAD and (says := vocabulary.SAYS_TYPED.search(text)):
-        return Kind.NEUTRAL, f"described as '{says[0]}'"
-    if named[0] is Kind.PAYLOAD and (
-        says := vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)
-    ):
-        return Kind.WEAK, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.COMMAND:
+        return named
+    told = (
+        (Kind.COMMAND, _starts(vocabulary.SAYS_COMMAND, text)),
+        (Kind.NEUTRAL, vocabulary.SAYS_TYPED.search(text)),
+        (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),
+    )
+    for kind, says in told:
+        if says is not None:
+            return kind, f"described as '{says[0].strip()}'"
     title = text[text.rfind("\n") + 1 :]
-    if named[0] is Kind.PAYLOAD and kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
+    if kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
         return Kind.WEAK, f"its title is '{title}'"
     return named
 
@@ -389,6 +378,8 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _mentioned(named: Verdict, text: str) -> Verdict:
+    if says := _starts(vocabulary.SAYS_COMMAND, text):
+        return Kind.COMMAND, f"described as '{says[0]}'"
     if says := vocabulary.SAYS_PATH.search(text):
         return Kind.PATH, f"described as '{says[0]}'"
     if named[0] is Kind.NEUTRAL and (says := vocabulary.MENTIONS_PATH.search(text)):

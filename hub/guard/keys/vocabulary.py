@@ -35,6 +35,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _table(*rows: str) -> list[list[frozenset[str]]]:
+    return [[_words(cell) for cell in row.split("|")] for row in rows]
+
+
 PATH_WORDS = _words(
     "path file filepath filename fullpath fullname directory dir dirname dirpath folder"
     " foldername subdir subdirectory subfolder subpath cwd pwd workdir workingdir basedir"
@@ -114,47 +118,31 @@ SAYS_TYPED = re.compile(
 """The same, said of a text."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
-IN_CLUSTER = (
-    ((_words("helm"),), _words("values set")),
-    ((_words("kubectl kubernetes k8s"),), _words("patch patchData manifest spec fromLiteral")),
-    (
-        (_words("container pod"), _words("exec execute run create recreate start launch deploy")),
-        _words("command cmd entrypoint env environment envVars env_vars"),
-    ),
+IN_CLUSTER = _table(
+    "helm | values set",
+    "kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
+    "container pod | exec execute run create recreate start launch deploy"
+    " | command cmd entrypoint env environment envVars env_vars",
 )
 """Words that a tool's name has one of each of, and its arguments that go to a cluster or container.
 
 They are objects or lists; a text may be a command for a shell of this machine.
 """
-DATA_BESIDE = (
-    (_words("url uri endpoint"), None, _words("body headers")),
-    (
-        _words("url uri"),
-        _words("http https request fetch rest webhook post put patch api"),
-        _words("json data payload params query"),
-    ),
-    (_words("sql statement cypher"), None, _words("params parameters bindings binds values args")),
-    (
-        _words("query"),
-        _words("sql query db database cypher neo postgres pg mysql sqlite duckdb"),
-        _words("params parameters bindings"),
-    ),
-    (_words("query"), None, _words("variables")),
-    (
-        _words("table table_name tableName"),
-        None,
-        _words("row rows record records data values where"),
-    ),
-    (_words("function_name functionName FunctionName"), None, _words("payload Payload")),
-    (_words("collection"), None, _words("filter pipeline update projection sort definition")),
-    (_words("sheet sheetName sheet_name"), None, _words("values data rows cells")),
-    (
-        _words("index"),
-        _words("search query elasticsearch opensearch es"),
-        _words("body query_body queryBody"),
-    ),
+DATA_BESIDE = _table(
+    "url uri endpoint || body headers",
+    "url uri | http https request fetch rest webhook post put patch api"
+    " | json data payload params query",
+    "sql statement cypher || params parameters bindings binds values args",
+    "query | sql query db database cypher neo postgres pg mysql sqlite duckdb"
+    " | params parameters bindings",
+    "query || variables",
+    "table table_name tableName || row rows record records data values where",
+    "function_name functionName FunctionName || payload Payload",
+    "collection || filter pipeline update projection sort definition",
+    "sheet sheetName sheet_name || values data rows cells",
+    "index | search query elasticsearch opensearch es | body query_body queryBody",
 )
-"""Arguments, words that a tool's name has one of (None: any name), and what is data beside them.
+"""Arguments, words that a tool's name has one of (none: any name), and what is data beside them.
 
 It goes to the place that such an argument names: as an object, a list, or a text that is a payload.
 """
@@ -356,6 +344,11 @@ SAYS_NAMED_BY_PATH = re.compile(
     re.IGNORECASE,
 )
 """The argument is an object whose members are named by paths."""
+SAYS_COMMAND = re.compile(
+    r"^(?:the |an? )?(?:(?:bash|zsh|sh|shell|powershell|terminal) (?:script|code|command)|command)"
+    r"s? (?:to (?:be )?(?:run|execute)|with arg)",
+    re.IGNORECASE,
+)
 SAYS_CODE = re.compile(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
     r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
