@@ -380,6 +380,8 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 def _mentioned(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.SAYS_COMMAND, text):
         return Kind.COMMAND, f"described as '{says[0]}'"
+    if named[0] is Kind.NEUTRAL and vocabulary.SAYS_ID_OR_PATH.match(text):
+        return named
     if says := vocabulary.SAYS_PATH.search(text):
         return Kind.PATH, f"described as '{says[0]}'"
     if named[0] is Kind.NEUTRAL and (says := vocabulary.MENTIONS_PATH.search(text)):

@@ -284,6 +284,12 @@ SAYS_PATH = re.compile(
     r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)",
     re.IGNORECASE,
 )
+SAYS_ID_OR_PATH = re.compile(
+    r"(?:the |an? )?(?:[\w-]+ ){0,3}ids? or (?:(?!file|folder|local|absolute)[\w-]+ ){0,3}paths?\b"
+    r"(?!.*\b(?:local|absolute|disk|machine|file ?system)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Of a thing that has an ID, and is so no file of this machine."""
 MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
 STARTS_AS_PATH = re.compile(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?"
