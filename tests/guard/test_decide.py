@@ -698,6 +698,36 @@ def test_an_id_or_a_path_may_be_a_number(tmp_path: Path, value: Json, *, admitte
     assert isinstance(verdict, Admitted) is admitted
 
 
+_FILE_OF_REPOSITORY: Json = {"type": "string", "description": "The path of the file"}
+_SAVED: Json = {"type": "string", "description": "Where to save the file"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "key", "schema", "value", "admitted"),
+    [
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "/src/app.ts", True),
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "/etc/hosts", False),
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "../x", False),
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "~/x", False),
+        ("repositoryId", "changes", {"items": {"properties": {"path": {}}}}, "/src/a.ts", True),
+        ("wikiIdentifier", "pagePath", _TEXT, "/Home/Set up", True),
+        ("owner repo", "path", _TEXT, "/src/app.ts", True),
+        ("repo", "path", _TEXT, "/src/app.ts", False),
+        ("repositoryId", "local_path", _TEXT, "/src/app.ts", False),
+        ("repositoryId", "outputPath", _TEXT, "/src/app.ts", False),
+        ("repositoryId", "path", _SAVED, "/src/app.ts", False),
+    ],
+)
+def test_a_path_beside_a_repositorys_id_may_be_absolute_there(  # noqa: PLR0913 - one case
+    tmp_path: Path, *, beside: str, key: str, schema: JsonObject, value: Json, admitted: bool
+) -> None:
+    declared: Json = {"properties": {**dict.fromkeys(beside.split(), _TEXT), key: schema}}
+    given: Json = [{"path": value}] if "items" in schema else value
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT)
+    verdict = decide(tool_call({key: given}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
 _LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\nE"
 
 

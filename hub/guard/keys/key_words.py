@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -77,6 +77,12 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
         if not of.isdisjoint(given) and (not tools or not tools.isdisjoint(words)):
             found += (name for name in names if name in keys)
     return found
+
+
+def names_repository(names: Collection[str]) -> bool:
+    """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
+    beside = {*names}
+    return beside >= vocabulary.OF_REPOSITORY or not beside.isdisjoint(vocabulary.REPOSITORY)
 
 
 def names_shell(text: str) -> bool:

@@ -20,7 +20,7 @@ from hub.guard.keys.key_words import (
     takes_arguments,
 )
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json, JsonObject, object_or_empty
+from hub.values import Json, object_or_empty
 
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
@@ -150,8 +150,9 @@ def looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
     return replace(shape, properties={**shape.properties, "pattern": text})
 
 
-def said_by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> ArgumentNode:
+def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNode:
     """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
+    declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     known = dict[str, ArgumentNode]()
     for key, node in shape.properties.items():

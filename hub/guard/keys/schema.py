@@ -20,6 +20,7 @@ from hub.guard.keys.key_words import (
     is_plural,
     is_tree,
     kind_of_key,
+    names_repository,
 )
 from hub.guard.keys.nodes import (
     ArgumentNode,
@@ -37,6 +38,7 @@ _MAX_STEPS = 64
 _COMBINING = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("if", "then", "else", "contentSchema")
 _DEPENDENT = ("dependentSchemas", "dependencies")
+_SAID = ("description", "title")
 _REFERRING = ("$ref", "$dynamicRef")
 _LEADING_ON = frozenset({*_COMBINING, *_SINGLE, *_DEPENDENT, *_REFERRING})
 """The words by which a schema has more schemas for the same value."""
@@ -75,8 +77,7 @@ def compile_schema(
     shape = _Compiler(schema, most, elsewhere).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
-    declared = object_or_empty(object_or_empty(schema).get("properties"))
-    shape = said_by_its_name(shape, tool, declared)
+    shape = said_by_its_name(shape, tool, schema)
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
@@ -129,6 +130,8 @@ class _Compiler:
         node = self._nodes.get((key, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
+            if kind is Kind.PATH and self._is_in_repository(key, variants):
+                kind, why = Kind.NEUTRAL, "it may be a path in a repository elsewhere"
             node = ArgumentNode(
                 kind,
                 why,
@@ -149,9 +152,8 @@ class _Compiler:
             force_setattr(node, "extra", _DATA)
             return
         members, items, extra = _parts(variants)
-        if items and not any(_texts(self._variants(items), "description", "title")):
-            for word in ("description", "title"):
-                items.extend({word: text} for text in _texts(variants, word))
+        if items and not any(_texts(self._variants(items), *_SAID)):
+            items.extend({word: text} for word in _SAID for text in _texts(variants, word))
         inside = {name: self._node(name, schemas) for name, schemas in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
@@ -235,6 +237,13 @@ class _Compiler:
         return any(
             vocabulary.SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description")
         )
+
+    def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
+        """Return whether a path may be one of another machine, though it is absolute."""
+        said = " ".join((key, *_texts(variants, *_SAID)))
+        beside = object_or_empty(object_or_empty(self._schema).get("properties"))
+        is_named = names_repository(beside) or vocabulary.SAYS_IN_REPOSITORY.search(said)
+        return bool(is_named) and not vocabulary.SAYS_ON_DISK.search(said)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""

@@ -35,6 +35,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _says(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
 def _table(*rows: str) -> list[list[frozenset[str]]]:
     return [[_words(cell) for cell in row.split("|")] for row in rows]
 
@@ -110,10 +114,9 @@ SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
-SAYS_TYPED = re.compile(
+SAYS_TYPED = _says(
     r"\b(?:send|type|write|feed|pass|input)\b[^.;]{0,30}\b(?:to|into) (?:the |an? )?(?:\w+ ){0,2}?"
-    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b",
-    re.IGNORECASE,
+    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b"
 )
 """The same, said of a text."""
 SEARCHING_PROGRAMS = _words("jq find search")
@@ -220,6 +223,12 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
+REPOSITORY = _words("repositoryId repository_id repoId wikiId wiki_id wikiIdentifier")
+OF_REPOSITORY = _words("owner repo")
+"""Beside one of these, or both of those, a path may be one in a repository of another machine."""
+SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
+SAYS_ON_DISK = _says(r"local|host|disk|machine|absolute|save|download|upload|output|dest|cwd|work")
+"""A path of this machine after all, by its name or its description."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = re.compile(
@@ -274,15 +283,14 @@ PATH_FORMATS = _words(
 )
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
-SAYS_PATH = re.compile(
+SAYS_PATH = _says(
     r"\bpaths? (?:to|of|for|where|on disk)\b"
     r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
     r"[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
     r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
     r"|^(?:the |a |an )?(?:directory|folder|file)"
-    r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)",
-    re.IGNORECASE,
+    r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)"
 )
 SAYS_ID_OR_PATH = re.compile(
     r"(?:the |an? )?(?:[\w-]+ ){0,3}ids? or (?:(?!file|folder|local|absolute)[\w-]+ ){0,3}paths?\b"
@@ -290,8 +298,8 @@ SAYS_ID_OR_PATH = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Of a thing that has an ID, and is so no file of this machine."""
-MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
-STARTS_AS_PATH = re.compile(
+MENTIONS_PATH = _says(r"\bpaths?\b")
+STARTS_AS_PATH = _says(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |a |an )?"
     r"(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
@@ -300,11 +308,10 @@ STARTS_AS_PATH = re.compile(
     r"(?:zu[mr]?|der|des|del?|al?|du|vers|d[oa]|di|para)"
     r"|(?:nom|nombre|nome) (?:du|del?|do) (?:fichier|archivo|fichero|arquivo|file))\b"
     r"|(?:путь (?:к|до)|имя файла)\b|(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
-    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))",
-    re.IGNORECASE,
+    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))"
 )
-SAYS_GLOB = re.compile(r"\bglobs?\b|\bwildcards?\b|\bfile mask", re.IGNORECASE)
-SAYS_OTHER = re.compile(
+SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
+SAYS_OTHER = _says(
     r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
     r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
@@ -317,22 +324,19 @@ SAYS_OTHER = re.compile(
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
     r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
-    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
-    re.IGNORECASE,
+    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
-SAYS_FILE = re.compile(
+SAYS_FILE = _says(
     r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
-    r"|\bpaths? (?:to|of) (?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b",
-    re.IGNORECASE,
+    r"|\bpaths? (?:to|of) (?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b"
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
-SAYS_INPUT_FILE = re.compile(
+SAYS_INPUT_FILE = _says(
     r"^(?:the |an? )?(?:\w+ )?(?:files?|director(?:y|ies)|folders?)\b"
-    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b",
-    re.IGNORECASE,
+    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b"
 )
 """The argument is a file that an expression is applied to, not the expression itself."""
-SAYS_NAMED_FILE = re.compile(
+SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
     r"(?:(?!(?:of|to|in|into|for|from|with|the|on|at|by|is|and|or|new|each|per)\b)"
     r"[\w'./+#-]+ ){0,3}?"
@@ -340,37 +344,30 @@ SAYS_NAMED_FILE = re.compile(
     r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
     r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
     r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
-    r"|(?:search|look) for))",
-    re.IGNORECASE,
+    r"|(?:search|look) for))"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
-SAYS_NAMED_BY_PATH = re.compile(
+SAYS_NAMED_BY_PATH = _says(
     r"\b(?:map|mapping|dict|dictionary|record|object) (?:of|from|with) (?:[\w-]+ ){0,2}?"
-    r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)",
-    re.IGNORECASE,
+    r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)"
 )
 """The argument is an object whose members are named by paths."""
-SAYS_COMMAND = re.compile(
+SAYS_COMMAND = _says(
     r"^(?:the |an? )?(?:(?:bash|zsh|sh|shell|powershell|terminal) (?:script|code|command)|command)"
-    r"s? (?:to (?:be )?(?:run|execute)|with arg)",
-    re.IGNORECASE,
+    r"s? (?:to (?:be )?(?:run|execute)|with arg)"
 )
-SAYS_CODE = re.compile(
+SAYS_CODE = _says(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
     r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
-    r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
-    re.IGNORECASE,
+    r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)"
 )
-SAYS_DATA = re.compile(
+SAYS_DATA = _says(
     r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
-    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b",
-    re.IGNORECASE,
+    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b"
 )
 """An object or a list for a database, with whatever its documents have."""
-SAYS_CONTENT = re.compile(
-    r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b", re.IGNORECASE
-)
-OR_PATH = re.compile(
+SAYS_CONTENT = _says(r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b")
+OR_PATH = _says(
     r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
     r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
     r"(?:file ?paths?\b|paths? to\b|file ?names?\b)"
@@ -388,12 +385,10 @@ OR_PATH = re.compile(
     r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
     r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
     r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
-    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b",
-    re.IGNORECASE,
+    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
 )
 """The argument is either a text itself, or the path of a file with the text."""
-SAYS_REGEX = re.compile(
+SAYS_REGEX = _says(
     r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
-    r"|\bjq (?:filter|expression|program|query|syntax)\b",
-    re.IGNORECASE,
+    r"|\bjq (?:filter|expression|program|query|syntax)\b"
 )
