@@ -28,6 +28,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
+_PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
@@ -268,6 +269,8 @@ def _noun_phrase(words: list[str]) -> list[str]:
         (n for n, word in enumerate(words) if n and word in vocabulary.PREPOSITIONS), len(words)
     )
     words = words[:cut]
+    if len(words) > 1 and words[-1] in _PIECES and words[-2] in vocabulary.PAYLOAD_WORDS:
+        return words[:-1]
     while len(words) > 1 and words[-1] in vocabulary.FILLERS and words[-2] in _KNOWN:
         if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
             break  # `jq_args` go to a program

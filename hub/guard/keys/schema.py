@@ -165,7 +165,7 @@ class _Compiler:
         if key in self._elsewhere and kind_of_key(key)[0] is Kind.PAYLOAD:
             return True
         is_data = key in self._elsewhere or vocabulary.SAYS_DATA.search(described)
-        return bool(is_data) and _is_no_text(variants)
+        return bool(is_data) and (key == "variables" or _is_no_text(variants))
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]

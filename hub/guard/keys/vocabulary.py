@@ -142,7 +142,8 @@ DATA_BESIDE = _table(
     "table table_name tableName || row rows record records data values where",
     "function_name functionName FunctionName || payload Payload",
     "collection || filter pipeline update projection sort definition",
-    "sheet sheetName sheet_name || values data rows cells",
+    "sheet sheetName sheet_name spreadsheetId spreadsheet_id || values data rows cells",
+    "name title | sheet spreadsheet | values data rows",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
 )
 """Arguments, words that a tool's name has one of (none: any name), and what is data beside them.
@@ -313,7 +314,7 @@ STARTS_AS_PATH = _says(
 SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
 SAYS_OTHER = _says(
     r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
-    r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
+    r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
     r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
@@ -360,6 +361,10 @@ SAYS_CODE = _says(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
     r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)"
+    r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
+    r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
+    r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
+    r"(?![\s\S]*\b(?:file|path|director|folder))"
 )
 SAYS_DATA = _says(
     r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
@@ -389,6 +394,7 @@ OR_PATH = _says(
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\blua patterns?\b"
+    r"|^(?:number|date|time)[ -]format\b"
     r"|\bjq (?:filter|expression|program|query|syntax)\b"
 )
