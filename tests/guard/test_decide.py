@@ -671,6 +671,7 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("run_script", "interpreter", "script", _TEXT, "cat /etc/hosts", False),
         ("run_script", "interpreter", "script", _TEXT, "npm ci\nnpm test", True),
         ("run_bash", "cwd", "code", _TEXT, "cat ../x", False),
+        ("execute_shell", "cwd", "code", _TEXT, "cat ../x", False),
         ("run_python", "cwd", "code", _TEXT, "cat ../x", True),
         ("run", "cwd", "explanation", _TEXT, "/etc/hosts", True),
         ("run", "cwd", "details", _TEXT, "../x", True),

@@ -28,6 +28,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
+_READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
 _PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
@@ -74,7 +75,8 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
     words, found = {*words_of(tool)}, list[str]()
     always = [name for name in required if isinstance(name, str)]
     groups = [(names, group) for group in vocabulary.DATA_BESIDE]
-    for given, (of, tools, keys) in (*groups, (always, vocabulary.OF_CONTAINERS)):
+    containers = [(always, group) for group in vocabulary.OF_CONTAINERS]
+    for given, (of, tools, keys) in (*groups, *containers):
         if not of.isdisjoint(given) and (not tools or not tools.isdisjoint(words)):
             found += (name for name in names if name in keys)
     return found
@@ -130,9 +132,10 @@ def takes_arguments(key: str) -> bool:
     return _last_word(key) in vocabulary.ARGUMENT_WORDS
 
 
-def is_script(key: str) -> bool:
-    """Return whether `key` takes a script, which the tool's name or another key may call one."""
-    return _last_word(key) in {"script", "code"}
+def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
+    """Return whether `key` takes a script for a shell, as the tool or another argument says."""
+    is_read = "interpreter" in beside or not _READING_SCRIPTS.isdisjoint(words_of(tool))
+    return is_read and _last_word(key) in {"script", "code"}
 
 
 def is_typed(key: str) -> bool:

@@ -156,8 +156,8 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     known = dict[str, ArgumentNode]()
     for key, node in shape.properties.items():
-        if is_script(key) and node.kind in _SCRIPTS and (is_run or "interpreter" in declared):
-            why = FOR_SHELL if is_run else "a script beside its interpreter"
+        if node.kind in _SCRIPTS and is_script(key, tool, declared):
+            why = FOR_SHELL if is_run else "a script for a shell or an interpreter"
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             said = f"{key} {object_or_empty(declared.get(key)).get('description')}"

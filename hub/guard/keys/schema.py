@@ -368,7 +368,7 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
     if named[0] is Kind.COMMAND:
         return named
     told = (
-        (Kind.COMMAND, _starts(vocabulary.SAYS_COMMAND, text)),
+        (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
         (Kind.NEUTRAL, vocabulary.SAYS_TYPED.search(text)),
         (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),
     )
@@ -387,8 +387,8 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _mentioned(named: Verdict, text: str) -> Verdict:
-    if says := _starts(vocabulary.SAYS_COMMAND, text):
-        return Kind.COMMAND, f"described as '{says[0]}'"
+    if says := _starts(vocabulary.SAYS_SHELL, text) or _starts(vocabulary.SAYS_COMMAND, text):
+        return Kind.COMMAND, f"described as '{says[0].strip()}'"
     if named[0] is Kind.NEUTRAL and vocabulary.SAYS_ID_OR_PATH.match(text):
         return named
     if says := vocabulary.SAYS_PATH.search(text):

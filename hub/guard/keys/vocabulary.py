@@ -36,7 +36,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _says(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
 def _table(*rows: str) -> list[list[frozenset[str]]]:
@@ -150,10 +150,9 @@ DATA_BESIDE = _table(
 
 It goes to the place that such an argument names: as an object, a list, or a text that is a payload.
 """
-OF_CONTAINERS = (
-    _words("container container_id containerId container_name pod pod_name podName"),
-    _words("exec execute run"),
-    _words("command cmd"),
+OF_CONTAINERS = _table(
+    "container container_id containerId container_name pod pod_name podName | exec execute run"
+    " | command cmd"
 )
 """The same of a container that each call names."""
 KEPT_WORDS = _words(
@@ -213,9 +212,8 @@ PREPOSITIONS = _words("in to of for from on at with by under inside within into 
 FILE_PREPOSITIONS = _words("from to at into")
 """Between a text and a path: a file with the text, as in `content_from_file`."""
 WRITING_VERBS = _words(
-    "save write extract copy move export download output dump unzip unpack install store render"
-    " put place convert log record link mount clone checkout print upload import load read"
-    " restore"
+    "save write extract copy move export download output dump unzip unpack install store render put"
+    " place convert log record link mount clone checkout print upload import load read restore"
 )
 """Before a final preposition: a path, as in `saveTo`, `write_to`, `saveAs`, `loadFrom`."""
 NAMED = _words("file folder dir directory path")
@@ -232,7 +230,7 @@ SAYS_ON_DISK = _says(r"local|host|disk|machine|absolute|save|download|upload|out
 """A path of this machine after all, by its name or its description."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
-SAYS_ELSEWHERE = re.compile(
+SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
     r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?"
     r"|(?:(?:the|absolute|full|working|target|destination|source|mount|file|directory) )*"
@@ -242,8 +240,7 @@ SAYS_ELSEWHERE = re.compile(
     r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
     r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
-    r".*",
-    re.IGNORECASE | re.DOTALL,
+    r".*"
 )
 """A whole description that says that a path, or what looks so, is none of this machine.
 
@@ -293,10 +290,9 @@ SAYS_PATH = _says(
     r"|^(?:the |a |an )?(?:directory|folder|file)"
     r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)"
 )
-SAYS_ID_OR_PATH = re.compile(
+SAYS_ID_OR_PATH = _says(
     r"(?:the |an? )?(?:[\w-]+ ){0,3}ids? or (?:(?!file|folder|local|absolute)[\w-]+ ){0,3}paths?\b"
-    r"(?!.*\b(?:local|absolute|disk|machine|file ?system)\b)",
-    re.IGNORECASE | re.DOTALL,
+    r"(?!.*\b(?:local|absolute|disk|machine|file ?system)\b)"
 )
 """Of a thing that has an ID, and is so no file of this machine."""
 MENTIONS_PATH = _says(r"\bpaths?\b")
@@ -353,9 +349,13 @@ SAYS_NAMED_BY_PATH = _says(
     r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)"
 )
 """The argument is an object whose members are named by paths."""
+SAYS_SHELL = _says(
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:bash|zsh|sh|shell|terminal"
+    r"|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run|exec))"
+)
 SAYS_COMMAND = _says(
-    r"^(?:the |an? )?(?:(?:bash|zsh|sh|shell|powershell|terminal) (?:script|code|command)|command)"
-    r"s? (?:to (?:be )?(?:run|execute)|with arg)"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?!sql|db|database|redis|bot)\w+ )?"
+    r"commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
 )
 SAYS_CODE = _says(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
@@ -364,7 +364,7 @@ SAYS_CODE = _says(
     r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
     r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
     r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
-    r"(?![\s\S]*\b(?:file|path|director|folder))"
+    r"(?!.*\b(?:file|path|director|folder))"
 )
 SAYS_DATA = _says(
     r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
