@@ -641,6 +641,8 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("search_files", "query", "params", _OBJECT, _PLACES_IN_IT, False),
         ("query", "sql", "params", _WORDS, "/etc/hosts", False),
         ("graphql", "query", "variables", _OBJECT, _PLACES_IN_IT, True),
+        ("graphql", "query", "variables", _TEXT, '{"path": "/etc/hosts"}', True),
+        ("graphql", "query", "variables", _TEXT, "/etc/hosts", False),
         ("find", "collection", "filter", _OBJECT, _PLACES_IN_IT, True),
         ("insert", "table", "rows", _LIST, [_PLACES_IN_IT], True),
         ("insert", "table", "data", _WORDS, "/etc/hosts", False),
@@ -653,6 +655,9 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("add_table", "rows", "data", _LIST, [["/etc/hosts", "~"]], True),
         ("create_table", "index", "table_data", _LIST, [["/etc/hosts"]], True),
         ("add_chart", "rows", "data", _LIST, [["/etc/hosts"]], False),
+        ("write", "spreadsheetId", "data", _LIST, [["/etc/hosts", "../x"]], True),
+        ("createSheet", "name", "data", _LIST, [["/etc/hosts", "../x"]], True),
+        ("create", "name", "data", _LIST, [["/etc/hosts", "../x"]], False),
         ("create_index", "collection", "definition", _LIST, [{"keys": {"path": 1}}], True),
         ("load", "table", "files", _LIST, ["/etc/hosts"], False),
         ("invoke", "function_name", "payload", _OBJECT, _PLACES_IN_IT, True),
@@ -673,6 +678,11 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("grep", "path", "regex", _TEXT, "--file=/etc/hosts", False),
         ("search_code", "path", "query", _TEXT, "-f../x", False),
         ("search_code", "path", "query", _TEXT, "--out x", True),
+        ("run_script", "interpreter", "script", _TEXT, "cat /etc/hosts", False),
+        ("run_script", "interpreter", "script", _TEXT, "npm ci\nnpm test", True),
+        ("run_bash", "cwd", "code", _TEXT, "cat ../x", False),
+        ("execute_shell", "cwd", "code", _TEXT, "cat ../x", False),
+        ("run_python", "cwd", "code", _TEXT, "cat ../x", True),
         ("run", "cwd", "explanation", _TEXT, "/etc/hosts", True),
         ("run", "cwd", "details", _TEXT, "../x", True),
         ("tmux_send_keys", "enter", "text", _TEXT, "cat /etc/hosts", False),
@@ -707,6 +717,47 @@ def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) 
     guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="docker_exec")
     call = tool_call({"command": ["cat", "/etc/hosts"]})
     assert isinstance(decide(call, guard, context(share(tmp_path), tmp_path)), Refused)
+
+
+@pytest.mark.parametrize(
+    ("value", "admitted"),
+    [(12, True), ("acme/web", True), ("/Work/Plans", True), ("/etc/hosts", False), ("../x", False)],
+)
+def test_an_id_or_a_path_may_be_a_number(tmp_path: Path, value: Json, *, admitted: bool) -> None:
+    schema: Json = {"properties": {"parent": {"description": "The ID or full path of the folder"}}}
+    guard = compile_tool(schema, read_only=False, policy=DEFAULT)
+    verdict = decide(tool_call({"parent": value}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
+_FILE_OF_REPOSITORY: Json = {"type": "string", "description": "The path of the file"}
+_SAVED: Json = {"type": "string", "description": "Where to save the file"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "key", "schema", "value", "admitted"),
+    [
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "/src/app.ts", True),
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "/etc/hosts", False),
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "../x", False),
+        ("repositoryId", "path", _FILE_OF_REPOSITORY, "~/x", False),
+        ("repositoryId", "changes", {"items": {"properties": {"path": {}}}}, "/src/a.ts", True),
+        ("wikiIdentifier", "pagePath", _TEXT, "/Home/Set up", True),
+        ("owner repo", "path", _TEXT, "/src/app.ts", True),
+        ("repo", "path", _TEXT, "/src/app.ts", False),
+        ("repositoryId", "local_path", _TEXT, "/src/app.ts", False),
+        ("repositoryId", "outputPath", _TEXT, "/src/app.ts", False),
+        ("repositoryId", "path", _SAVED, "/src/app.ts", False),
+    ],
+)
+def test_a_path_beside_a_repositorys_id_may_be_absolute_there(  # noqa: PLR0913 - one case
+    tmp_path: Path, *, beside: str, key: str, schema: JsonObject, value: Json, admitted: bool
+) -> None:
+    declared: Json = {"properties": {**dict.fromkeys(beside.split(), _TEXT), key: schema}}
+    given: Json = [{"path": value}] if "items" in schema else value
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT)
+    verdict = decide(tool_call({key: given}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
 
 
 _LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\nE"

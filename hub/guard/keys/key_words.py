@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -28,9 +28,18 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
+_TYPING = frozenset({"send", "type", "write", "paste", "input", "interact", "key", "keys"})
+_TERMINALS = frozenset(
+    {"tmux", "terminal", "pty", "iterm", "pane", "console", "repl", "process", "stdin"}
+)
+"""In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
+_FOLDERS = {"folder", "directory", "dir"}
+"""Beside one of these a title is the name of a file in it, too."""
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
+_READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
+_PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
@@ -66,7 +75,7 @@ def greps(tool: str) -> bool:
 def arguments_for_cluster(tool: str) -> list[str]:
     """Return the arguments of a tool that go to a cluster or a container, by the tool's name."""
     words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
-    found = (keys for of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
+    found = (keys for *of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
     return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
 
@@ -76,10 +85,17 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
     words, found = {*words_of(tool)}, list[str]()
     always = [name for name in required if isinstance(name, str)]
     groups = [(names, group) for group in vocabulary.DATA_BESIDE]
-    for given, (of, tools, keys) in (*groups, (always, vocabulary.OF_CONTAINERS)):
-        if not of.isdisjoint(given) and (tools is None or not tools.isdisjoint(words)):
+    containers = [(always, group) for group in vocabulary.OF_CONTAINERS]
+    for given, (of, tools, keys) in (*groups, *containers):
+        if not of.isdisjoint(given) and (not tools or not tools.isdisjoint(words)):
             found += (name for name in names if name in keys)
     return found
+
+
+def names_repository(names: Collection[str]) -> bool:
+    """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
+    beside = {*names}
+    return beside >= vocabulary.OF_REPOSITORY or not beside.isdisjoint(vocabulary.REPOSITORY)
 
 
 def names_shell(text: str) -> bool:
@@ -101,11 +117,11 @@ def told_by_others(
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind is not Kind.PAYLOAD:
         return None
-    is_beside = last == "title" and any(_last_word(name) in vocabulary.FOLDERS for name in names)
+    is_beside = last == "title" and any(_last_word(name) in _FOLDERS for name in names)
     if is_beside or _is_reached(key, tool):
-        return Kind.NEUTRAL, "it may be the name of a file"
-    is_typed = last in {"text", "string", "content"} and _has(vocabulary.TYPING, tool)
-    if is_typed and any(_has(vocabulary.TERMINALS, name) for name in (tool, *names)):
+        return Kind.NEUTRAL, "perhaps the name of a file"
+    is_typed = last in {"text", "string", "content"} and _has(_TYPING, tool)
+    if is_typed and any(_has(_TERMINALS, name) for name in (tool, *names)):
         return Kind.NEUTRAL, "typed into what may be a shell"
     return None
 
@@ -157,6 +173,12 @@ def is_in_document(key: str, change: Mapping[str, object]) -> bool:
 def takes_arguments(key: str) -> bool:
     """Return whether `key` takes arguments of a program, not a whole command."""
     return _last_word(key) in vocabulary.ARGUMENT_WORDS
+
+
+def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
+    """Return whether `key` takes a script for a shell, as the tool or another argument says."""
+    is_read = "interpreter" in beside or not _READING_SCRIPTS.isdisjoint(words_of(tool))
+    return is_read and _last_word(key) in {"script", "code"}
 
 
 def is_typed(key: str) -> bool:
@@ -301,6 +323,8 @@ def _noun_phrase(words: list[str]) -> list[str]:
         (n for n, word in enumerate(words) if n and word in vocabulary.PREPOSITIONS), len(words)
     )
     words = words[:cut]
+    if len(words) > 1 and words[-1] in _PIECES and words[-2] in vocabulary.PAYLOAD_WORDS:
+        return words[:-1]
     while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
         if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
             break  # `jq_args` go to a program

@@ -9,13 +9,23 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.key_words import LONGEST_KEY, is_label, is_tree, kind_of_key
+from hub.guard.keys.key_words import (
+    LONGEST_KEY,
+    is_label,
+    is_script,
+    is_tree,
+    kind_of_key,
+    names_shell,
+    takes_arguments,
+    told_by_others,
+)
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json
+from hub.values import Json, object_or_empty
 
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
+_SCRIPTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
 class ArgumentNode(Struct, frozen=True):
@@ -136,3 +146,20 @@ def looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
     why = "the tool's name says that it looks for a text"
     text = replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)
     return replace(shape, properties={**shape.properties, "pattern": text})
+
+
+def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNode:
+    """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
+    declared = object_or_empty(object_or_empty(schema).get("properties"))
+    is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
+    known = dict[str, ArgumentNode]()
+    for key, node in shape.properties.items():
+        if node.kind in _SCRIPTS and is_script(key, tool, declared):
+            why = FOR_SHELL if is_run else "a script for a shell or an interpreter"
+            known[key] = replace(node, kind=Kind.COMMAND, why=why)
+        elif node.kind is Kind.COMMAND and not takes_arguments(key):
+            said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
+            known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
+        elif node.declared and (told := told_by_others(node.kind, key, tool, shape.properties)):
+            known[key] = replace(node, kind=told[0], why=told[1])
+    return replace(shape, properties={**shape.properties, **known}) if known else shape

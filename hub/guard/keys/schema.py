@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
@@ -20,17 +20,15 @@ from hub.guard.keys.key_words import (
     is_plural,
     is_tree,
     kind_of_key,
-    names_shell,
-    takes_arguments,
-    told_by_others,
+    names_repository,
 )
 from hub.guard.keys.nodes import (
-    FOR_SHELL,
     ArgumentNode,
     looking_for_its_pattern,
     node_of_key,
     nodes_of,
     overridden,
+    said_by_its_name,
 )
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
@@ -40,6 +38,7 @@ _MAX_STEPS = 64
 _COMBINING = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("if", "then", "else", "contentSchema")
 _DEPENDENT = ("dependentSchemas", "dependencies")
+_SAID = ("description", "title")
 _REFERRING = ("$ref", "$dynamicRef")
 _LEADING_ON = frozenset({*_COMBINING, *_SINGLE, *_DEPENDENT, *_REFERRING})
 """The words by which a schema has more schemas for the same value."""
@@ -79,7 +78,7 @@ def compile_schema(
     shape = _Compiler(schema, most, elsewhere).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
-    shape = _by_its_name(shape, tool, object_or_empty(object_or_empty(schema).get("properties")))
+    shape = said_by_its_name(shape, tool, schema)
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
@@ -94,19 +93,6 @@ def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
         member = object_or_empty(members[key])
         if "properties" not in member and not _OF_FILES.search(str(member.get("description"))):
             yield key
-
-
-def _by_its_name(shape: ArgumentNode, tool: str, declared: JsonObject) -> ArgumentNode:
-    """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
-    is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
-    known = dict[str, ArgumentNode]()
-    for key, node in shape.properties.items():
-        if node.kind is Kind.COMMAND and not takes_arguments(key):
-            said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
-            known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
-        elif node.declared and (told := told_by_others(node.kind, key, tool, shape.properties)):
-            known[key] = replace(node, kind=told[0], why=told[1])
-    return replace(shape, properties={**shape.properties, **known}) if known else shape
 
 
 class _Compiler:
@@ -145,6 +131,8 @@ class _Compiler:
         node = self._nodes.get((key, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
+            if kind is Kind.PATH and self._is_in_repository(key, variants):
+                kind, why = Kind.NEUTRAL, "perhaps a path in a repository elsewhere"
             node = ArgumentNode(
                 kind,
                 why,
@@ -165,9 +153,8 @@ class _Compiler:
             force_setattr(node, "extra", _DATA)
             return
         members, items, extra = _parts(variants)
-        if items and not any(_texts(self._variants(items), "description", "title")):
-            for word in ("description", "title"):
-                items.extend({word: text} for text in _texts(variants, word))
+        if items and not any(_texts(self._variants(items), *_SAID)):
+            items.extend({word: text} for word in _SAID for text in _texts(variants, word))
         inside = {name: self._node(name, schemas) for name, schemas in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
@@ -179,7 +166,7 @@ class _Compiler:
         if key in self._elsewhere and kind_of_key(key)[0] in _TEXTS:
             return True
         is_data = key in self._elsewhere or vocabulary.SAYS_DATA.search(described)
-        return bool(is_data) and _is_no_text(variants)
+        return bool(is_data) and (key == "variables" or _is_no_text(variants))
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]
@@ -251,6 +238,13 @@ class _Compiler:
         return any(
             vocabulary.SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description")
         )
+
+    def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
+        """Return whether a path may be one of another machine, though it is absolute."""
+        said = " ".join((key, *_texts(variants, *_SAID)))
+        beside = object_or_empty(object_or_empty(self._schema).get("properties"))
+        is_named = names_repository(beside) or vocabulary.SAYS_IN_REPOSITORY.search(said)
+        return bool(is_named) and not vocabulary.SAYS_ON_DISK.search(said)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""
@@ -370,14 +364,18 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
 def _described_payload(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.PAYLOAD and (says := vocabulary.SAYS_TYPED.search(text)):
-        return Kind.NEUTRAL, f"described as '{says[0]}'"
-    if named[0] is Kind.PAYLOAD and (
-        says := vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)
-    ):
-        return Kind.WEAK, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.COMMAND:
+        return named
+    told = (
+        (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
+        (Kind.NEUTRAL, vocabulary.SAYS_TYPED.search(text)),
+        (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),
+    )
+    for kind, says in told:
+        if says is not None:
+            return kind, f"described as '{says[0].strip()}'"
     title = text[text.rfind("\n") + 1 :]
-    if named[0] is Kind.PAYLOAD and kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
+    if kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
         return Kind.WEAK, f"its title is '{title}'"
     return named
 
@@ -388,6 +386,10 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _mentioned(named: Verdict, text: str) -> Verdict:
+    if says := _starts(vocabulary.SAYS_SHELL, text) or _starts(vocabulary.SAYS_COMMAND, text):
+        return Kind.COMMAND, f"described as '{says[0].strip()}'"
+    if named[0] is Kind.NEUTRAL and vocabulary.SAYS_ID_OR_PATH.match(text):
+        return named
     if says := vocabulary.SAYS_PATH.search(text):
         return Kind.PATH, f"described as '{says[0]}'"
     if named[0] is Kind.NEUTRAL and (says := vocabulary.MENTIONS_PATH.search(text)):

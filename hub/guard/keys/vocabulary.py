@@ -35,6 +35,14 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _says(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+
+
+def _table(*rows: str) -> list[list[frozenset[str]]]:
+    return [[_words(cell) for cell in row.split("|")] for row in rows]
+
+
 PATH_WORDS = _words(
     "path file filename fullname directory dirname folder foldername subdirectory subfolder cwd pwd"
     " worktree pathspec fname ruta archivo fichero carpeta directorio chemin fichier dossier"
@@ -100,69 +108,47 @@ SCRIPT_WORDS = _words("line text script code")
 """After a shell's name: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
-SAYS_TYPED = re.compile(
+SAYS_TYPED = _says(
     r"\b(?:send|type|write|feed|pass|input)\b[^.;]{0,30}\b(?:to|into) (?:the |an? )?(?:\w+ ){0,2}?"
-    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b",
-    re.IGNORECASE,
+    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b"
 )
 """The same, said of a text."""
-TYPING = _words("send type write paste input interact key keys")
-TERMINALS = _words("tmux terminal pty iterm pane console repl process stdin")
-"""In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
-FOLDERS = _words("folder directory dir")
-"""Beside one of these a title is the name of a file in it, too."""
 SEARCHING_PROGRAMS = _words("jq find search")
 """Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
-IN_CLUSTER = (
-    ((_words("helm"),), _words("values set set_string setString set_literal setLiteral")),
-    ((_words("kubectl kubernetes k8s"),), _words("patch patchData manifest spec fromLiteral")),
-    (
-        (_words("container pod"), _words("exec execute run create recreate start launch deploy")),
-        _words("command cmd entrypoint env environment envVars env_vars"),
-    ),
+IN_CLUSTER = _table(
+    "helm | values set set_string setString set_literal setLiteral",
+    "kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
+    "container pod | exec execute run create recreate start launch deploy"
+    " | command cmd entrypoint env environment envVars env_vars",
 )
 """Words that a tool's name has one of each of, and its arguments that go to a cluster or container.
 
 They are objects or lists; a text may be a command for a shell of this machine.
 """
-_CELLS = _words("values data rows cells table_data tableData")
-DATA_BESIDE = (
-    (_words("url uri endpoint"), None, _words("body headers")),
-    (
-        _words("url uri"),
-        _words("http https request fetch rest webhook post put patch api"),
-        _words("json data payload params query"),
-    ),
-    (_words("sql statement cypher"), None, _words("params parameters bindings binds values args")),
-    (
-        _words("query"),
-        _words("sql query db database cypher neo postgres pg mysql sqlite duckdb"),
-        _words("params parameters bindings"),
-    ),
-    (_words("query"), None, _words("variables")),
-    (
-        _words("table table_name tableName table_id tableId"),
-        None,
-        _words("row rows record records data values where"),
-    ),
-    (_words("function_name functionName FunctionName"), None, _words("payload Payload")),
-    (_words("collection"), None, _words("filter pipeline update projection sort definition")),
-    (_words("sheet sheetName sheet_name spreadsheet_id spreadsheetId"), None, _CELLS),
-    (_words("rows cols table_data tableData"), _words("table"), _CELLS),
-    (
-        _words("index"),
-        _words("search query elasticsearch opensearch es"),
-        _words("body query_body queryBody"),
-    ),
+DATA_BESIDE = _table(
+    "url uri endpoint || body headers",
+    "url uri | http https request fetch rest webhook post put patch api"
+    " | json data payload params query",
+    "sql statement cypher || params parameters bindings binds values args",
+    "query | sql query db database cypher neo postgres pg mysql sqlite duckdb"
+    " | params parameters bindings",
+    "query || variables",
+    "table table_name tableName table_id tableId || row rows record records data values where",
+    "function_name functionName FunctionName || payload Payload",
+    "collection || filter pipeline update projection sort definition",
+    "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
+    " || values data rows cells table_data tableData",
+    "name title | sheet spreadsheet | values data rows",
+    "rows cols table_data tableData | table | values data rows cells table_data tableData",
+    "index | search query elasticsearch opensearch es | body query_body queryBody",
 )
-"""Arguments, words that a tool's name has one of (None: any name), and what is data beside them.
+"""Arguments, words that a tool's name has one of (none: any name), and what is data beside them.
 
 It goes to the place that such an argument names: as an object, a list, or a text that is a payload.
 """
-OF_CONTAINERS = (
-    _words("container container_id containerId container_name pod pod_name podName"),
-    _words("exec execute run"),
-    _words("command cmd"),
+OF_CONTAINERS = _table(
+    "container container_id containerId container_name pod pod_name podName | exec execute run"
+    " | command cmd"
 )
 """The same of a container that each call names."""
 KEPT_WORDS = _words(
@@ -232,9 +218,15 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
+REPOSITORY = _words("repositoryId repository_id repoId wikiId wiki_id wikiIdentifier")
+OF_REPOSITORY = _words("owner repo")
+"""Beside one of these, or both of those, a path may be one in a repository of another machine."""
+SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
+SAYS_ON_DISK = _says(r"local|host|disk|machine|absolute|save|download|upload|output|dest|cwd|work")
+"""A path of this machine after all, by its name or its description."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
-SAYS_ELSEWHERE = re.compile(
+SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
     r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?"
     r"|(?:(?:the|absolute|full|working|target|destination|source|mount|file|directory) )*"
@@ -244,8 +236,7 @@ SAYS_ELSEWHERE = re.compile(
     r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
     r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
-    r".*",
-    re.IGNORECASE | re.DOTALL,
+    r".*"
 )
 """A whole description that says that a path, or what looks so, is none of this machine.
 
@@ -286,18 +277,22 @@ PATH_FORMATS = _words(
 )
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
-SAYS_PATH = re.compile(
+SAYS_PATH = _says(
     r"\bpaths? (?:to|of|for|where|on disk)\b"
     r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
     r"[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
     r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
     r"|^(?:the |a |an )?(?:directory|folder|file)"
-    r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)",
-    re.IGNORECASE,
+    r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)"
 )
-MENTIONS_PATH = re.compile(r"\bpaths?\b", re.IGNORECASE)
-STARTS_AS_PATH = re.compile(
+SAYS_ID_OR_PATH = _says(
+    r"(?:the |an? )?(?:[\w-]+ ){0,3}ids? or (?:(?!file|folder|local|absolute)[\w-]+ ){0,3}paths?\b"
+    r"(?!.*\b(?:local|absolute|disk|machine|file ?system)\b)"
+)
+"""Of a thing that has an ID, and is so no file of this machine."""
+MENTIONS_PATH = _says(r"\bpaths?\b")
+STARTS_AS_PATH = _says(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
     r"|\s*(?:(?:der |la |le |il |o )?(?:(?:absolut|relativ)er )?"
@@ -305,13 +300,12 @@ STARTS_AS_PATH = re.compile(
     r"(?:zu[mr]?|der|des|del?|al?|du|vers|d[oa]|di|para)"
     r"|(?:nom|nombre|nome) (?:du|del?|do) (?:fichier|archivo|fichero|arquivo|file))\b"
     r"|(?:путь (?:к|до)|имя файла)\b|(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
-    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))",
-    re.IGNORECASE,
+    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))"
 )
-SAYS_GLOB = re.compile(r"\bglobs?\b|\bwildcards?\b|\bfile mask", re.IGNORECASE)
-SAYS_OTHER = re.compile(
+SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
+SAYS_OTHER = _says(
     r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
-    r"|\burl[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
+    r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
     r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
@@ -322,23 +316,20 @@ SAYS_OTHER = re.compile(
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
     r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
-    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)",
-    re.IGNORECASE,
+    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
-SAYS_FILE = re.compile(
+SAYS_FILE = _says(
     r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
-    r"|(?:^|\bpaths? (?:to|of|or) )(?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b",
-    re.IGNORECASE,
+    r"|(?:^|\bpaths? (?:to|of|or) )(?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b"
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
-SAYS_INPUT_FILE = re.compile(
+SAYS_INPUT_FILE = _says(
     r"^(?:the |an? )?(?:\w+ )?(?:files?|director(?:y|ies)|folders?)\b"
-    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b",
-    re.IGNORECASE,
+    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b"
 )
 """The argument is a file that an expression is applied to, not the expression itself."""
 OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
-SAYS_NAMED_FILE = re.compile(
+SAYS_NAMED_FILE = _says(
     r"\s*(?:(?:the |an? |local |file |note )*(?:location(?= (?:of|on)\b|\s*(?:\n|$))|note path\b)"
     r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
     r"|(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
@@ -347,33 +338,39 @@ SAYS_NAMED_FILE = re.compile(
     r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
     r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
     r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
-    r"|(?:search|look) for)))",
-    re.IGNORECASE,
+    r"|(?:search|look) for)))"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
-SAYS_NAMED_BY_PATH = re.compile(
+SAYS_NAMED_BY_PATH = _says(
     r"\b(?:path|file ?name)s?(?: to | ?/ ?| ?[-=]> ?|: )(?:file )?contents?\b"
     r"|\b(?:map|mapping|dict|dictionary|record|object) (?:of|from|with) (?:[\w-]+ ){0,2}?"
-    r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)",
-    re.IGNORECASE,
+    r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)"
 )
 """The argument is an object whose members are named by paths."""
-SAYS_CODE = re.compile(
+SAYS_SHELL = _says(
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:bash|zsh|sh|shell|terminal"
+    r"|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run|exec))"
+)
+SAYS_COMMAND = _says(
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?!sql|db|database|redis|bot)\w+ )?"
+    r"commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
+)
+SAYS_CODE = _says(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
     r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
-    r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)",
-    re.IGNORECASE,
+    r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)"
+    r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
+    r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
+    r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
+    r"(?!.*\b(?:file|path|director|folder))"
 )
-SAYS_DATA = re.compile(
+SAYS_DATA = _says(
     r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
-    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b",
-    re.IGNORECASE,
+    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b"
 )
 """An object or a list for a database, with whatever its documents have."""
-SAYS_CONTENT = re.compile(
-    r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b", re.IGNORECASE
-)
-OR_PATH = re.compile(
+SAYS_CONTENT = _says(r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b")
+OR_PATH = _says(
     r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
     r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
     r"(?:file ?paths?\b|paths? to\b|file ?names?\b)"
@@ -391,12 +388,11 @@ OR_PATH = re.compile(
     r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
     r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
     r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
-    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b",
-    re.IGNORECASE,
+    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
 )
 """The argument is either a text itself, or the path of a file with the text."""
-SAYS_REGEX = re.compile(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
-    r"|\bjq (?:filter|expression|program|query|syntax)\b",
-    re.IGNORECASE,
+SAYS_REGEX = _says(
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\blua patterns?\b"
+    r"|^(?:number|date|time)[ -]format\b"
+    r"|\bjq (?:filter|expression|program|query|syntax)\b"
 )

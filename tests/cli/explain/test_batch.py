@@ -33,6 +33,15 @@ def test_each_row_is_judged_in_its_own_surroundings(tmp_path: Path) -> None:
     }
 
 
+def test_a_row_may_name_its_tool() -> None:
+    row: JsonObject = {
+        "arguments": {"index": "logs", "body": {"path": "/etc/hosts"}},
+        "schema": {"properties": {"index": {"type": "string"}, "body": {"type": "object"}}},
+    }
+    assert answer(**row)["verdict"] == answer(tool=7, **row)["verdict"] == "deny"
+    assert answer(tool="search", **row)["verdict"] == "allow"
+
+
 @pytest.mark.parametrize("home", [None, "/home/u", "relative"])
 def test_home_is_known_from_the_rows_environment(tmp_path: Path, home: str | None) -> None:
     env: Json = {} if home is None else {"HOME": home, "n": 1}

@@ -31,7 +31,7 @@ WEAK = """
 PAYLOADS = """
     content text body sql query xpath jsonpath jq_path x_path
     content_base64 old_string file_contents text_to_find text_in_file content_of_file
-    observations facts matchers content_after text_before
+    observations facts matchers content_after text_before code_edit content_block
 """
 VIRTUAL = """
     url_path cookiePath name_path healthCheckPath callback_path symbol_path routePath dom_path
