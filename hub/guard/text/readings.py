@@ -61,7 +61,7 @@ class Reader(Struct, frozen=True):
 
 
 # A path of these characters reads in one way only.
-_PLAIN = re.compile(r"(?!-|/vsi|.*\.\.\./)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
+_PLAIN = re.compile(r"(?!-|/vsi)[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
 _EMBEDDED_URI = re.compile(r"(?<![\w.+:-])file:/[^\s\"'<>)\]`,;]+", re.I)
 _OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _ESCAPE = re.compile(r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})", re.I)
@@ -117,7 +117,7 @@ def readings(text: str, reader: Reader) -> Readings:
         TooManyWaysError: `text` has too many readings.
         PathError: `text` is too long, or cannot be read for certain.
     """
-    if _PLAIN.fullmatch(text):
+    if _PLAIN.fullmatch(text) and ".../" not in text:
         return {text: "as given"}
     if len(text) > _MAX_LENGTH:
         raise PathError("it is longer than any path can be")
@@ -198,13 +198,15 @@ def _cleaned(text: str, reader: Reader) -> Iterable[str]:
 
     It drops each `../`, or all signs that no name may have: of `....//` and `.*./` is left `../`.
     """
-    if len(text) > _LONGEST_CLEANED or _CONTROL.search(text):
+    is_one = not reader.is_pattern and (reader.whole or reader.is_path or not reader.as_shell)
+    named = text.translate(_NO_NAMES) if is_one else text
+    climbs = ".../" in text or "...\\" in text
+    if len(text) > _LONGEST_CLEANED or not (climbs or named != text) or _CONTROL.search(text):
         return
-    if ".../" in text or "...\\" in text:
+    if climbs:
         yield text.replace("../", "").replace("..\\", "")
-    if not reader.is_pattern and (reader.whole or reader.is_path or not reader.as_shell):
-        named = text.translate(_NO_NAMES)
-        yield from (named,) if len(_CLIMB.findall(named)) > len(_CLIMB.findall(text)) else ()
+    if len(_CLIMB.findall(named)) > len(_CLIMB.findall(text)):
+        yield named
 
 
 def _character(code: re.Match[str]) -> str:
