@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 from hub.calls.subscriptions import SHOWN
 from hub.children.callbacks import ChildCallbacks
 from hub.children.clients import MAX_LISTENERS
-from hub.jsonrpc.messages import Request
-from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.jsonrpc.messages import Failure, Request
+from hub.protocol.constants import CLIENT_CAPABILITIES_META, INTERNAL_ERROR, INVALID_PARAMS
+from hub.protocol.input_requests import URL_NEEDED
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.values import Json, JsonObject, ServerName, SessionKey
 from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingListener, failure
@@ -240,6 +241,27 @@ async def test_however_many_resources_are_refused_the_log_has_one_line_of_it() -
         (line,) = [line for line in logs if line["event"] == "not subscribed"]
         assert line["resources"] == 100
         assert len(line["first"]) == SHOWN
+
+
+async def test_a_resource_for_which_the_user_must_visit_a_url_is_left_out() -> None:
+    child = resourceful()
+    elicitation: JsonObject = {"url": "https://example.com/1", "elicitationId": "1", "message": "m"}
+    error: JsonObject = {
+        "code": URL_NEEDED,
+        "message": "log in first",
+        "data": {"elicitations": [elicitation]},
+    }
+    child.answers["resources/subscribe"] = Failure(None, error)
+    asked = params(None, resourceSubscriptions=[MEMO])
+    asked["_meta"] = {**envelope(), CLIENT_CAPABILITIES_META: {"elicitation": {"url": {}}}}
+    async with scripted(child) as hub:
+        client = hub.client()
+        with capture_logs() as logs:
+            id_ = await client.begin(LISTEN, asked)
+            await client.until(lambda: bool(of_stream(client, id_)))
+        assert of_stream(client, id_)[0]["params"]["notifications"] == {}
+        assert [line["first"] for line in logs if "first" in line] == ["log in first"]
+        assert [line for line in logs if line["log_level"] == "error"] == []
 
 
 @pytest.mark.parametrize("bad", [None, [], "x", {"toolsListChanged": 7}])
