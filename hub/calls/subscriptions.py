@@ -118,16 +118,16 @@ class Subscriptions:
 
         The session counts as a subscriber from then on: others may unsubscribe before the answer.
         """
-        session, calls = self._session.key, list[InFlightCall]()
+        calls = list[InFlightCall]()
         with ExitStack() as counted:
 
             def make(*parts: Any, **named: Any) -> InFlightCall:
                 calls.append(InFlightCall(*parts, **named))
-                answers = calls[-1].route.resolved.child.answers
+                child = calls[-1].route.resolved.child
                 counted.close()  # the call before was not sent
-                if not answers.has(own, session):
-                    answers.subscribe(own, session)
-                    counted.callback(answers.unsubscribe, own, session)
+                if not child.answers.has(own, self._session.key):
+                    child.answers.subscribe(own, self._session.key)
+                    counted.callback(self._leave, child, own)
                 return calls[-1]
 
             result = await self._relay.call(self._session, asked, make=make)

@@ -168,6 +168,27 @@ async def test_one_clients_end_is_not_the_end_of_what_another_begins() -> None:
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
+async def test_what_the_child_refuses_one_client_is_ended_for_another_that_left_meanwhile() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice = of(at, alice)
+        await subscribe(of_alice, alice)
+        fake.answers[SUBSCRIBE] = SILENT
+
+        async def refused() -> None:
+            with pytest.raises(RpcError, match="not now"):
+                await subscribe(of(at, bob), bob)
+
+        at.tasks.start_soon(refused)
+        asked = await fake.link.request(SUBSCRIBE, nth=2)
+        await of_alice.unsubscribe("note://1")
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        fake.link.answer(asked["id"], failure(INTERNAL_ERROR, "not now"))
+        await all_tasks_blocked()
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
 async def test_a_subscription_that_the_child_refuses_keeps_no_other_from_its_end() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
