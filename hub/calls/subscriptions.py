@@ -195,7 +195,9 @@ class Subscriptions:
             request = Request(_RENEWAL, "resources/subscribe", params)
             asked = Asked(request, self._outlet, granted=self._granted.get((server, own)))
             try:
-                await self.subscribed(asked, is_renewal=True)
+                _result, *now = await self.subscribed(asked, is_renewal=True)
+                if now != [server, own]:  # its URI leads elsewhere by now
+                    await self._drop(server, own)
             except (HubError, RpcError) as exc:
                 log.warning("not subscribed again", server=server, uri=public, error=str(exc))
                 if _is_final(exc):

@@ -235,6 +235,27 @@ async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() 
         assert {one["params"]["uri"] for one in second} == {one["params"]["uri"] for one in first}
 
 
+async def test_a_uri_that_leads_to_another_server_by_now_is_one_subscription() -> None:
+    fakes = {"a": noting(), "b": noting()}
+    fakes["b"].answers["resources/list"] = {"resources": []}
+    specs = {name: remote(name) for name in fakes}
+    async with rig(specs, fakes, names="never") as at:
+        client = at.client()
+        made = of(at, client)
+        await subscribe(made, client)
+        slots = {str(slot.spec.name): slot for slot in client.session.slots}
+        nothing, listed = (fakes[name].answers["resources/list"] for name in "ba")
+        for name, resources in (("b", listed), ("a", nothing)):
+            fakes[name].answers["resources/list"] = resources
+            fakes[name].link.crash()
+            await fakes[name].ended()
+            await at.services.children.obtain(slots[name])
+        await fakes["b"].link.request(SUBSCRIBE)
+        await all_tasks_blocked()
+        assert client.session.notifier.subscriptions == {(specs["b"].name, "note://1"): "note://1"}
+        assert len(vars(made)["_granted"]) == 1
+
+
 async def test_what_is_ended_while_it_is_made_again_stays_ended() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
