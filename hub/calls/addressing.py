@@ -154,7 +154,7 @@ _ENVELOPE = frozenset(
     }
 )
 _FOR_HUB = frozenset({"inputResponses", "requestState", "task"})
-"""Params for the hub: those of a modern request's retry, and a wish for a task, which it ignores."""
+"""Params for the hub: those of a modern request's retry, and a wish for a task, ignored."""
 _BETWEEN = _FOR_HUB | {"_meta"}
 _LONGEST_LABEL = 512
 _NOUN = {

@@ -128,7 +128,16 @@ def config_from_command(
     made = _server(name, server, context)
     if isinstance(made, StdioServer | RemoteServer):
         return config.model_copy(update={"servers": {name: made}})
-    raise ConfigError.of([config.fault(one.path, one.what, one.fix) for one in made])
+    raise ConfigError.of([Fault(_in_command(one.path), one.what, one.fix) for one in made])
+
+
+def _in_command(path: Path) -> str:
+    """Return the place of a problem in a command that starts a server: no file has it."""
+    match path:
+        case (_, _, "args", int(index), *_):
+            return f"argument {index + 1} of the server's command"
+        case _:
+            return "the server's command"
 
 
 def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:
