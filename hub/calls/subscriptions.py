@@ -387,8 +387,9 @@ class ListenStream:
         try:
             await child.forward("resources/subscribe", {"uri": own})
         except (ChildError, RpcError) as exc:
-            child.answers.unsubscribe(own, self._session.key)
             log.info("not subscribed", server=child.spec.name, uri=own, error=str(exc))
+            if child.answers.unsubscribe(own, self._session.key):
+                await child.unsubscribe(own)
 
     async def _leave(self) -> None:
         """End the subscriptions at those children that the session itself does not use."""

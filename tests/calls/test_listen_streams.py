@@ -197,6 +197,37 @@ async def test_a_stream_that_has_ended_subscribes_to_nothing_more(top: Path) -> 
         assert child.link.requests("resources/subscribe") == [asked]
 
 
+async def test_what_a_child_refuses_one_stream_is_ended_for_another_that_has_ended(
+    top: Path,
+) -> None:
+    child = resourceful()
+    async with scripted(child) as hub:
+        client = hub.client()
+        first, _ = await listening(client, {}, resourceSubscriptions=[MEMO])
+        called: JsonObject = {
+            "name": "read",
+            "arguments": {"path": str(top / "a/x")},
+            "_meta": envelope(),
+            "inputResponses": with_roots((top / "a").as_uri()),
+        }
+        await hub.client().request("tools/call", called)
+        of_roots = child.link
+        await of_roots.request("resources/subscribe")
+        await all_tasks_blocked()
+        first_link = child.links[0]
+        child.answers["resources/subscribe"] = SILENT
+        second = await client.begin(LISTEN, params({}, resourceSubscriptions=[MEMO]))
+        own = await first_link.request("resources/subscribe", nth=2)
+        first_link.answer(own["id"], {})
+        asked = await of_roots.request("resources/subscribe", nth=2)
+        await client.notify_cancelled(first)
+        await all_tasks_blocked()
+        assert of_roots.requests("resources/unsubscribe") == []
+        of_roots.answer(asked["id"], failure(INTERNAL_ERROR, "not now"))
+        await client.until(lambda: bool(of_stream(client, second)))
+        await of_roots.request("resources/unsubscribe")
+
+
 async def test_the_subscription_is_known_before_it_is_acknowledged() -> None:
     child = resourceful()
 
