@@ -233,6 +233,7 @@ class ListenStream:
         self._lists: frozenset[str] = frozenset()
         self._honoured = ListenFilter()
         self._missed: set[ServerName] = set()
+        self._joined: set[ServerName] = set()
         self._settled = anyio.Event()
         self._is_given_up = False
         self._ended = anyio.Event()
@@ -370,6 +371,7 @@ class ListenStream:
         """
         if not self._session.unasked:
             return
+        self._joined.add(server)
         for child in self._running(server):
             for own in owned:
                 await self._subscribe_at(child, own)
@@ -396,7 +398,7 @@ class ListenStream:
         self._ended.set()
         services, key = self._session.services, self._session.key
         used = [slot.child for slot in self._session.slots]
-        for server in {server for server, _ in self._session.notifier.subscriptions}:
+        for server in self._joined:
             for child in self._running(server):
                 if child not in used:
                     for uri in child.answers.leave(key):
