@@ -41,10 +41,7 @@ MAX_URI = 16 * 1024
 """Characters of the URI of such a resource."""
 SHOWN = 300
 """Characters of the log's reason for a refused subscription, which names what a client wrote."""
-_TOO_MANY = (
-    f"{MAX_SUBSCRIPTIONS} resources are subscribed to, which is the most:"
-    " unsubscribe from one first"
-)
+_TOO_MANY = f"{MAX_SUBSCRIPTIONS} resources can be subscribed to: unsubscribe from one first"
 _RENEWAL = "roots-hub/renewal"
 """The id of a request that the hub makes to renew a subscription; no client sent it."""
 
@@ -289,8 +286,7 @@ class ListenStream:
             self._missed.discard(spec.name)
             for method in LIST_CHANGED:
                 self._tell(spec, Notification(method, {}))
-        subscriptions = self._session.notifier.subscriptions
-        owned = [own for whose, own in subscriptions if whose == spec.name]
+        owned = [own for whose, own in self._session.notifier.subscriptions if whose == spec.name]
         self._tasks.start_soon(self._join, spec.name, owned)
 
     def missed(self, server: ServerName) -> None:
@@ -318,8 +314,7 @@ class ListenStream:
 
         Raises: InsufficientScopeError.
         """
-        honoured: list[str] = []
-        refused: list[str] = []
+        honoured, refused = list[str](), list[str]()
         lacking: list[InsufficientScopeError] = []
         for uri in uris:
             await anyio.lowlevel.checkpoint()  # a client may name very many
