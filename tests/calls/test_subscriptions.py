@@ -362,6 +362,30 @@ async def test_a_subscription_that_is_under_way_while_the_roots_change_is_judged
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
+async def test_a_subscription_that_is_judged_again_before_it_is_sent_is_not_ended(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/", "b/")
+    fake = noting("note://1", "note://2")
+    async with rig({"files": remote(concurrency=1)}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        made = of(at, client)
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, of(at, client), client, "note://2")
+        asked = await (await fake.connected()).request(SUBSCRIBE)
+        at.tasks.start_soon(subscribe, made, client)
+        await all_tasks_blocked()
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        await client.session.effective(client.outlet)
+        await all_tasks_blocked()
+        fake.answers[SUBSCRIBE] = {}
+        fake.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        sent = [one["method"] for one in fake.link.seen if "note://1" in str(one)]
+        assert sent == [SUBSCRIBE]
+
+
 async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
