@@ -153,9 +153,9 @@ _ENVELOPE = frozenset(
         LOG_LEVEL_META,
     }
 )
-_RETRY = frozenset({"inputResponses", "requestState"})
-"""Params that only the retry of a modern request has: they are for the hub."""
-_BETWEEN = _RETRY | {"_meta"}
+_FOR_HUB = frozenset({"inputResponses", "requestState", "task"})
+"""Params for the hub: those of a modern request's retry, and a wish for a task, ignored."""
+_BETWEEN = _FOR_HUB | {"_meta"}
 _LONGEST_LABEL = 512
 _NOUN = {
     "tools/call": "tool",
@@ -265,11 +265,11 @@ def label_of(method: str, params: JsonObject, expose: Expose) -> str | None:
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:
-    """Return `params` without progress token, protocol envelope and retry: the child gets none."""
+    """Return `params` without progress token, protocol envelope and `_FOR_HUB`, for the child."""
     if _BETWEEN.isdisjoint(params):
         return params
     meta = params.get("_meta")
-    rest: JsonObject = {key: value for key, value in params.items() if key not in _RETRY}
+    rest: JsonObject = {key: value for key, value in params.items() if key not in _FOR_HUB}
     if not isinstance(meta, dict):
         return rest
     kept: JsonObject = {key: value for key, value in meta.items() if key not in _ENVELOPE}

@@ -88,7 +88,7 @@ class ClientCaller(Struct, eq=False):
 
     @property
     def asks(self) -> JsonObject:
-        """The capabilities by which children may ask the client, as the client declared them."""
+        """The client's capabilities that children may use."""
         return self.owner.asks()
 
     @property

@@ -178,9 +178,19 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
 
     def _fail(self, error: RpcError) -> None:
         spec, state = self.route.resolved.spec, CallState(consented=self.consented)
-        send_to_urls(self.owner.client, self.owner.notifier, spec, error, state)
+        answer: Response | Failure = Failure(self.request.id, error.error)
+        try:
+            send_to_urls(self.owner.client, self.owner.notifier, spec, error, state)
+        except InputNeededError as needed:
+            answer = self._sent_to_urls(needed, answer)
         self.audit.write("failed", str(error))
-        self._answer(Failure(self.request.id, error.error))
+        self._answer(answer)
+
+    def _sent_to_urls(
+        self, needed: InputNeededError, answer: Response | Failure
+    ) -> Response | Failure:
+        """Return `answer`: only an `AskableCall` can ask its client by the request's result."""
+        return answer
 
     def _tell_unanswered(self, error: ChildError) -> None:
         self.unanswered = error

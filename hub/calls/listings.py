@@ -153,15 +153,14 @@ class Listings:
         effective, only = await session.effective(asked.outlet), () if own else None
         catalog = await self.catalog(session, effective, only)
         if session.known_effective() != effective:  # those that started for the old ones have ended
-            effective = await session.effective(asked.outlet)
-            catalog = await self.catalog(session, effective, only)
+            catalog = await self.catalog(session, await session.effective(asked.outlet), only)
         if method == "tools/list":
             self._compile_ahead(catalog)
         trouble = None if own else self._trouble_of_all(session)
         if trouble is not None and method != "tools/list":
             raise ChildError(trouble)
         at = cursor if isinstance(cursor, str) else None
-        told = session.telling(effective) if method == "tools/list" else {}
+        told = session.telling(session.known_effective()) if method == "tools/list" else {}
         if told or trouble is not None:  # only this client gets these descriptions: not cached
             tools = self._with_roots(catalog, told) if told else catalog.tools
             return encoded(method, tools if trouble is None else _saying(tools, trouble), at)

@@ -41,10 +41,7 @@ MAX_URI = 16 * 1024
 """Characters of the URI of such a resource."""
 SHOWN = 300
 """Characters of the log's reason for a refused subscription, which names what a client wrote."""
-_TOO_MANY = (
-    f"{MAX_SUBSCRIPTIONS} resources are subscribed to, which is the most:"
-    " unsubscribe from one first"
-)
+_TOO_MANY = f"{MAX_SUBSCRIPTIONS} resources can be subscribed to: unsubscribe from one first"
 _RENEWAL = "roots-hub/renewal"
 """The id of a request that the hub makes to renew a subscription; no client sent it."""
 
@@ -118,16 +115,16 @@ class Subscriptions:
 
         The session counts as a subscriber from then on: others may unsubscribe before the answer.
         """
-        session, calls = self._session.key, list[InFlightCall]()
+        calls = list[InFlightCall]()
         with ExitStack() as counted:
 
             def make(*parts: Any, **named: Any) -> InFlightCall:
                 calls.append(InFlightCall(*parts, **named))
-                answers = calls[-1].route.resolved.child.answers
+                child = calls[-1].route.resolved.child
                 counted.close()  # the call before was not sent
-                if not answers.has(own, session):
-                    answers.subscribe(own, session)
-                    counted.callback(answers.unsubscribe, own, session)
+                if not child.answers.has(own, self._session.key):
+                    child.answers.subscribe(own, self._session.key)
+                    counted.callback(self._leave, child, own)
                 return calls[-1]
 
             result = await self._relay.call(self._session, asked, make=make)
@@ -195,7 +192,9 @@ class Subscriptions:
             request = Request(_RENEWAL, "resources/subscribe", params)
             asked = Asked(request, self._outlet, granted=self._granted.get((server, own)))
             try:
-                await self.subscribed(asked, is_renewal=True)
+                _result, *now = await self.subscribed(asked, is_renewal=True)
+                if now != [server, own]:  # its URI leads elsewhere by now
+                    await self._drop(server, own)
             except (HubError, RpcError) as exc:
                 log.warning("not subscribed again", server=server, uri=public, error=str(exc))
                 if _is_final(exc):
@@ -231,6 +230,7 @@ class ListenStream:
         self._lists: frozenset[str] = frozenset()
         self._honoured = ListenFilter()
         self._missed: set[ServerName] = set()
+        self._joined: set[ServerName] = set()
         self._settled = anyio.Event()
         self._is_given_up = False
         self._ended = anyio.Event()
@@ -286,8 +286,7 @@ class ListenStream:
             self._missed.discard(spec.name)
             for method in LIST_CHANGED:
                 self._tell(spec, Notification(method, {}))
-        subscriptions = self._session.notifier.subscriptions
-        owned = [own for whose, own in subscriptions if whose == spec.name]
+        owned = [own for whose, own in self._session.notifier.subscriptions if whose == spec.name]
         self._tasks.start_soon(self._join, spec.name, owned)
 
     def missed(self, server: ServerName) -> None:
@@ -315,8 +314,7 @@ class ListenStream:
 
         Raises: InsufficientScopeError.
         """
-        honoured: list[str] = []
-        refused: list[str] = []
+        honoured, refused = list[str](), list[str]()
         lacking: list[InsufficientScopeError] = []
         for uri in uris:
             await anyio.lowlevel.checkpoint()  # a client may name very many
@@ -368,6 +366,7 @@ class ListenStream:
         """
         if not self._session.unasked:
             return
+        self._joined.add(server)
         for child in self._running(server):
             for own in owned:
                 await self._subscribe_at(child, own)
@@ -385,15 +384,16 @@ class ListenStream:
         try:
             await child.forward("resources/subscribe", {"uri": own})
         except (ChildError, RpcError) as exc:
-            child.answers.unsubscribe(own, self._session.key)
             log.info("not subscribed", server=child.spec.name, uri=own, error=str(exc))
+            if child.answers.unsubscribe(own, self._session.key):
+                await child.unsubscribe(own)
 
     async def _leave(self) -> None:
         """End the subscriptions at those children that the session itself does not use."""
         self._ended.set()
         services, key = self._session.services, self._session.key
         used = [slot.child for slot in self._session.slots]
-        for server in {server for server, _ in self._session.notifier.subscriptions}:
+        for server in self._joined:
             for child in self._running(server):
                 if child not in used:
                     for uri in child.answers.leave(key):

@@ -298,6 +298,10 @@ class ChildCallbacks:
         """Return whether `session` has subscribed to the resource `uri` of this child."""
         return session in self._subscribers.get(uri, ())
 
+    def has_subscribers(self, uri: str) -> bool:
+        """Return whether any session has subscribed to the resource `uri` of this child."""
+        return uri in self._subscribers
+
     def subscribe(self, uri: str, session: SessionKey) -> None:
         """Add `session` to the subscribers of `uri`."""
         self._subscribers.setdefault(uri, set()).add(session)

@@ -299,7 +299,9 @@ class Child:
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 
     async def unsubscribe(self, uri: str) -> None:
-        """End the subscription of a resource that no client wants any more; a failure is logged."""
+        """End the subscription of a resource, unless a client wants it by now; log a failure."""
+        if self.answers.has_subscribers(uri):
+            return
         try:
             await self.forward("resources/unsubscribe", {"uri": uri})
         except (ChildError, RpcError) as exc:

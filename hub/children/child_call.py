@@ -205,7 +205,8 @@ class ChildCall(Struct, eq=False):
             if self._is_new_process(exc):
                 self._send_again()
                 return
-            result = exc
+            # Its traceback would hold it, however large, until the garbage is collected.
+            result = exc.with_traceback(None)
         except WireError as exc:
             result = RpcError(exc.code, str(exc))
         self._end(result)

@@ -73,7 +73,7 @@ class Caller(RequestOwner, Protocol):
 
     @property
     def asks(self) -> JsonObject:
-        """The client's capabilities to answer requests, as it declares them."""
+        """The client's capabilities that children may use, as it declares them."""
         ...
 
     @property

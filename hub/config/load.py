@@ -19,7 +19,7 @@ from hub.config.listening.listen import Listen, check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
-from hub.config.source.places import Path
+from hub.config.source.places import Path, in_command
 from hub.config.source.syntax import as_text
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
@@ -118,8 +118,7 @@ def config_from_command(
 ) -> HubConfig:
     """Return a config with one server, which `argv` starts; its name comes from the program.
 
-    Raises:
-        ConfigError: a placeholder in `argv` is wrong or not set.
+    Raises: ConfigError if a placeholder in `argv` is wrong or not set.
     """
     program = short_name(argv[program_index(argv)])
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
@@ -128,7 +127,7 @@ def config_from_command(
     made = _server(name, server, context)
     if isinstance(made, StdioServer | RemoteServer):
         return config.model_copy(update={"servers": {name: made}})
-    raise ConfigError.of([config.fault(one.path, one.what, one.fix) for one in made])
+    raise ConfigError.of([Fault(in_command(one.path), one.what, one.fix) for one in made])
 
 
 def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:

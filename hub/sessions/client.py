@@ -69,7 +69,9 @@ class Client(Struct, frozen=True):
             if self.declares(name)
         }
         given = object_or_empty(self.capabilities.get("extensions"))
-        extensions = {name: given[name] for name in _EXTENSIONS if name in given}
+        extensions: JsonObject = {
+            name: one for name in _EXTENSIONS if isinstance(one := given.get(name), dict)
+        }
         return {**found, "extensions": extensions} if extensions else found
 
 

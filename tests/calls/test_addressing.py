@@ -149,6 +149,8 @@ def test_what_is_between_the_client_and_the_hub_stays_there() -> None:
     }
     retry: JsonObject = {"inputResponses": {"roots": {}}, "requestState": "sealed"}
     assert named("tools/call", "x", _meta=meta, **retry).params == {"name": "x"}
+    # The hub declares no tasks, so it has to ignore a wish for one.
+    assert named("tools/call", "x", task={"ttl": 60000}).params == {"name": "x"}
     kept = named("tools/call", "x", _meta={**meta, "com.example/trace": 7}).params
     assert kept == {"name": "x", "_meta": {"com.example/trace": 7}}
     assert named("tools/call", "x", _meta=None).params == {"name": "x", "_meta": None}

@@ -13,8 +13,14 @@ from structlog.testing import capture_logs
 from hub.calls.subscriptions import SHOWN
 from hub.children.callbacks import ChildCallbacks
 from hub.children.clients import MAX_LISTENERS
-from hub.jsonrpc.messages import Request
-from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.jsonrpc.messages import Failure, Request
+from hub.protocol.constants import (
+    CLIENT_CAPABILITIES_META,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+)
+from hub.protocol.input_requests import URL_NEEDED
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.values import Json, JsonObject, ServerName, SessionKey
 from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild, RecordingListener, failure
@@ -106,6 +112,17 @@ async def listed(hub: ScriptedHub, roots: Json = None) -> None:
     await hub.client().request("tools/list", {"_meta": envelope(roots)})
 
 
+async def read_with_roots(hub: ScriptedHub, top: Path) -> None:
+    """Make a call of the same client with its roots, which starts another child."""
+    called: JsonObject = {
+        "name": "read",
+        "arguments": {"path": str(top / "a/x")},
+        "_meta": envelope(),
+        "inputResponses": with_roots((top / "a").as_uri()),
+    }
+    await hub.client().request("tools/call", called)
+
+
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     return plant(tmp_path, "a/x", "b/x")
@@ -136,13 +153,7 @@ async def test_a_modern_client_hears_the_children_of_its_roots_too(top: Path, er
         client = hub.client()
         id_, _ = await listening(client, {}, toolsListChanged=True, resourceSubscriptions=[MEMO])
         assert len(child.links) == 1
-        called: JsonObject = {
-            "name": "read",
-            "arguments": {"path": str(top / "a/x")},
-            "_meta": envelope(),
-            "inputResponses": with_roots((top / "a").as_uri()),
-        }
-        await hub.client().request("tools/call", called)
+        await read_with_roots(hub, top)
         assert len(child.links) == 2
         method = "resources/subscribe" if era == "legacy" else LISTEN
         await child.link.request(method, nth=1 if era == "legacy" else 2)
@@ -181,19 +192,57 @@ async def test_a_stream_that_has_ended_subscribes_to_nothing_more(top: Path) -> 
         client = hub.client()
         id_, _ = await listening(client, {}, resourceSubscriptions=[MEMO, other])
         child.answers["resources/subscribe"] = SILENT
-        called: JsonObject = {
-            "name": "read",
-            "arguments": {"path": str(top / "a/x")},
-            "_meta": envelope(),
-            "inputResponses": with_roots((top / "a").as_uri()),
-        }
-        await hub.client().request("tools/call", called)
+        await read_with_roots(hub, top)
         asked = await child.link.request("resources/subscribe")
         await client.notify_cancelled(id_)
         await child.link.request("resources/unsubscribe")
         child.link.answer(asked["id"], {})
         await all_tasks_blocked()
         assert child.link.requests("resources/subscribe") == [asked]
+
+
+async def test_what_a_child_refuses_one_stream_is_ended_for_another_that_has_ended(
+    top: Path,
+) -> None:
+    child = resourceful()
+    async with scripted(child) as hub:
+        client = hub.client()
+        first, _ = await listening(client, {}, resourceSubscriptions=[MEMO])
+        await read_with_roots(hub, top)
+        of_roots = child.link
+        await of_roots.request("resources/subscribe")
+        await all_tasks_blocked()
+        first_link = child.links[0]
+        child.answers["resources/subscribe"] = SILENT
+        second = await client.begin(LISTEN, params({}, resourceSubscriptions=[MEMO]))
+        own = await first_link.request("resources/subscribe", nth=2)
+        first_link.answer(own["id"], {})
+        asked = await of_roots.request("resources/subscribe", nth=2)
+        await client.notify_cancelled(first)
+        await all_tasks_blocked()
+        assert of_roots.requests("resources/unsubscribe") == []
+        of_roots.answer(asked["id"], failure(INTERNAL_ERROR, "not now"))
+        await client.until(lambda: bool(of_stream(client, second)))
+        await of_roots.request("resources/unsubscribe")
+
+
+async def test_a_stream_leaves_all_children_though_one_has_the_resource_no_more(top: Path) -> None:
+    child = resourceful()
+    async with scripted(child) as hub:
+        client = hub.client()
+        id_, _ = await listening(client, {}, resourceSubscriptions=[MEMO])
+        await read_with_roots(hub, top)
+        first, of_roots = child.links
+        await of_roots.request("resources/subscribe")
+        first.crash()
+        await child.ended()
+        child.answers["resources/subscribe"] = failure(RESOURCE_NOT_FOUND, "no such resource")
+        echoed: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope()}
+        await hub.client().request("tools/call", echoed)
+        await (await child.connected(3)).request("resources/subscribe")
+        await all_tasks_blocked()
+        await client.notify_cancelled(id_)
+        await of_roots.request("resources/unsubscribe")
 
 
 async def test_the_subscription_is_known_before_it_is_acknowledged() -> None:
@@ -240,6 +289,27 @@ async def test_however_many_resources_are_refused_the_log_has_one_line_of_it() -
         (line,) = [line for line in logs if line["event"] == "not subscribed"]
         assert line["resources"] == 100
         assert len(line["first"]) == SHOWN
+
+
+async def test_a_resource_for_which_the_user_must_visit_a_url_is_left_out() -> None:
+    child = resourceful()
+    elicitation: JsonObject = {"url": "https://example.com/1", "elicitationId": "1", "message": "m"}
+    error: JsonObject = {
+        "code": URL_NEEDED,
+        "message": "log in first",
+        "data": {"elicitations": [elicitation]},
+    }
+    child.answers["resources/subscribe"] = Failure(None, error)
+    asked = params(None, resourceSubscriptions=[MEMO])
+    asked["_meta"] = {**envelope(), CLIENT_CAPABILITIES_META: {"elicitation": {"url": {}}}}
+    async with scripted(child) as hub:
+        client = hub.client()
+        with capture_logs() as logs:
+            id_ = await client.begin(LISTEN, asked)
+            await client.until(lambda: bool(of_stream(client, id_)))
+        assert of_stream(client, id_)[0]["params"]["notifications"] == {}
+        assert [line["first"] for line in logs if "first" in line] == ["log in first"]
+        assert [line for line in logs if line["log_level"] == "error"] == []
 
 
 @pytest.mark.parametrize("bad", [None, [], "x", {"toolsListChanged": 7}])

@@ -89,6 +89,26 @@ async def test_a_list_has_the_servers_that_start_anew_as_roots_change_meanwhile(
     assert {"not started", "not listed"}.isdisjoint(entry["event"] for entry in logs)
 
 
+async def test_a_list_names_the_roots_that_hold_when_it_goes_out(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a/", "b/", "c/")
+    fakes = {"x": FakeChild(READ), "slow": FakeChild(answers={"initialize": SILENT})}
+    specs = {"x": remote("x", describe_roots=True), "slow": launched("slow", "${roots}")}
+    async with rig(specs, fakes) as at:
+        client, listed = at.client(top / "a"), list[JsonObject]()
+
+        async def listing() -> None:
+            listed.append(await page(at, client, "tools/list"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listing)
+            for number, folder in enumerate("bc", 1):
+                await (await fakes["slow"].connected(number)).request("initialize")
+                client.shares(top / folder)
+                client.session.roots.list_changed()
+                await client.session.effective(client.outlet)
+    assert [str(top / folder) in str(listed) for folder in "abc"] == [False, False, True]
+
+
 async def test_a_list_that_failed_at_the_start_is_read_again_when_a_client_lists() -> None:
     fake = FakeChild(answers={"tools/list": failure(-32603, "not connected yet")})
     async with rig({"a": remote("a")}, {"a": fake}) as at:

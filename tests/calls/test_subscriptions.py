@@ -168,6 +168,27 @@ async def test_one_clients_end_is_not_the_end_of_what_another_begins() -> None:
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
 
 
+async def test_what_the_child_refuses_one_client_is_ended_for_another_that_left_meanwhile() -> None:
+    fake = noting()
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        alice, bob = at.client(), at.client()
+        of_alice = of(at, alice)
+        await subscribe(of_alice, alice)
+        fake.answers[SUBSCRIBE] = SILENT
+
+        async def refused() -> None:
+            with pytest.raises(RpcError, match="not now"):
+                await subscribe(of(at, bob), bob)
+
+        at.tasks.start_soon(refused)
+        asked = await fake.link.request(SUBSCRIBE, nth=2)
+        await of_alice.unsubscribe("note://1")
+        assert fake.link.requests(UNSUBSCRIBE) == []
+        fake.link.answer(asked["id"], failure(INTERNAL_ERROR, "not now"))
+        await all_tasks_blocked()
+        assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
 async def test_a_subscription_that_the_child_refuses_keeps_no_other_from_its_end() -> None:
     fake = noting()
     async with rig({"files": remote()}, {"files": fake}) as at:
@@ -212,6 +233,27 @@ async def test_subscriptions_are_made_again_at_a_child_that_was_started_again() 
         await again.request(SUBSCRIBE, nth=2)
         first, second = (link.requests(SUBSCRIBE) for link in fake.links)
         assert {one["params"]["uri"] for one in second} == {one["params"]["uri"] for one in first}
+
+
+async def test_a_uri_that_leads_to_another_server_by_now_is_one_subscription() -> None:
+    fakes = {"a": noting(), "b": noting()}
+    fakes["b"].answers["resources/list"] = {"resources": []}
+    specs = {name: remote(name) for name in fakes}
+    async with rig(specs, fakes, names="never") as at:
+        client = at.client()
+        made = of(at, client)
+        await subscribe(made, client)
+        slots = {str(slot.spec.name): slot for slot in client.session.slots}
+        nothing, listed = (fakes[name].answers["resources/list"] for name in "ba")
+        for name, resources in (("b", listed), ("a", nothing)):
+            fakes[name].answers["resources/list"] = resources
+            fakes[name].link.crash()
+            await fakes[name].ended()
+            await at.services.children.obtain(slots[name])
+        await fakes["b"].link.request(SUBSCRIBE)
+        await all_tasks_blocked()
+        assert client.session.notifier.subscriptions == {(specs["b"].name, "note://1"): "note://1"}
+        assert len(vars(made)["_granted"]) == 1
 
 
 async def test_what_is_ended_while_it_is_made_again_stays_ended() -> None:
@@ -318,6 +360,30 @@ async def test_a_subscription_that_is_under_way_while_the_roots_change_is_judged
         await all_tasks_blocked()
         assert client.session.notifier.subscriptions == {}
         assert len(fake.link.requests(UNSUBSCRIBE)) == 1
+
+
+async def test_a_subscription_that_is_judged_again_before_it_is_sent_is_not_ended(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/", "b/")
+    fake = noting("note://1", "note://2")
+    async with rig({"files": remote(concurrency=1)}, {"files": fake}) as at:
+        client = at.client(top / "a")
+        made = of(at, client)
+        fake.answers[SUBSCRIBE] = SILENT
+        at.tasks.start_soon(subscribe, of(at, client), client, "note://2")
+        asked = await (await fake.connected()).request(SUBSCRIBE)
+        at.tasks.start_soon(subscribe, made, client)
+        await all_tasks_blocked()
+        client.shares(top / "b")
+        client.session.roots.list_changed()
+        await client.session.effective(client.outlet)
+        await all_tasks_blocked()
+        fake.answers[SUBSCRIBE] = {}
+        fake.link.answer(asked["id"], {})
+        await all_tasks_blocked()
+        sent = [one["method"] for one in fake.link.seen if "note://1" in str(one)]
+        assert sent == [SUBSCRIBE]
 
 
 async def test_a_child_that_does_not_take_it_again_is_asked_once_more_later() -> None:

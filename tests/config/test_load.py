@@ -285,7 +285,7 @@ def test_a_command_line_is_a_hub_with_one_server(argv: list[str], name: str) -> 
 
 
 def test_a_command_lines_mistake_names_the_argument() -> None:
-    with pytest.raises(ConfigError, match=r"^servers\.x\.args\[0\]: the variable NO is not set"):
+    with pytest.raises(ConfigError, match=r"^argument 1 of the server's command: the variable NO"):
         config_from_command(["x", "${NO}"], LoadContext(Path("/w")))
 
 

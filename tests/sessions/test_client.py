@@ -37,6 +37,7 @@ def test_a_capability_is_declared_by_whatever_does_not_deny_it(
         ({"extensions": {**APPS, "y": {}}}, {"extensions": APPS}),
         ({"extensions": {"io.modelcontextprotocol/tasks": {}}}, {}),
         ({"extensions": True}, {}),
+        ({"extensions": {"io.modelcontextprotocol/ui": None}}, {}),
     ],
 )
 def test_children_are_told_what_they_may_use_through_the_hub(

@@ -195,12 +195,12 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         self._answer(Response(self.request.id, self.route.complete(asking)))
 
     def _fail(self, error: RpcError) -> None:
-        error = renumbered(error)
-        try:
-            super()._fail(error)
-        except InputNeededError as needed:
-            self.audit.write("failed", str(error))
-            self._answer(self.asking(needed))
+        super()._fail(renumbered(error))
+
+    def _sent_to_urls(
+        self, needed: InputNeededError, answer: Response | Failure
+    ) -> Response | Failure:
+        return self.asking(needed)
 
     def asking(self, needed: InputNeededError) -> Response | Failure:
         """Return the answer to the current request that asks the client for input."""

@@ -1,7 +1,7 @@
 """Cached routes of modern requests. The roots that a request brings are part of its cache key.
 
 A modern request has no session. Two requests share a route if they come from one principal, bring
-the same roots (or rely on the same kept roots), and their clients can be asked the same things. The
+the same roots (or rely on the same kept roots), and children may use the same of their clients. The
 route is valid while these roots are unchanged on disk. A request without roots is asked for them
 at once if a `RootsRequirement` of the same key applies to it.
 """
@@ -62,7 +62,7 @@ _KEPT: Final = b"kept"
 Kept = TypeVar("Kept")
 Headers: TypeAlias = Iterable[tuple[str, str]]
 RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
-"""Principal, label of the tool, the roots, and what else the client can be asked.
+"""Principal, label of the tool, the roots, and the capabilities that children may use.
 
 The roots are the answer in the request as JSON, or `none`, `not brought` or `kept`.
 """

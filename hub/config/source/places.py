@@ -20,6 +20,14 @@ def spelled(path: Path) -> str:
     ).removeprefix(".")
 
 
+def in_command(path: Path) -> str:
+    """Return a path in a server that a command line starts: no file has it."""
+    number = next((part + 1 for part in path if isinstance(part, int)), None)
+    return (
+        "the server's command" if number is None else f"argument {number} of the server's command"
+    )
+
+
 class Place(Struct, frozen=True):
     """Positions in a text of a member: its start (its key, if it has one), and of its value.
 

@@ -23,7 +23,7 @@ from hub.roots.roots import Announcement, parse_announcement
 from hub.sessions.client import Client
 from hub.sessions.services import RootsSettings
 from hub.values import Json, JsonObject, object_or_empty
-from tests.kit.fakes import ECHO, READ, FakeChild
+from tests.kit.fakes import ECHO, READ, Answer, FakeChild
 from tests.kit.rigs import INFO, ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -127,6 +127,20 @@ async def test_a_call_leaves_its_lane_to_calls_that_bring_the_same_roots(top: Pa
         for principal, asked in (("alice", other), ("bob", given), ("alice", params(inside))):
             request = Request(2, "tools/call", asked)
             assert at.relay.modern_routes.find(principal, request) is None
+
+
+async def test_no_tool_is_called_by_the_label_of_a_prompt() -> None:
+    answers: dict[str, Answer] = {
+        "prompts/list": {"prompts": [{"name": "ask"}]},
+        "prompts/get": {"messages": []},
+    }
+    fake = FakeChild(READ, capabilities={"tools": {}, "prompts": {}}, answers=answers)
+    async with rig({"files": FILES}, {"files": fake}) as at:
+        client, prompt = modern(at), params(name="ask")
+        await client.request(client.asked_for("prompts/get", prompt))
+        find = at.relay.modern_routes.find
+        assert find("alice", Request(2, "prompts/get", prompt)) is not None
+        assert find("alice", tool_call(params(name="prompts/get\0ask"))) is None
 
 
 async def test_a_root_that_was_replaced_admits_nothing(top: Path) -> None:

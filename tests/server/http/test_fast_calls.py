@@ -17,7 +17,7 @@ from hub.calls.dispatch import CallDispatcher
 from hub.calls.in_flight import ReplySink
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.jsonrpc.deadlines import Deadlines
-from hub.jsonrpc.errors import GoneError, InternalError
+from hub.jsonrpc.errors import GoneError, InternalError, RpcError
 from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response
 from hub.jsonrpc.requests import Cancellable
 from hub.server.http.fast_calls import PlainCall, answer_post
@@ -368,6 +368,20 @@ async def test_a_result_that_a_task_has_sent_is_held_no_longer() -> None:
             await wired.connection.served()
             assert wired.connection.json["result"] == {"a": 1}
             assert left() is None
+        finally:
+            gc.enable()
+
+
+async def test_an_error_is_no_garbage_to_be_looked_for_once_it_is_written() -> None:
+    error = Failure(None, {"code": -7, "message": "no"})
+    async with posting(FakeChild(ECHO, answers={"tools/call": error})) as posts:
+        gc.collect()
+        gc.disable()
+        try:
+            _, wired = posts.take(7)
+            await all_tasks_blocked()
+            assert len(wired.written) == 1
+            assert [one for one in gc.get_objects() if isinstance(one, RpcError)] == []
         finally:
             gc.enable()
 
