@@ -26,8 +26,7 @@ from hub.guard.text.uris import (
 )
 from hub.paths.resolve import Flavour, PathError
 
-_MAX_LENGTH = 4 * 4096
-_MAX_TOTAL = 16 * 4096
+_MAX_LENGTH, _MAX_TOTAL = 4 * 4096, 16 * 4096
 _MAX_MARKS = 100
 _MAX_NAMES, _MAX_COLONS = 32, 8
 _LONGEST_CLEANED = 512
@@ -87,8 +86,7 @@ _LAST_COLON = re.compile(r":(?=[^:]*\Z)")
 _ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
 _ASSIGNED_IN_PATTERN = re.compile(r"[=@!]")
 _SIGNS = "@!<>+"
-_CUT = re.compile(r"[?#]")
-_CUT_IN_PATTERN = re.compile("#")
+_CUT, _CUT_IN_PATTERN = re.compile(r"[?#]"), re.compile("#")
 _CLIMB = re.compile(r"(?<![^/])\.\./")
 _NO_NAMES = str.maketrans("", "", '<>"?*')
 """Signs that Windows allows in no name, but those of lists: what tidies a path drops them."""
