@@ -575,6 +575,7 @@ _DOCUMENT: Json = {"type": "object", "description": "As the query of db.collecti
 _LIST: Json = {"type": "array", "items": {"type": "string"}}
 _TEXT: Json = {"type": "string"}
 _REGEX: Json = {"type": "string", "description": "The search pattern (regex by default)"}
+_COPIED: Json = {"type": "string", "description": "The notebook to copy from"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
 
 
@@ -695,6 +696,7 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("write_note", "folder_id", "title", _TEXT, "../../x", True),
         ("add_cell", "cell_type", "source", _TEXT, "pd.read_csv('../x.csv')", True),
         ("overwrite_cell", "cell_index", "cell_source", _TEXT, "open('/etc/hosts')", True),
+        ("insert_cell", "cell_id", "source", _COPIED, "/etc/hosts", False),
         ("insert_image", "cell", "source", _TEXT, "/etc/hosts", False),
         ("flash", "firmware", "port", _TEXT, "/dev/ttyUSB0", True),
         ("flash", "firmware", "port", _TEXT, "/dev/sda", False),

@@ -104,16 +104,17 @@ def names_shell(text: str) -> bool:
 
 
 def told_by_others(
-    kind: Kind, key: str, tool: str, names: Iterable[str]
+    kind: Kind, key: str, described: str, tool: str, names: Iterable[str]
 ) -> tuple[Kind, str] | None:
     """Return what a tool's name, and the `names` of its arguments, tell of the one under `key`.
 
-    `kind` is what its own name and description say. None if the others tell nothing.
+    `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
     last = _last_word(key)
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"
-    if kind is Kind.WEAK and last == "source" and _is_of_cell(key, names):
+    is_code = kind is Kind.WEAK and last == "source" and _is_of_cell(key, names)
+    if is_code and not vocabulary.MENTIONS_FILES.search(described):
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind is not Kind.PAYLOAD:
         return None

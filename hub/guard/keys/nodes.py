@@ -154,12 +154,14 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     known = dict[str, ArgumentNode]()
     for key, node in shape.properties.items():
+        described = str(object_or_empty(declared.get(key)).get("description"))
         if node.kind in _SCRIPTS and is_script(key, tool, declared):
             why = FOR_SHELL if is_run else "a script for a shell or an interpreter"
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
-            said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
-            known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
-        elif node.declared and (told := told_by_others(node.kind, key, tool, shape.properties)):
-            known[key] = replace(node, kind=told[0], why=told[1])
+            is_read = is_run or names_shell(f"{key} {described}")
+            known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
+        elif node.declared:
+            told = told_by_others(node.kind, key, described, tool, shape.properties)
+            known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
     return replace(shape, properties={**shape.properties, **known}) if known else shape

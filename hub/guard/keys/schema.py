@@ -56,7 +56,6 @@ _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
-_OF_FILES = re.compile(r"\b(?:files?|paths?|upload\w*|folder|director(?:y|ies))\b", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
@@ -91,7 +90,9 @@ def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
     members, required = object_or_empty(top.get("properties")), top.get("required")
     for key in arguments_beside(tool, members, required if isinstance(required, list) else ()):
         member = object_or_empty(members[key])
-        if "properties" not in member and not _OF_FILES.search(str(member.get("description"))):
+        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(
+            str(member.get("description"))
+        ):
             yield key
 
 

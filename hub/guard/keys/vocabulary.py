@@ -292,6 +292,7 @@ SAYS_ID_OR_PATH = _says(
 )
 """Of a thing that has an ID, and is so no file of this machine."""
 MENTIONS_PATH = _says(r"\bpaths?\b")
+MENTIONS_FILES = _says(r"\b(?:files?|paths?|upload\w*|folder|director\w+|notebook(?! cell))\b")
 STARTS_AS_PATH = _says(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
