@@ -681,6 +681,7 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("search_code", "path", "query", _TEXT, "--out x", True),
         ("run_script", "interpreter", "script", _TEXT, "cat /etc/hosts", False),
         ("run_script", "interpreter", "script", _TEXT, "npm ci\nnpm test", True),
+        ("run_script", "shell", "script", _TEXT, "cat /etc/hosts", False),
         ("run_bash", "cwd", "code", _TEXT, "cat ../x", False),
         ("execute_shell", "cwd", "code", _TEXT, "cat ../x", False),
         ("run_python", "cwd", "code", _TEXT, "cat ../x", True),

@@ -38,6 +38,8 @@ _FOLDERS = {"folder", "directory", "dir"}
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
+_READERS = {"interpreter", "shell"}
+"""Beside one of these is a script for it."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
 _PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
@@ -178,7 +180,7 @@ def takes_arguments(key: str) -> bool:
 
 def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     """Return whether `key` takes a script for a shell, as the tool or another argument says."""
-    is_read = "interpreter" in beside or not _READING_SCRIPTS.isdisjoint(words_of(tool))
+    is_read = not _READERS.isdisjoint(beside) or _has(_READING_SCRIPTS, tool)
     return is_read and _last_word(key) in {"script", "code"}
 
 
