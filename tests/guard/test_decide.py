@@ -715,6 +715,20 @@ def test_what_goes_elsewhere_by_the_arguments_beside_it_is_data(  # noqa: PLR091
     assert isinstance(verdict, Admitted) is admitted
 
 
+@pytest.mark.parametrize(
+    ("interpreter", "admitted"),
+    [("python3", True), ("node", True), ("bash", False), ("python3;sh", False), (None, False)],
+)
+def test_a_script_is_no_command_for_an_interpreter_that_is_no_shell(
+    tmp_path: Path, interpreter: Json, *, admitted: bool
+) -> None:
+    declared: Json = {"properties": {"interpreter": _TEXT, "script": _TEXT}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="run_script")
+    call = tool_call({"interpreter": interpreter, "script": "print(1 / 2)"})
+    verdict = decide(call, guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
 def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) -> None:
     declared: Json = {"properties": {"container_id": _TEXT, "command": _LIST}}
     guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="docker_exec")

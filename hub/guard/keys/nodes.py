@@ -25,6 +25,7 @@ from hub.values import Json, object_or_empty
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
+FOR_INTERPRETER = "a script for a shell or an interpreter"
 _SCRIPTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -156,7 +157,7 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))
         if node.kind in _SCRIPTS and is_script(key, tool, declared):
-            why = FOR_SHELL if is_run else "a script for a shell or an interpreter"
+            why = FOR_SHELL if is_run else FOR_INTERPRETER
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             is_read = is_run or names_shell(f"{key} {described}")
