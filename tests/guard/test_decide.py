@@ -738,12 +738,23 @@ def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("value", "admitted"),
-    [(12, True), ("acme/web", True), ("/Work/Plans", True), ("/etc/hosts", False), ("../x", False)],
+    [
+        (12, True),
+        ("acme/web", True),
+        ("/Work/Plans", True),
+        ("/etc/hosts", False),
+        ("../x", False),
+        ("leak", False),
+    ],
 )
-def test_an_id_or_a_path_may_be_a_number(tmp_path: Path, value: Json, *, admitted: bool) -> None:
-    schema: Json = {"properties": {"parent": {"description": "The ID or full path of the folder"}}}
+@pytest.mark.parametrize("key", ["parent", "parent_id"])
+def test_an_id_or_a_path_may_be_a_number(
+    tmp_path: Path, key: str, value: Json, *, admitted: bool
+) -> None:
+    (tmp_path / "leak").symlink_to("/etc/hosts")
+    schema: Json = {"properties": {key: {"description": "The ID or full path of the folder"}}}
     guard = compile_tool(schema, read_only=False, policy=DEFAULT)
-    verdict = decide(tool_call({"parent": value}), guard, context(share(tmp_path), tmp_path))
+    verdict = decide(tool_call({key: value}), guard, context(share(tmp_path), tmp_path))
     assert isinstance(verdict, Admitted) is admitted
 
 

@@ -134,12 +134,13 @@ class _Compiler:
             kind, why = self._classified(key, variants)
             if kind is Kind.PATH and self._is_in_repository(key, variants):
                 kind, why = Kind.NEUTRAL, "perhaps a path in a repository elsewhere"
+            may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
                 declared=bool(variants),
                 values=_values(variants),
-                label=is_label(key[-LONGEST_KEY:]),
+                label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
                 counts=_types(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
@@ -236,9 +237,7 @@ class _Compiler:
         names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
         if names and self._classified("", self._variants(names))[0] in _JUDGED:
             return True
-        return any(
-            vocabulary.SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description")
-        )
+        return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, _texts(variants, "description")))
 
     def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
