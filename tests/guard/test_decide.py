@@ -788,6 +788,14 @@ def test_a_path_beside_a_repositorys_id_may_be_absolute_there(  # noqa: PLR0913 
     assert isinstance(verdict, Admitted) is admitted
 
 
+@pytest.mark.parametrize("tool", ["clone_repository", "download_file", "checkout"])
+def test_a_path_of_a_tool_that_fetches_a_repository_is_one_here(tmp_path: Path, tool: str) -> None:
+    declared: Json = {"properties": {"owner": _TEXT, "repo": _TEXT, "path": _TEXT}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name=tool)
+    verdict = decide(tool_call({"path": "/src/web"}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Refused)
+
+
 _LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\nE"
 
 

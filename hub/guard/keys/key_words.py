@@ -100,7 +100,7 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
 def names_repository(names: Collection[str]) -> bool:
     """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
     beside = {*names}
-    return beside >= vocabulary.OF_REPOSITORY or not beside.isdisjoint(vocabulary.REPOSITORY)
+    return beside >= {"owner", "repo"} or not beside.isdisjoint(vocabulary.REPOSITORY)
 
 
 def names_shell(text: str) -> bool:

@@ -74,7 +74,7 @@ def compile_schema(
     effort of reading the schema. `tool` is the tool's own name.
     """
     elsewhere = {*arguments_for_cluster(tool), *_arguments_beside(tool, schema)}
-    shape = _Compiler(schema, most, elsewhere).shape()
+    shape = _Compiler(schema, most, elsewhere, tool).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
     shape = said_by_its_name(shape, tool, schema)
@@ -104,8 +104,8 @@ class _Compiler:
     lists of the keys `elsewhere` is opened by nothing on this machine.
     """
 
-    def __init__(self, schema: Json, most: int, elsewhere: Collection[str]) -> None:
-        self._schema = schema
+    def __init__(self, schema: Json, most: int, elsewhere: Collection[str], tool: str) -> None:
+        self._schema, self._tool = schema, tool
         self._elsewhere = elsewhere
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
@@ -241,7 +241,7 @@ class _Compiler:
 
     def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
-        said = " ".join((key, *_texts(variants, *_SAID)))
+        said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
         beside = object_or_empty(object_or_empty(self._schema).get("properties"))
         is_named = names_repository(beside) or vocabulary.SAYS_IN_REPOSITORY.search(said)
         return bool(is_named) and not vocabulary.SAYS_ON_DISK.search(said)

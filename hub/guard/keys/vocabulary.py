@@ -219,11 +219,12 @@ PLACES = _words(
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
 REPOSITORY = _words("repositoryId repository_id repoId wikiId wiki_id wikiIdentifier")
-OF_REPOSITORY = _words("owner repo")
-"""Beside one of these, or both of those, a path may be one in a repository of another machine."""
+"""Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
-SAYS_ON_DISK = _says(r"local|host|disk|machine|absolute|save|download|upload|output|dest|cwd|work")
-"""A path of this machine after all, by its name or its description."""
+SAYS_ON_DISK = _says(
+    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|work|clone|checkout"
+)
+"""A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
