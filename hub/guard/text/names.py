@@ -19,12 +19,12 @@ _FEW_SIGNS = 32
 _MOST_SIGNS = 8
 _LONGEST_NAME = 255
 _LONGEST_PIECE = _LONGEST_NAME + len("-o")
-_OF_PATCH = ("+++ ", "*** ", "diff --git ", "rename to ", "<<<<<<< ", "@@ -")
+_OF_PATCH = ("+++ ", "***", "diff --git ", "rename to ", "<<<<<<< ", "@@ -")
 """Each kind of patch has one of these."""
 _PATCHED = re.compile(
     r"^[ \t>]*(?:---[ \t]++(?P<old>\S.*)\n[ \t>]*\+\+\+[ \t]++(?P<new>\S.*)"
     r"|(?:---|\+\+\+)[ \t]++(?P<only>\S.*)(?=\n(?:.*\n){0,2}?[ \t>]*@@ -\d)"
-    r"|\*\*\* (?:\w+ (?:File|to):(?P<changed>.+)|(?P<before>.+)\n[ \t>]*--- (?P<after>.+))"
+    r"|\*\*\*[ \t]*+(?:\w+ (?:File|to):(?P<changed>.+)|(?P<before>.+)\n[ \t>]*--- (?P<after>.+))"
     r"|diff (?:--git|-r) (?P<both>.+)|(?:rename|copy) (?:from|to) (?P<moved>.+)"
     r"|Index:(?P<index>.+)|(?P<above>\S.*)\n(?:[ \t>]*(?:```.*)?\n){0,2}[ \t>]*<{5,9} ?SEARCH)",
     re.MULTILINE,
@@ -98,7 +98,7 @@ def patched_names_in(text: str) -> Iterator[str]:
     seen = set[str]()
     for header in islice(_PATCHED.finditer(text), _MOST_PATCHED):
         for name, line in header.groupdict("").items():
-            for path in line.split() if name == "both" else (line.partition("\t")[0],):
+            for path in line.split() if name == "both" else line.partition("\t")[0].split(" -> "):
                 for one in _stripped(path.strip("\"'`*#: \t\r")):
                     if one and one not in seen:
                         seen.add(one)

@@ -73,6 +73,8 @@ def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> No
         ('--- "a/\\056\\056/x"\n+++ "b/\\056\\056/x"\n', {"a/../x", "../x"}),
         ("  *** Begin Patch\r\n  *** Add File: ../x\r\n  +a\r\n", {"../x"}),
         ("*** Update File: a\n*** Move to: /b\n@@\n", {"a", "/b"}),
+        ("*** Update File: a -> ../b\n@@\n", {"a", "../b"}),
+        ("***Add File: ../a\n+b\n", {"../a"}),
         ("../x\n```python\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
         ("### `../x`:\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
         ("+++ ../x\n@@ -1 +1 @@\n-a\n+b\n", {"../x"}),
