@@ -575,6 +575,7 @@ _DOCUMENT: Json = {"type": "object", "description": "As the query of db.collecti
 _LIST: Json = {"type": "array", "items": {"type": "string"}}
 _TEXT: Json = {"type": "string"}
 _REGEX: Json = {"type": "string", "description": "The search pattern (regex by default)"}
+_TO_SHELL: Json = {"type": "string", "description": "Message to send to the process"}
 _COPIED: Json = {"type": "string", "description": "The notebook to copy from"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
 
@@ -688,6 +689,10 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("run", "cwd", "explanation", _TEXT, "/etc/hosts", True),
         ("run", "cwd", "details", _TEXT, "../x", True),
         ("tmux_send_keys", "enter", "text", _TEXT, "cat /etc/hosts", False),
+        ("tmux_send", "enter", "content", _TEXT, "cat /etc/hosts", False),
+        ("write_to_terminal", "enter", "data", _TEXT, "cat /etc/hosts", False),
+        ("write_to_terminal", "enter", "data", _TEXT, "Look at /etc/hosts please", True),
+        ("send", "enter", "message", _TO_SHELL, "cat /etc/hosts", False),
         ("send_keys", "target_pane", "text", _TEXT, "cat ../x", False),
         ("send_keys", "target_pane", "text", _TEXT, "npm run build", True),
         ("send_keys", "selector", "text", _TEXT, "cat /etc/hosts", True),

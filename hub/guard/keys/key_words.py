@@ -28,6 +28,8 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
+TYPED = "typed into what may be a shell"
+"""The reason why a text is neutral that is judged like `input` and `stdin`."""
 _TYPING = frozenset({"send", "type", "write", "paste", "input", "interact", "key", "keys"})
 _TERMINALS = frozenset(
     {"tmux", "terminal", "pty", "iterm", "pane", "console", "repl", "process", "stdin"}
@@ -126,14 +128,14 @@ def told_by_others(
     is_code = kind is Kind.WEAK and last == "source" and _is_of_cell(key, names)
     if is_code and not vocabulary.MENTIONS_FILES.search(described):
         return Kind.PAYLOAD, "the code in a cell of a notebook"
-    if kind is not Kind.PAYLOAD:
+    if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
     is_beside = last == "title" and any(_last_word(name) in _FOLDERS for name in names)
     if is_beside or _is_reached(key, tool):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    is_typed = last in {"text", "string", "content"} and _has(_TYPING, tool)
-    if is_typed and any(_has(_TERMINALS, name) for name in (tool, *names)):
-        return Kind.NEUTRAL, "typed into what may be a shell"
+    is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
+    if is_sent and any(_has(_TERMINALS, name) for name in (tool, *names)):
+        return Kind.NEUTRAL, TYPED
     return None
 
 
@@ -192,10 +194,14 @@ def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     return is_read and _last_word(key) in {"script", "code"}
 
 
-def is_typed(key: str) -> bool:
-    """Return whether `key`, if it is neutral, may take what is typed into a running program."""
-    is_text = _last_word(key) == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
-    return is_text or _last_word(key) in vocabulary.TYPED_WORDS
+def is_typed(key: str, why: str) -> bool:
+    """Return whether `key`, which is neutral for the reason `why`, may take what is typed.
+
+    It is typed into a running program, which may be a shell.
+    """
+    word = _last_word(key)
+    is_text = word == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
+    return is_text or why == TYPED or word in vocabulary.TYPED_WORDS
 
 
 def takes_patch(key: str) -> bool:

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    TYPED,
     arguments_beside,
     arguments_for_cluster,
     greps,
@@ -373,7 +374,7 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
     )
     for kind, says in told:
         if says is not None:
-            return kind, f"described as '{says[0].strip()}'"
+            return kind, TYPED if kind is Kind.NEUTRAL else f"described as '{says[0].strip()}'"
     title = text[text.rfind("\n") + 1 :]
     if kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
         return Kind.WEAK, f"its title is '{title}'"
