@@ -698,6 +698,7 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("send_keys", "selector", "text", _TEXT, "cat /etc/hosts", True),
         ("write_note", "folder", "title", _TEXT, "../../x", False),
         ("write_note", "directory", "note_title", _TEXT, "/etc/x", False),
+        ("write_note", "folderPath", "title", _TEXT, "../../x", False),
         ("write_note", "folder", "title", _TEXT, "CI/CD: a - b", True),
         ("write_note", "folder_id", "title", _TEXT, "../../x", True),
         ("add_cell", "cell_type", "source", _TEXT, "pd.read_csv('../x.csv')", True),

@@ -130,7 +130,7 @@ def told_by_others(
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
-    is_beside = last == "title" and any(_last_word(name) in _FOLDERS for name in names)
+    is_beside = last == "title" and any(map(_names_folder, names))
     if is_beside or _is_reached(key, tool):
         return Kind.NEUTRAL, "perhaps the name of a file"
     is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
@@ -141,6 +141,11 @@ def told_by_others(
 
 def _has(known: frozenset[str], name: str) -> bool:
     return not known.isdisjoint(words_of(name))
+
+
+def _names_folder(name: str) -> bool:
+    *_, last = (word for word in ("", *words_of(name)) if word not in {"path", "name"})
+    return last in _FOLDERS
 
 
 def _is_of_cell(key: str, names: Iterable[str]) -> bool:
