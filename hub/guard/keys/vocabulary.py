@@ -236,8 +236,7 @@ SAYS_ELSEWHERE = _says(
     r"(?!.*\b(?:host|local|machine|or)\b).*"
     r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
     r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
-    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
-    r".*"
+    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
 )
 """A whole description that says that a path, or what looks so, is none of this machine.
 
@@ -350,12 +349,14 @@ SAYS_NAMED_BY_PATH = _says(
 )
 """The argument is an object whose members are named by paths."""
 SAYS_SHELL = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:bash|zsh|sh|shell|terminal"
-    r"|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run|exec))"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:(?:bash|zsh|sh|shell"
+    r"|terminal|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run"
+    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\))"
 )
 SAYS_COMMAND = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?!sql|db|database|redis|bot)\w+ )?"
-    r"commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?:(?!sql|db|database|redis|bot)"
+    r"\w+ )?commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
+    r"|program to run with (?:its )?arg|(?:test|build|lint) command(?=[.,;:\n]))"
 )
 SAYS_CODE = _says(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
@@ -364,7 +365,7 @@ SAYS_CODE = _says(
     r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
     r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
     r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
-    r"(?!.*\b(?:file|path|director|folder))"
+    r"(?!.*(?:\b(?:file|path|director|folder)|(?<!\w)@))"
 )
 SAYS_DATA = _says(
     r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
@@ -395,6 +396,5 @@ OR_PATH = _says(
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
     r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\blua patterns?\b"
-    r"|^(?:number|date|time)[ -]format\b"
-    r"|\bjq (?:filter|expression|program|query|syntax)\b"
+    r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
 )
