@@ -37,6 +37,7 @@ _TERMINALS = frozenset(
 """In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
 _FOLDERS = {"folder", "directory", "dir"}
 """Beside one of these a title is the name of a file in it, too."""
+_TITLES = {"title", "subject"}
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
@@ -116,7 +117,7 @@ def runs_no_shell(program: Json) -> bool:
 
 
 def told_by_others(
-    kind: Kind, key: str, described: str, tool: str, names: Iterable[str]
+    kind: Kind, key: str, described: str, tool: str, names: Collection[str]
 ) -> tuple[Kind, str] | None:
     """Return what a tool's name, and the `names` of its arguments, tell of the one under `key`.
 
@@ -131,7 +132,7 @@ def told_by_others(
     if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
     is_beside = last == "title" and any(map(_names_folder, names))
-    if is_beside or _is_reached(key, tool):
+    if is_beside or _is_reached(key, tool, names):
         return Kind.NEUTRAL, "perhaps the name of a file"
     is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
     if is_sent and any(_has(_TERMINALS, name) for name in (tool, *names)):
@@ -153,10 +154,13 @@ def _is_of_cell(key: str, names: Iterable[str]) -> bool:
     return words_of(key)[-2:-1] == ["cell"] or any(beside)
 
 
-def _is_reached(key: str, tool: str) -> bool:
+def _is_reached(key: str, tool: str, names: Collection[str]) -> bool:
     """Return whether `key` has the name of a text that may be a file: `note` of `read_note`."""
     *before, last = words_of(tool) or [""]
-    return last == key and key in _REACHED and not _REACHING.isdisjoint(before)
+    if last == "note" and key in _TITLES:
+        return True
+    is_name = not _REACHING.isdisjoint(before) or "content" in names
+    return last == key and key in _REACHED and is_name
 
 
 def is_mount(key: str) -> bool:
