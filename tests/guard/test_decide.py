@@ -723,7 +723,15 @@ def test_what_goes_elsewhere_by_the_arguments_beside_it_is_data(  # noqa: PLR091
 
 @pytest.mark.parametrize(
     ("interpreter", "admitted"),
-    [("python3", True), ("node", True), ("bash", False), ("python3;sh", False), (None, False)],
+    [
+        ("python3", True),
+        ("Python", True),
+        ("ipython", True),
+        ("node", True),
+        ("bash", False),
+        ("python3;sh", False),
+        (None, False),
+    ],
 )
 def test_a_script_is_no_command_for_an_interpreter_that_is_no_shell(
     tmp_path: Path, interpreter: Json, *, admitted: bool

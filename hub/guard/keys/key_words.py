@@ -45,7 +45,7 @@ _READERS = {"interpreter", "shell"}
 """Beside one of these is a script for it."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
 _INTERPRETER = re.compile(
-    r"(?:python|pypy|node|deno|bun|ruby|perl|php|lua|Rscript)[\d.]*", re.ASCII
+    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|Rscript)[\d.]*", re.I | re.ASCII
 )
 _PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
