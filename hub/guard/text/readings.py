@@ -30,7 +30,6 @@ _MAX_LENGTH = 4 * 4096
 _MAX_TOTAL = 16 * 4096
 _MAX_MARKS = 100
 _MAX_NAMES, _MAX_COLONS = 32, 8
-_LONGEST_CLEANED = 512
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about, in words for `explain`."""
@@ -198,7 +197,7 @@ def _cleaned(text: str, reader: Reader) -> Iterable[str]:
 
     It drops each `../`, or all signs that no name may have: of `....//` and `.*./` is left `../`.
     """
-    if len(text) > _LONGEST_CLEANED or _CONTROL.search(text):
+    if _CONTROL.search(text):
         return
     if ".../" in text or "...\\" in text:
         yield text.replace("../", "").replace("..\\", "")
