@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hub.guard.budget import TooManyWaysError
 from hub.guard.text import names as names_module
 from hub.guard.text.names import names_in, patched_names_in, quoted_names_in, smallest_pieces_in
 
@@ -85,6 +86,11 @@ def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_patch_names_the_files_that_it_changes(patch: str, names: set[str]) -> None:
     assert names <= set(patched_names_in(patch))
+
+
+def test_a_patch_of_very_many_files_is_not_taken_for_one_of_a_few() -> None:
+    with pytest.raises(TooManyWaysError):
+        list(patched_names_in("--- a\n+++ b\n" * 20_000 + "--- a\n+++ ../x\n"))
 
 
 @pytest.mark.parametrize(
