@@ -691,6 +691,7 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("tmux_send_keys", "enter", "text", _TEXT, "cat /etc/hosts", False),
         ("tmux_send", "enter", "content", _TEXT, "cat /etc/hosts", False),
         ("write_to_terminal", "enter", "data", _TEXT, "cat /etc/hosts", False),
+        ("write_file", "process_templates", "content", _TEXT, "cat /etc/hosts", True),
         ("write_to_terminal", "enter", "data", _TEXT, "Look at /etc/hosts please", True),
         ("send", "enter", "message", _TO_SHELL, "cat /etc/hosts", False),
         ("send_keys", "target_pane", "text", _TEXT, "cat ../x", False),

@@ -135,7 +135,8 @@ def told_by_others(
     if is_beside or _is_reached(key, tool, names):
         return Kind.NEUTRAL, "perhaps the name of a file"
     is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
-    if is_sent and any(_has(_TERMINALS, name) for name in (tool, *names)):
+    tells = (tool, *names) if last == "text" else (tool,)
+    if is_sent and any(_has(_TERMINALS, name) for name in tells):
         return Kind.NEUTRAL, TYPED
     return None
 
@@ -158,7 +159,7 @@ def _is_reached(key: str, tool: str, names: Collection[str]) -> bool:
     """Return whether `key` has the name of a text that may be a file: `note` of `read_note`."""
     *before, last = words_of(tool) or [""]
     if last == "note" and key in _TITLES:
-        return True
+        return all(_last_word(name) != "id" for name in names)
     is_name = not _REACHING.isdisjoint(before) or "content" in names
     return last == key and key in _REACHED and is_name
 

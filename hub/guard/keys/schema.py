@@ -91,9 +91,8 @@ def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
     members, required = object_or_empty(top.get("properties")), top.get("required")
     for key in arguments_beside(tool, members, required if isinstance(required, list) else ()):
         member = object_or_empty(members[key])
-        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(
-            str(member.get("description"))
-        ):
+        described = str(member.get("description"))
+        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
             yield key
 
 

@@ -260,6 +260,7 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
         ("edit_note", "note", "content", Kind.NEUTRAL),
         ("read_note", "title", "format", Kind.NEUTRAL),
         ("save_note", "subject", "content", Kind.NEUTRAL),
+        ("update_note", "title", "note_id", Kind.PAYLOAD),
         ("read_page", "note", "format", Kind.PAYLOAD),
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
