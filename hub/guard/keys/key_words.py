@@ -102,8 +102,8 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
 
 def names_repository(names: Collection[str]) -> bool:
     """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
-    beside = {*names}
-    return beside >= {"owner", "repo"} or not beside.isdisjoint(vocabulary.REPOSITORY)
+    is_named = all(word in names for word in ("owner", "repo"))
+    return is_named or any(word in names for word in vocabulary.REPOSITORY)
 
 
 def names_shell(text: str) -> bool:
@@ -116,27 +116,37 @@ def runs_no_shell(program: Json) -> bool:
     return isinstance(program, str) and _INTERPRETER.fullmatch(program) is not None
 
 
+def told_beside(names: Collection[str]) -> set[str]:
+    """Return what the names of a tool's arguments tell of one another, each fact as a word."""
+    facts = {
+        "folder": any(map(_names_folder, names)),
+        "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
+        "terminal": any(_has(_TERMINALS, name) for name in names),
+        "id": any(_last_word(name) == "id" for name in names),
+        "content": "content" in names,
+    }
+    return {fact for fact, is_told in facts.items() if is_told}
+
+
 def told_by_others(
-    kind: Kind, key: str, described: str, tool: str, names: Collection[str]
+    kind: Kind, key: str, described: str, tool: str, beside: set[str]
 ) -> tuple[Kind, str] | None:
-    """Return what a tool's name, and the `names` of its arguments, tell of the one under `key`.
+    """Return what a tool's name, and what is told `beside`, tell of the argument under `key`.
 
     `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
     last = _last_word(key)
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"
-    is_code = kind is Kind.WEAK and last == "source" and _is_of_cell(key, names)
+    is_code = kind is Kind.WEAK and last == "source" and _is_of_cell(key, beside)
     if is_code and not vocabulary.MENTIONS_FILES.search(described):
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
-    is_beside = last == "title" and any(map(_names_folder, names))
-    if is_beside or _is_reached(key, tool, names):
+    if (last == "title" and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
     is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
-    tells = (tool, *names) if last == "text" else (tool,)
-    if is_sent and any(_has(_TERMINALS, name) for name in tells):
+    if is_sent and (_has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)):
         return Kind.NEUTRAL, TYPED
     return None
 
@@ -150,17 +160,16 @@ def _names_folder(name: str) -> bool:
     return last in _FOLDERS
 
 
-def _is_of_cell(key: str, names: Iterable[str]) -> bool:
-    beside = (words_of(name)[:-1] == ["cell"] and is_label(name) for name in names)
-    return words_of(key)[-2:-1] == ["cell"] or any(beside)
+def _is_of_cell(key: str, beside: set[str]) -> bool:
+    return words_of(key)[-2:-1] == ["cell"] or "cell" in beside
 
 
-def _is_reached(key: str, tool: str, names: Collection[str]) -> bool:
+def _is_reached(key: str, tool: str, beside: set[str]) -> bool:
     """Return whether `key` has the name of a text that may be a file: `note` of `read_note`."""
     *before, last = words_of(tool) or [""]
     if last == "note" and key in _TITLES:
-        return all(_last_word(name) != "id" for name in names)
-    is_name = not _REACHING.isdisjoint(before) or "content" in names
+        return "id" not in beside
+    is_name = not _REACHING.isdisjoint(before) or "content" in beside
     return last == key and key in _REACHED and is_name
 
 

@@ -17,6 +17,7 @@ from hub.guard.keys.key_words import (
     kind_of_key,
     names_shell,
     takes_arguments,
+    told_beside,
     told_by_others,
 )
 from hub.guard.keys.vocabulary import Kind
@@ -153,7 +154,7 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
-    known = dict[str, ArgumentNode]()
+    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties)
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))
         if node.kind in _SCRIPTS and is_script(key, tool, declared):
@@ -163,6 +164,6 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
             is_read = is_run or names_shell(f"{key} {described}")
             known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
         elif node.declared:
-            told = told_by_others(node.kind, key, described, tool, shape.properties)
+            told = told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
     return replace(shape, properties={**shape.properties, **known}) if known else shape

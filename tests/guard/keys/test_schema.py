@@ -495,3 +495,11 @@ def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
     assert compiled.member("path").kind is Kind.PATH
     chosen = compile_schema(schema, {"/pattern": Kind.PATH}, tool=tool)
     assert chosen.member("pattern").kind is Kind.PATH
+
+
+@pytest.mark.usefixtures("half_a_minute")  # growing with the square, it would take minutes
+def test_the_time_grows_no_faster_than_the_number_of_arguments() -> None:
+    told_by_others = ("title", "text", "path")
+    names = [f"a{n}_{last}" for n in range(3000) for last in told_by_others]
+    schema: Json = {"properties": {name: {"type": "string"} for name in names}}
+    assert len(compile_schema(schema, {}, tool="send_keys").properties) == len(names)
