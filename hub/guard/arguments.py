@@ -18,8 +18,9 @@ from hub.guard.keys.key_words import (
     is_measure,
     is_mount,
     is_plural,
+    runs_no_shell,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, FOR_INTERPRETER, ArgumentNode, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
@@ -49,8 +50,7 @@ _COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
 _OF_PATHS = frozenset({_PATH, _WEAK})
 """Under keys of these kinds a text is read word by word; so are the keys of an object there."""
 
-MAX_DEPTH = 64
-MAX_CANDIDATES = 10_000
+MAX_DEPTH, MAX_CANDIDATES = 64, 10_000
 
 _SHAPED = re.compile(
     r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c|u)|file:|unix:|sqlite|duckdb"
@@ -61,7 +61,7 @@ _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IG
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
-_BESIDE = IN_CONTAINER | {"path"}
+_BESIDE = IN_CONTAINER | {"path", "script", "code"}
 """Members that mean something else beside certain others."""
 _LONG_TEXT, _LONGEST_POINTER = 1024, 4096
 _READ_AGAIN, _PER_STRING = 8, 4
@@ -231,6 +231,8 @@ def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tu
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
+    if inner.why is FOR_INTERPRETER and runs_no_shell(value.get("interpreter")):
+        return _PAYLOAD, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
     return _inherited(inner.kind, key, value[key], at)

@@ -112,9 +112,9 @@ class CandidateTexts(Struct, frozen=True):
         if candidate.kind is Kind.GLOB:
             value = with_short_roots(value, self.reader)
         if mounted is None:
-            value = without_targets(value) if is_of_mount else value
-            yield from self._texts(candidate.kind, value)
-            if candidate.kind is Kind.NEUTRAL and (is_typed(key) or value.endswith("\r")):
+            yield from self._texts(candidate.kind, without_targets(value) if is_of_mount else value)
+            typed = is_typed(key, candidate.why) or value.endswith("\r")
+            if candidate.kind is Kind.NEUTRAL and typed:
                 yield from self._texts_of_typed(value)
             return
         yield from self._texts(Kind.WEAK, mounted[1])

@@ -151,6 +151,8 @@ READING = [
     "cd $(dirname $unset); cat secret.txt",
     "cd $(basename $(true)); cat secret.txt",
     "cd $(pwd | grep none); cat secret.txt",
+    "cd $(date +); cat secret.txt",
+    "cd $(id -u none); cat secret.txt",
     "cd $(echo $x$y); cat secret.txt",
     "cd $(\ntrue\n); cat secret.txt",
     "cd $x$(true)`true`${y}; cat secret.txt",

@@ -575,6 +575,8 @@ _DOCUMENT: Json = {"type": "object", "description": "As the query of db.collecti
 _LIST: Json = {"type": "array", "items": {"type": "string"}}
 _TEXT: Json = {"type": "string"}
 _REGEX: Json = {"type": "string", "description": "The search pattern (regex by default)"}
+_TO_SHELL: Json = {"type": "string", "description": "Message to send to the process"}
+_COPIED: Json = {"type": "string", "description": "The notebook to copy from"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
 
 
@@ -680,21 +682,29 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("search_code", "path", "query", _TEXT, "--out x", True),
         ("run_script", "interpreter", "script", _TEXT, "cat /etc/hosts", False),
         ("run_script", "interpreter", "script", _TEXT, "npm ci\nnpm test", True),
+        ("run_script", "shell", "script", _TEXT, "cat /etc/hosts", False),
         ("run_bash", "cwd", "code", _TEXT, "cat ../x", False),
         ("execute_shell", "cwd", "code", _TEXT, "cat ../x", False),
         ("run_python", "cwd", "code", _TEXT, "cat ../x", True),
         ("run", "cwd", "explanation", _TEXT, "/etc/hosts", True),
         ("run", "cwd", "details", _TEXT, "../x", True),
         ("tmux_send_keys", "enter", "text", _TEXT, "cat /etc/hosts", False),
+        ("tmux_send", "enter", "content", _TEXT, "cat /etc/hosts", False),
+        ("write_to_terminal", "enter", "data", _TEXT, "cat /etc/hosts", False),
+        ("write_file", "process_templates", "content", _TEXT, "cat /etc/hosts", True),
+        ("write_to_terminal", "enter", "data", _TEXT, "Look at /etc/hosts please", True),
+        ("send", "enter", "message", _TO_SHELL, "cat /etc/hosts", False),
         ("send_keys", "target_pane", "text", _TEXT, "cat ../x", False),
         ("send_keys", "target_pane", "text", _TEXT, "npm run build", True),
         ("send_keys", "selector", "text", _TEXT, "cat /etc/hosts", True),
         ("write_note", "folder", "title", _TEXT, "../../x", False),
         ("write_note", "directory", "note_title", _TEXT, "/etc/x", False),
+        ("write_note", "folderPath", "title", _TEXT, "../../x", False),
         ("write_note", "folder", "title", _TEXT, "CI/CD: a - b", True),
         ("write_note", "folder_id", "title", _TEXT, "../../x", True),
         ("add_cell", "cell_type", "source", _TEXT, "pd.read_csv('../x.csv')", True),
         ("overwrite_cell", "cell_index", "cell_source", _TEXT, "open('/etc/hosts')", True),
+        ("insert_cell", "cell_id", "source", _COPIED, "/etc/hosts", False),
         ("insert_image", "cell", "source", _TEXT, "/etc/hosts", False),
         ("flash", "firmware", "port", _TEXT, "/dev/ttyUSB0", True),
         ("flash", "firmware", "port", _TEXT, "/dev/sda", False),
@@ -712,6 +722,28 @@ def test_what_goes_elsewhere_by_the_arguments_beside_it_is_data(  # noqa: PLR091
     assert isinstance(verdict, Admitted) is admitted
 
 
+@pytest.mark.parametrize(
+    ("interpreter", "admitted"),
+    [
+        ("python3", True),
+        ("Python", True),
+        ("ipython", True),
+        ("node", True),
+        ("bash", False),
+        ("python3;sh", False),
+        (None, False),
+    ],
+)
+def test_a_script_is_no_command_for_an_interpreter_that_is_no_shell(
+    tmp_path: Path, interpreter: Json, *, admitted: bool
+) -> None:
+    declared: Json = {"properties": {"interpreter": _TEXT, "script": _TEXT}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="run_script")
+    call = tool_call({"interpreter": interpreter, "script": "print(1 / 2)"})
+    verdict = decide(call, guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
 def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) -> None:
     declared: Json = {"properties": {"container_id": _TEXT, "command": _LIST}}
     guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="docker_exec")
@@ -721,12 +753,23 @@ def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("value", "admitted"),
-    [(12, True), ("acme/web", True), ("/Work/Plans", True), ("/etc/hosts", False), ("../x", False)],
+    [
+        (12, True),
+        ("acme/web", True),
+        ("/Work/Plans", True),
+        ("/etc/hosts", False),
+        ("../x", False),
+        ("leak", False),
+    ],
 )
-def test_an_id_or_a_path_may_be_a_number(tmp_path: Path, value: Json, *, admitted: bool) -> None:
-    schema: Json = {"properties": {"parent": {"description": "The ID or full path of the folder"}}}
+@pytest.mark.parametrize("key", ["parent", "parent_id"])
+def test_an_id_or_a_path_may_be_a_number(
+    tmp_path: Path, key: str, value: Json, *, admitted: bool
+) -> None:
+    (tmp_path / "leak").symlink_to("/etc/hosts")
+    schema: Json = {"properties": {key: {"description": "The ID or full path of the folder"}}}
     guard = compile_tool(schema, read_only=False, policy=DEFAULT)
-    verdict = decide(tool_call({"parent": value}), guard, context(share(tmp_path), tmp_path))
+    verdict = decide(tool_call({key: value}), guard, context(share(tmp_path), tmp_path))
     assert isinstance(verdict, Admitted) is admitted
 
 
@@ -758,6 +801,14 @@ def test_a_path_beside_a_repositorys_id_may_be_absolute_there(  # noqa: PLR0913 
     guard = compile_tool(declared, read_only=False, policy=DEFAULT)
     verdict = decide(tool_call({key: given}), guard, context(share(tmp_path), tmp_path))
     assert isinstance(verdict, Admitted) is admitted
+
+
+@pytest.mark.parametrize("tool", ["clone_repository", "download_file", "checkout"])
+def test_a_path_of_a_tool_that_fetches_a_repository_is_one_here(tmp_path: Path, tool: str) -> None:
+    declared: Json = {"properties": {"owner": _TEXT, "repo": _TEXT, "path": _TEXT}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name=tool)
+    verdict = decide(tool_call({"path": "/src/web"}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Refused)
 
 
 _LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\nE"

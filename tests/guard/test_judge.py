@@ -343,6 +343,7 @@ def test_values_that_mean_no_path_outside_are_admitted(
         (NEUTRAL, "data:,/../../../private"),
         (PATH, "https://h/%2e%2e/%2e%2e/%2e%2e/private/secret.txt"),
         (PATH, "....//private/secret.txt"),
+        (PATH, "a/" * 100 + "....//" * 101 + "private/secret.txt"),
         (PATH, '"a.txt" ".*./private/secret.txt"'),
         (WEAK, "src/..././..././private"),
         (PATH, "http://%2e%2e/%2e%2e/private/secret.txt"),

@@ -28,6 +28,8 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 )
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
+TYPED = "typed into what may be a shell"
+"""The reason why a text is neutral that is judged like `input` and `stdin`."""
 _TYPING = frozenset({"send", "type", "write", "paste", "input", "interact", "key", "keys"})
 _TERMINALS = frozenset(
     {"tmux", "terminal", "pty", "iterm", "pane", "console", "repl", "process", "stdin"}
@@ -35,10 +37,16 @@ _TERMINALS = frozenset(
 """In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
 _FOLDERS = {"folder", "directory", "dir"}
 """Beside one of these a title is the name of a file in it, too."""
+_TITLES = {"title", "subject"}
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
+_READERS = {"interpreter", "shell"}
+"""Beside one of these is a script for it."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
+_INTERPRETER = re.compile(
+    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|Rscript)[\d.]*", re.I | re.ASCII
+)
 _PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
@@ -94,8 +102,8 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
 
 def names_repository(names: Collection[str]) -> bool:
     """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
-    beside = {*names}
-    return beside >= vocabulary.OF_REPOSITORY or not beside.isdisjoint(vocabulary.REPOSITORY)
+    is_named = all(word in names for word in ("owner", "repo"))
+    return is_named or any(word in names for word in vocabulary.REPOSITORY)
 
 
 def names_shell(text: str) -> bool:
@@ -103,26 +111,43 @@ def names_shell(text: str) -> bool:
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
 
 
-def told_by_others(
-    kind: Kind, key: str, tool: str, names: Iterable[str]
-) -> tuple[Kind, str] | None:
-    """Return what a tool's name, and the `names` of its arguments, tell of the one under `key`.
+def runs_no_shell(program: Json) -> bool:
+    """Return whether a program's name is one of an interpreter that is no shell: `python3`."""
+    return isinstance(program, str) and _INTERPRETER.fullmatch(program) is not None
 
-    `kind` is what its own name and description say. None if the others tell nothing.
+
+def told_beside(names: Collection[str]) -> set[str]:
+    """Return what the names of a tool's arguments tell of one another, each fact as a word."""
+    facts = {
+        "folder": any(map(_names_folder, names)),
+        "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
+        "terminal": any(_has(_TERMINALS, name) for name in names),
+        "id": any(_last_word(name) == "id" for name in names),
+        "content": "content" in names,
+    }
+    return {fact for fact, is_told in facts.items() if is_told}
+
+
+def told_by_others(
+    kind: Kind, key: str, described: str, tool: str, beside: set[str]
+) -> tuple[Kind, str] | None:
+    """Return what a tool's name, and what is told `beside`, tell of the argument under `key`.
+
+    `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
     last = _last_word(key)
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"
-    if kind is Kind.WEAK and last == "source" and _is_of_cell(key, names):
+    is_code = kind is Kind.WEAK and last == "source" and _is_of_cell(key, beside)
+    if is_code and not vocabulary.MENTIONS_FILES.search(described):
         return Kind.PAYLOAD, "the code in a cell of a notebook"
-    if kind is not Kind.PAYLOAD:
+    if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
-    is_beside = last == "title" and any(_last_word(name) in _FOLDERS for name in names)
-    if is_beside or _is_reached(key, tool):
+    if (last == "title" and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    is_typed = last in {"text", "string", "content"} and _has(_TYPING, tool)
-    if is_typed and any(_has(_TERMINALS, name) for name in (tool, *names)):
-        return Kind.NEUTRAL, "typed into what may be a shell"
+    is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
+    if is_sent and (_has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)):
+        return Kind.NEUTRAL, TYPED
     return None
 
 
@@ -130,15 +155,22 @@ def _has(known: frozenset[str], name: str) -> bool:
     return not known.isdisjoint(words_of(name))
 
 
-def _is_of_cell(key: str, names: Iterable[str]) -> bool:
-    beside = (words_of(name)[:-1] == ["cell"] and is_label(name) for name in names)
-    return words_of(key)[-2:-1] == ["cell"] or any(beside)
+def _names_folder(name: str) -> bool:
+    *_, last = (word for word in ("", *words_of(name)) if word not in {"path", "name"})
+    return last in _FOLDERS
 
 
-def _is_reached(key: str, tool: str) -> bool:
+def _is_of_cell(key: str, beside: set[str]) -> bool:
+    return words_of(key)[-2:-1] == ["cell"] or "cell" in beside
+
+
+def _is_reached(key: str, tool: str, beside: set[str]) -> bool:
     """Return whether `key` has the name of a text that may be a file: `note` of `read_note`."""
     *before, last = words_of(tool) or [""]
-    return last == key and key in _REACHED and not _REACHING.isdisjoint(before)
+    if last == "note" and key in _TITLES:
+        return "id" not in beside
+    is_name = not _REACHING.isdisjoint(before) or "content" in beside
+    return last == key and key in _REACHED and is_name
 
 
 def is_mount(key: str) -> bool:
@@ -177,14 +209,18 @@ def takes_arguments(key: str) -> bool:
 
 def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     """Return whether `key` takes a script for a shell, as the tool or another argument says."""
-    is_read = "interpreter" in beside or not _READING_SCRIPTS.isdisjoint(words_of(tool))
+    is_read = not _READERS.isdisjoint(beside) or _has(_READING_SCRIPTS, tool)
     return is_read and _last_word(key) in {"script", "code"}
 
 
-def is_typed(key: str) -> bool:
-    """Return whether `key`, if it is neutral, may take what is typed into a running program."""
-    is_text = _last_word(key) == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
-    return is_text or _last_word(key) in vocabulary.TYPED_WORDS
+def is_typed(key: str, why: str) -> bool:
+    """Return whether `key`, which is neutral for the reason `why`, may take what is typed.
+
+    It is typed into a running program, which may be a shell.
+    """
+    word = _last_word(key)
+    is_text = word == "text" and vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
+    return is_text or why == TYPED or word in vocabulary.TYPED_WORDS
 
 
 def takes_patch(key: str) -> bool:

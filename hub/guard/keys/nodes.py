@@ -17,6 +17,7 @@ from hub.guard.keys.key_words import (
     kind_of_key,
     names_shell,
     takes_arguments,
+    told_beside,
     told_by_others,
 )
 from hub.guard.keys.vocabulary import Kind
@@ -25,6 +26,7 @@ from hub.values import Json, object_or_empty
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
+FOR_INTERPRETER = "a script for a shell or an interpreter"
 _SCRIPTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -152,14 +154,16 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
-    known = dict[str, ArgumentNode]()
+    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties)
     for key, node in shape.properties.items():
+        described = str(object_or_empty(declared.get(key)).get("description"))
         if node.kind in _SCRIPTS and is_script(key, tool, declared):
-            why = FOR_SHELL if is_run else "a script for a shell or an interpreter"
+            why = FOR_SHELL if is_run else FOR_INTERPRETER
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
-            said = f"{key} {object_or_empty(declared.get(key)).get('description')}"
-            known |= {key: replace(node, why=FOR_SHELL)} if is_run or names_shell(said) else {}
-        elif node.declared and (told := told_by_others(node.kind, key, tool, shape.properties)):
-            known[key] = replace(node, kind=told[0], why=told[1])
+            is_read = is_run or names_shell(f"{key} {described}")
+            known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
+        elif node.declared:
+            told = told_by_others(node.kind, key, described, tool, beside)
+            known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
     return replace(shape, properties={**shape.properties, **known}) if known else shape

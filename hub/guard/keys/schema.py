@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    TYPED,
     arguments_beside,
     arguments_for_cluster,
     greps,
@@ -56,7 +57,6 @@ _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
-_OF_FILES = re.compile(r"\b(?:files?|paths?|upload\w*|folder|director(?:y|ies))\b", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION = 240
 _READ_OF_ALL = 960
 
@@ -75,7 +75,7 @@ def compile_schema(
     effort of reading the schema. `tool` is the tool's own name.
     """
     elsewhere = {*arguments_for_cluster(tool), *_arguments_beside(tool, schema)}
-    shape = _Compiler(schema, most, elsewhere).shape()
+    shape = _Compiler(schema, most, elsewhere, tool).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
     shape = said_by_its_name(shape, tool, schema)
@@ -91,7 +91,8 @@ def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
     members, required = object_or_empty(top.get("properties")), top.get("required")
     for key in arguments_beside(tool, members, required if isinstance(required, list) else ()):
         member = object_or_empty(members[key])
-        if "properties" not in member and not _OF_FILES.search(str(member.get("description"))):
+        described = str(member.get("description"))
+        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
             yield key
 
 
@@ -103,8 +104,8 @@ class _Compiler:
     lists of the keys `elsewhere` is opened by nothing on this machine.
     """
 
-    def __init__(self, schema: Json, most: int, elsewhere: Collection[str]) -> None:
-        self._schema = schema
+    def __init__(self, schema: Json, most: int, elsewhere: Collection[str], tool: str) -> None:
+        self._schema, self._tool = schema, tool
         self._elsewhere = elsewhere
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
@@ -133,12 +134,13 @@ class _Compiler:
             kind, why = self._classified(key, variants)
             if kind is Kind.PATH and self._is_in_repository(key, variants):
                 kind, why = Kind.NEUTRAL, "perhaps a path in a repository elsewhere"
+            may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
                 declared=bool(variants),
                 values=_values(variants),
-                label=is_label(key[-LONGEST_KEY:]),
+                label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
                 counts=_types(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
@@ -235,13 +237,11 @@ class _Compiler:
         names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
         if names and self._classified("", self._variants(names))[0] in _JUDGED:
             return True
-        return any(
-            vocabulary.SAYS_NAMED_BY_PATH.search(text) for text in _texts(variants, "description")
-        )
+        return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, _texts(variants, "description")))
 
     def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
-        said = " ".join((key, *_texts(variants, *_SAID)))
+        said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
         beside = object_or_empty(object_or_empty(self._schema).get("properties"))
         is_named = names_repository(beside) or vocabulary.SAYS_IN_REPOSITORY.search(said)
         return bool(is_named) and not vocabulary.SAYS_ON_DISK.search(said)
@@ -373,7 +373,7 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
     )
     for kind, says in told:
         if says is not None:
-            return kind, f"described as '{says[0].strip()}'"
+            return kind, TYPED if kind is Kind.NEUTRAL else f"described as '{says[0].strip()}'"
     title = text[text.rfind("\n") + 1 :]
     if kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
         return Kind.WEAK, f"its title is '{title}'"

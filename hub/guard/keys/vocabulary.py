@@ -219,11 +219,12 @@ PLACES = _words(
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
 REPOSITORY = _words("repositoryId repository_id repoId wikiId wiki_id wikiIdentifier")
-OF_REPOSITORY = _words("owner repo")
-"""Beside one of these, or both of those, a path may be one in a repository of another machine."""
+"""Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
-SAYS_ON_DISK = _says(r"local|host|disk|machine|absolute|save|download|upload|output|dest|cwd|work")
-"""A path of this machine after all, by its name or its description."""
+SAYS_ON_DISK = _says(
+    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|work|clone|checkout"
+)
+"""A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
@@ -235,8 +236,7 @@ SAYS_ELSEWHERE = _says(
     r"(?!.*\b(?:host|local|machine|or)\b).*"
     r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
     r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
-    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)\b)"
-    r".*"
+    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
 )
 """A whole description that says that a path, or what looks so, is none of this machine.
 
@@ -292,6 +292,7 @@ SAYS_ID_OR_PATH = _says(
 )
 """Of a thing that has an ID, and is so no file of this machine."""
 MENTIONS_PATH = _says(r"\bpaths?\b")
+MENTIONS_FILES = _says(r"\b(?:files?|paths?|upload\w*|folder|director\w+|notebook(?! cell))\b")
 STARTS_AS_PATH = _says(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
@@ -348,12 +349,14 @@ SAYS_NAMED_BY_PATH = _says(
 )
 """The argument is an object whose members are named by paths."""
 SAYS_SHELL = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:bash|zsh|sh|shell|terminal"
-    r"|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run|exec))"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:(?:bash|zsh|sh|shell"
+    r"|terminal|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run"
+    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\))"
 )
 SAYS_COMMAND = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?!sql|db|database|redis|bot)\w+ )?"
-    r"commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?:(?!sql|db|database|redis|bot)"
+    r"\w+ )?commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
+    r"|program to run with (?:its )?arg|(?:test|build|lint) command(?=[.,;:\n]))"
 )
 SAYS_CODE = _says(
     r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
@@ -362,7 +365,7 @@ SAYS_CODE = _says(
     r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
     r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
     r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
-    r"(?!.*\b(?:file|path|director|folder))"
+    r"(?!.*(?:\b(?:file|path|director|folder)|(?<!\w)@))"
 )
 SAYS_DATA = _says(
     r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
@@ -393,6 +396,5 @@ OR_PATH = _says(
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
     r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\blua patterns?\b"
-    r"|^(?:number|date|time)[ -]format\b"
-    r"|\bjq (?:filter|expression|program|query|syntax)\b"
+    r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
 )

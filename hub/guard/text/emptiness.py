@@ -28,7 +28,8 @@ _SPACE = re.compile(r"[ \t]+")
 _ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
 _PRINTS_WORDS = re.compile(r"(dirname|basename|echo|printf)\b(?: -\w+| --)*([^|;&<>]*)")
 _SURELY_PRINTS = re.compile(
-    r"(?:pwd|npm|date|uname|hostname|whoami|id|nproc|mktemp(?: -\w+)*\Z)\b[^|;&<>]*"
+    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: -\w+)*"
+    r"|(?:uname|hostname|whoami|id|nproc)(?: -[mnrsu]+)?"
 )
 _OF_FORMAT = re.compile(r"%\w|\\n")
 _SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+
+from hub.guard.budget import TooManyWaysError
 
 _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
@@ -19,12 +20,12 @@ _FEW_SIGNS = 32
 _MOST_SIGNS = 8
 _LONGEST_NAME = 255
 _LONGEST_PIECE = _LONGEST_NAME + len("-o")
-_OF_PATCH = ("+++ ", "*** ", "diff --git ", "rename to ", "<<<<<<< ", "@@ -")
+_OF_PATCH = ("+++ ", "***", "diff --git ", "rename to ", "<<<<<<< ", "@@ -")
 """Each kind of patch has one of these."""
 _PATCHED = re.compile(
     r"^[ \t>]*(?:---[ \t]++(?P<old>\S.*)\n[ \t>]*\+\+\+[ \t]++(?P<new>\S.*)"
     r"|(?:---|\+\+\+)[ \t]++(?P<only>\S.*)(?=\n(?:.*\n){0,2}?[ \t>]*@@ -\d)"
-    r"|\*\*\* (?:\w+ (?:File|to):(?P<changed>.+)|(?P<before>.+)\n[ \t>]*--- (?P<after>.+))"
+    r"|\*\*\*[ \t]*+(?:\w+ (?:File|to):(?P<changed>.+)|(?P<before>.+)\n[ \t>]*--- (?P<after>.+))"
     r"|diff (?:--git|-r) (?P<both>.+)|(?:rename|copy) (?:from|to) (?P<moved>.+)"
     r"|Index:(?P<index>.+)|(?P<above>\S.*)\n(?:[ \t>]*(?:```.*)?\n){0,2}[ \t>]*<{5,9} ?SEARCH)",
     re.MULTILINE,
@@ -38,7 +39,7 @@ _VERSIONS = re.compile(
 )
 """Which versions of a package are wanted, such as `~> 5.0, < 6`: never a path."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
-_MOST_PATCHED = 2000
+_MOST_PATCHED = 10_000
 
 
 def is_sign(text: str, *, is_label: bool) -> bool:
@@ -92,13 +93,18 @@ def patched_names_in(text: str) -> Iterator[str]:
     """Yield, each once, the paths of the files that a patch changes, as each program reads them.
 
     A path may count as it is, without its first name (`a/x.py`), or only by its last name.
+
+    Raises:
+        TooManyWaysError: it names more files than are looked at.
     """
     if "\n" not in text or not any(sign in text for sign in _OF_PATCH):
         return
     seen = set[str]()
-    for header in islice(_PATCHED.finditer(text), _MOST_PATCHED):
+    for count, header in enumerate(_PATCHED.finditer(text)):
+        if count == _MOST_PATCHED:
+            raise TooManyWaysError
         for name, line in header.groupdict("").items():
-            for path in line.split() if name == "both" else (line.partition("\t")[0],):
+            for path in line.split() if name == "both" else line.partition("\t")[0].split(" -> "):
                 for one in _stripped(path.strip("\"'`*#: \t\r")):
                     if one and one not in seen:
                         seen.add(one)

@@ -29,7 +29,6 @@ from hub.paths.resolve import Flavour, PathError
 _MAX_LENGTH, _MAX_TOTAL = 4 * 4096, 16 * 4096
 _MAX_MARKS = 100
 _MAX_NAMES, _MAX_COLONS = 32, 8
-_LONGEST_CLEANED = 512
 
 Readings: TypeAlias = "dict[str, str]"
 """Each reading, and how it comes about, in words for `explain`."""
@@ -199,7 +198,7 @@ def _cleaned(text: str, reader: Reader) -> Iterable[str]:
     is_one = not reader.is_pattern and (reader.whole or reader.is_path or not reader.as_shell)
     named = text.translate(_NO_NAMES) if is_one else text
     climbs = ".../" in text or "...\\" in text
-    if len(text) > _LONGEST_CLEANED or not (climbs or named != text) or _CONTROL.search(text):
+    if not (climbs or named != text) or _CONTROL.search(text):
         return
     if climbs:
         yield text.replace("../", "").replace("..\\", "")

@@ -146,6 +146,8 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("value", {"description": "Data to POST in the body"}, Kind.PAYLOAD),
         ("data", {"description": "Request body, or a path"}, Kind.WEAK),
         ("data", {"description": "Request body file"}, Kind.NEUTRAL),
+        ("data", {"description": "Request body, or @ and a name to load it"}, Kind.NEUTRAL),
+        ("data", {"description": "Request body, e.g. mail=a@b.org"}, Kind.PAYLOAD),
         ("source", {"description": "New source code"}, Kind.PAYLOAD),
         ("mermaid_source", {"description": "Raw Mermaid syntax, e.g. 'A-->B'"}, Kind.PAYLOAD),
         ("source", {"description": "Source code, or a path"}, Kind.WEAK),
@@ -158,6 +160,13 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("script", {"description": "Script to run"}, Kind.NEUTRAL),
         ("script", {"description": "Bash script to execute"}, Kind.COMMAND),
         ("code", {"description": "The shell code to run"}, Kind.COMMAND),
+        ("script", {"description": "Script to run (bash)"}, Kind.COMMAND),
+        ("script", {"description": "The script content (shell script)"}, Kind.COMMAND),
+        ("script", {"description": "Script to run (bash, python or node)"}, Kind.NEUTRAL),
+        ("program", {"description": "Program to run with its arguments"}, Kind.COMMAND),
+        ("program", {"description": "Program to run"}, Kind.NEUTRAL),
+        ("runner", {"description": "Test command, e.g. npm test"}, Kind.COMMAND),
+        ("alias", {"description": "Slash command, e.g. /help"}, Kind.NEUTRAL),
         ("task", {"description": "Command to run in the working directory"}, Kind.COMMAND),
         ("interpreter", {"description": "Command with arguments, for stdin"}, Kind.COMMAND),
         ("steps", {"description": "List of shell commands to execute in order"}, Kind.COMMAND),
@@ -248,6 +257,10 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
         ("read_note", "note", "format", Kind.NEUTRAL),
         ("delete-note", "note", "format", Kind.NEUTRAL),
         ("add_note", "note", "format", Kind.PAYLOAD),
+        ("edit_note", "note", "content", Kind.NEUTRAL),
+        ("read_note", "title", "format", Kind.NEUTRAL),
+        ("save_note", "subject", "content", Kind.NEUTRAL),
+        ("update_note", "title", "note_id", Kind.PAYLOAD),
         ("read_page", "note", "format", Kind.PAYLOAD),
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
@@ -482,3 +495,11 @@ def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
     assert compiled.member("path").kind is Kind.PATH
     chosen = compile_schema(schema, {"/pattern": Kind.PATH}, tool=tool)
     assert chosen.member("pattern").kind is Kind.PATH
+
+
+@pytest.mark.usefixtures("half_a_minute")  # growing with the square, it would take minutes
+def test_the_time_grows_no_faster_than_the_number_of_arguments() -> None:
+    told_by_others = ("title", "text", "path")
+    names = [f"a{n}_{last}" for n in range(3000) for last in told_by_others]
+    schema: Json = {"properties": {name: {"type": "string"} for name in names}}
+    assert len(compile_schema(schema, {}, tool="send_keys").properties) == len(names)

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hub.guard.budget import TooManyWaysError
 from hub.guard.text import names as names_module
 from hub.guard.text.names import names_in, patched_names_in, quoted_names_in, smallest_pieces_in
 
@@ -73,6 +74,8 @@ def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> No
         ('--- "a/\\056\\056/x"\n+++ "b/\\056\\056/x"\n', {"a/../x", "../x"}),
         ("  *** Begin Patch\r\n  *** Add File: ../x\r\n  +a\r\n", {"../x"}),
         ("*** Update File: a\n*** Move to: /b\n@@\n", {"a", "/b"}),
+        ("*** Update File: a -> ../b\n@@\n", {"a", "../b"}),
+        ("***Add File: ../a\n+b\n", {"../a"}),
         ("../x\n```python\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
         ("### `../x`:\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", {"../x"}),
         ("+++ ../x\n@@ -1 +1 @@\n-a\n+b\n", {"../x"}),
@@ -83,6 +86,11 @@ def test_an_item_is_cut_at_its_signs_once(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_patch_names_the_files_that_it_changes(patch: str, names: set[str]) -> None:
     assert names <= set(patched_names_in(patch))
+
+
+def test_a_patch_of_very_many_files_is_not_taken_for_one_of_a_few() -> None:
+    with pytest.raises(TooManyWaysError):
+        list(patched_names_in("--- a\n+++ b\n" * 20_000 + "--- a\n+++ ../x\n"))
 
 
 @pytest.mark.parametrize(
