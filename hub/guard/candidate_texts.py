@@ -216,11 +216,11 @@ class CandidateTexts(Struct, frozen=True):
     def _texts_of_typed(self, value: str) -> Texts:
         """Yield the words of what may be typed into a shell that runs.
 
-        Of prose only the paths count, and none of several lines or of what starts as a sentence.
+        Of prose and long texts only the paths count, none of several lines or of a sentence.
         """
-        if " " not in value or len(value) >= PATH_MAX:
+        if " " not in value:
             return
-        only_paths, reader = is_prose(value), self._shell()
+        only_paths, reader = len(value) >= PATH_MAX or is_prose(value), self._shell()
         if only_paths and ("\n" in value.strip() or value.strip()[0].isupper()):
             return
         if mounts_whole_disk(value, reader, self.tracer.effort):

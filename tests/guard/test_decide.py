@@ -694,6 +694,8 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("write_file", "process_templates", "content", _TEXT, "cat /etc/hosts", True),
         ("write_to_terminal", "enter", "data", _TEXT, "Look at /etc/hosts please", True),
         ("send", "enter", "message", _TO_SHELL, "cat /etc/hosts", False),
+        ("tmux_send_keys", "enter", "text", _TEXT, f"cat /etc/hosts; {'echo a; ' * 999}", False),
+        ("tmux_send_keys", "enter", "text", _TEXT, "echo a; " * 999, True),
         ("send_keys", "target_pane", "text", _TEXT, "cat ../x", False),
         ("send_keys", "target_pane", "text", _TEXT, "npm run build", True),
         ("send_keys", "selector", "text", _TEXT, "cat /etc/hosts", True),
