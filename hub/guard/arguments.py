@@ -18,9 +18,8 @@ from hub.guard.keys.key_words import (
     is_measure,
     is_mount,
     is_plural,
-    runs_no_shell,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, FOR_INTERPRETER, ArgumentNode, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
@@ -231,8 +230,8 @@ def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tu
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
-    if inner.why is FOR_INTERPRETER and runs_no_shell(value.get("interpreter")):
-        return _PAYLOAD, False
+    if (said := kind_of_script(inner, value)) is not None:
+        return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
     return _inherited(inner.kind, key, value[key], at)

@@ -746,6 +746,26 @@ def test_a_script_is_no_command_for_an_interpreter_that_is_no_shell(
     assert isinstance(verdict, Admitted) is admitted
 
 
+@pytest.mark.parametrize(
+    ("tool", "key", "language", "admitted"),
+    [
+        ("run-code", "languageId", "shellscript", False),
+        ("execute_code", "language", "bash", False),
+        ("execute_code", "language", "Python", True),
+        ("run_code", "lang", "javascript", True),
+        ("highlight_code", "language", "bash", True),
+    ],
+)
+def test_code_is_a_command_if_the_call_runs_it_in_a_shell(
+    tmp_path: Path, tool: str, key: str, language: str, *, admitted: bool
+) -> None:
+    declared: Json = {"properties": {key: _TEXT, "code": _TEXT}}
+    guard = compile_tool(declared, read_only=False, policy=DEFAULT, name=tool)
+    call = tool_call({key: language, "code": "cat /etc/hosts"})
+    verdict = decide(call, guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
+
+
 def test_a_container_that_need_not_be_named_may_be_this_machine(tmp_path: Path) -> None:
     declared: Json = {"properties": {"container_id": _TEXT, "command": _LIST}}
     guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="docker_exec")

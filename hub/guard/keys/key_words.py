@@ -44,9 +44,6 @@ _FOUND = {"text", "code", "content"}
 _READERS = {"interpreter", "shell"}
 """Beside one of these is a script for it."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
-_INTERPRETER = re.compile(
-    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|Rscript)[\d.]*", re.I | re.ASCII
-)
 _PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
@@ -109,11 +106,6 @@ def names_repository(names: Collection[str]) -> bool:
 def names_shell(text: str) -> bool:
     """Return whether a name, or a description, says that a shell such as bash reads a command."""
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
-
-
-def runs_no_shell(program: Json) -> bool:
-    """Return whether a program's name is one of an interpreter that is no shell: `python3`."""
-    return isinstance(program, str) and _INTERPRETER.fullmatch(program) is not None
 
 
 def told_beside(names: Collection[str]) -> set[str]:

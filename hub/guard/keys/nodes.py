@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -19,14 +20,24 @@ from hub.guard.keys.key_words import (
     takes_arguments,
     told_beside,
     told_by_others,
+    words_of,
 )
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json, object_or_empty
+from hub.values import Json, JsonObject, object_or_empty
 
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
 FOR_INTERPRETER = "a script for a shell or an interpreter"
+IN_A_LANGUAGE = "code that is run in the language that the call names"
+_LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
+_OF_SHELLS = re.compile(
+    r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
+)
+_OF_OTHERS = re.compile(
+    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*", re.IGNORECASE
+)
+_RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
 _SCRIPTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -155,11 +166,14 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     known, beside = dict[str, ArgumentNode](), told_beside(shape.properties)
+    runs = not _RUNNING.isdisjoint(words_of(tool))
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))
         if node.kind in _SCRIPTS and is_script(key, tool, declared):
             why = FOR_SHELL if is_run else FOR_INTERPRETER
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
+        elif node.kind in _SCRIPTS and key in {"script", "code"} and runs:
+            known[key] = replace(node, why=IN_A_LANGUAGE)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             is_read = is_run or names_shell(f"{key} {described}")
             known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
@@ -167,3 +181,13 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
             told = told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
     return replace(shape, properties={**shape.properties, **known}) if known else shape
+
+
+def kind_of_script(node: ArgumentNode, call: JsonObject) -> Kind | None:
+    """Return the kind of a script by the language that a call names; None if that tells nothing."""
+    if node.why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
+        return None
+    named = [said for name in _LANGUAGES if isinstance(said := call.get(name), str)]
+    if any(map(_OF_SHELLS.fullmatch, named)):
+        return Kind.COMMAND
+    return Kind.PAYLOAD if any(map(_OF_OTHERS.fullmatch, named)) else None
