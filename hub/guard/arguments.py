@@ -19,7 +19,7 @@ from hub.guard.keys.key_words import (
     is_mount,
     is_plural,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, SCRIPTS, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
@@ -60,7 +60,7 @@ _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IG
 _EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
-_BESIDE = IN_CONTAINER | {"path", "script", "code"}
+_BESIDE = IN_CONTAINER | {"path", *SCRIPTS}
 """Members that mean something else beside certain others."""
 _LONG_TEXT, _LONGEST_POINTER = 1024, 4096
 _READ_AGAIN, _PER_STRING = 8, 4
@@ -230,7 +230,7 @@ def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tu
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
-    if (said := kind_of_script(inner, value)) is not None:
+    if key in SCRIPTS and (said := kind_of_script(inner, value)) is not None:
         return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False

@@ -38,7 +38,9 @@ _OF_OTHERS = re.compile(
     r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*", re.IGNORECASE
 )
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
-_SCRIPTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
+SCRIPTS = frozenset({"script", "code"})
+"""Arguments that are commands if the call says that a shell runs them."""
+_TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
 class ArgumentNode(Struct, frozen=True):
@@ -169,10 +171,10 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     runs = not _RUNNING.isdisjoint(words_of(tool))
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))
-        if node.kind in _SCRIPTS and is_script(key, tool, declared):
+        if node.kind in _TEXTS and is_script(key, tool, declared):
             why = FOR_SHELL if is_run else FOR_INTERPRETER
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
-        elif node.kind in _SCRIPTS and key in {"script", "code"} and runs:
+        elif node.kind in _TEXTS and key in SCRIPTS and runs:
             known[key] = replace(node, why=IN_A_LANGUAGE)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             is_read = is_run or names_shell(f"{key} {described}")
