@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hub.guard.budget import FULL_BUDGET, TooMuchError
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    SCRIPTS,
     is_content,
     is_data,
     is_in_container,
@@ -19,7 +20,7 @@ from hub.guard.keys.key_words import (
     is_mount,
     is_plural,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, SCRIPTS, ArgumentNode, kind_of_script, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,

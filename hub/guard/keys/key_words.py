@@ -41,6 +41,8 @@ _TITLES = {"title", "subject"}
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 _FOUND = {"text", "code", "content"}
+SCRIPTS = frozenset({"script", "code"})
+"""Such an argument is a command if a shell runs it, as the tool or the call says."""
 _READERS = {"interpreter", "shell"}
 """Beside one of these is a script for it."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
@@ -202,7 +204,7 @@ def takes_arguments(key: str) -> bool:
 def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     """Return whether `key` takes a script for a shell, as the tool or another argument says."""
     is_read = not _READERS.isdisjoint(beside) or _has(_READING_SCRIPTS, tool)
-    return is_read and _last_word(key) in {"script", "code"}
+    return is_read and _last_word(key) in SCRIPTS
 
 
 def is_typed(key: str, why: str) -> bool:

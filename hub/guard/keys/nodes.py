@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    SCRIPTS,
     is_label,
     is_script,
     is_tree,
@@ -38,8 +39,6 @@ _OF_OTHERS = re.compile(
     r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*", re.IGNORECASE
 )
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
-SCRIPTS = frozenset({"script", "code"})
-"""Arguments that are commands if the call says that a shell runs them."""
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 

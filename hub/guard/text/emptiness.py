@@ -25,7 +25,8 @@ _END_OF_CD = re.compile(r" *(?:\d?>|[;&|)\n'\"]|\Z)")
 _END_OF_VALUE = re.compile(r"[\s;&|)]|\Z")
 _QUOTES = re.compile(r"\"|''")
 _SPACE = re.compile(r"[ \t]+")
-_ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
+ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
+"""Where the errors of a program go: it prints the same without that."""
 _PRINTS_WORDS = re.compile(r"(dirname|basename|echo|printf)\b(?: -\w+| --)*([^|;&<>]*)")
 _SURELY_PRINTS = re.compile(
     r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: -\w+)*"
@@ -147,7 +148,7 @@ class _Place:
 
     def _prints(self, program: str) -> bool:
         """Return whether a program surely prints something."""
-        program = _ERRORS.sub(" ", program).strip()
+        program = ERRORS.sub(" ", program).strip()
         printed = _PRINTS_WORDS.fullmatch(program)
         if printed is None:
             return _SURELY_PRINTS.fullmatch(program) is not None

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from posixpath import normpath
 
-from hub.guard.text.emptiness import UNSURE
+from hub.guard.text.emptiness import ERRORS, UNSURE
 from hub.guard.text.shell import without_quotes
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
@@ -27,7 +27,6 @@ _IN_A_ROOT = {
     ":": "",
 }
 """What these print in a root. In a folder below one, some print that of a folder above."""
-_ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
 _CD_AND_PWD = re.compile(r"cd (?:-- )?([^\s;&|]+) *(?:&&|;) *pwd(?: -[LP])?")
 _WORDS = re.compile(r"(?:[\w./:@%+=~$#{}\[\] -]|\"[^\"\\`;&|<>()\s]*\"|'[^'$\\;&|<>()\s]*')*")
 _OUTSIDE_QUOTES = r"(?=(?:[^'\"]|'[^']*'|\"[^\"]*\")*\Z)"
@@ -112,7 +111,7 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     """Return what a command prints, as words of a shell; None if that is not known."""
     if len(command) > _LONGEST:
         return None
-    command, *others = _EITHER.split(_ERRORS.sub(" ", command))
+    command, *others = _EITHER.split(ERRORS.sub(" ", command))
     if any(_printed(other, held) not in {".", "$PWD"} for other in others):
         return None
     entered = _CD_AND_PWD.fullmatch(command.strip())
