@@ -31,7 +31,8 @@ FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
-_LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
+"""Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
+_NAME_A_LANGUAGE = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
     r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
 )
@@ -188,7 +189,7 @@ def kind_of_script(node: ArgumentNode, call: JsonObject) -> Kind | None:
     """Return the kind of a script by the language that a call names; None if that tells nothing."""
     if node.why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
         return None
-    named = [said for name in _LANGUAGES if isinstance(said := call.get(name), str)]
+    named = [said for name in _NAME_A_LANGUAGE if isinstance(said := call.get(name), str)]
     if any(map(_OF_SHELLS.fullmatch, named)):
         return Kind.COMMAND
     return Kind.PAYLOAD if any(map(_OF_OTHERS.fullmatch, named)) else None
