@@ -20,7 +20,7 @@ from hub.guard.containment import CallContext
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OwnFileRules
 from hub.guard.policy import DenyPatterns, Policy
-from hub.guard.text.readings import IGNORABLE
+from hub.guard.text.names import IGNORABLE
 from hub.guard.text.uris import is_remote
 from hub.paths.resolve import Entry, Flavour, LinkReader, is_inside, is_process_relative, parts_of
 from hub.roots.roots import Root, RootSet, entry_of

@@ -31,7 +31,16 @@ from hub.system.machine import CachedDisk, OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import PROJECT, grow, plant
-from tests.kit.worlds import MACOS, POSIX, WINDOWS, Directories, context, share, tool_call
+from tests.kit.worlds import (
+    MACOS,
+    POSIX,
+    WINDOWS,
+    Directories,
+    context,
+    on_windows,
+    share,
+    tool_call,
+)
 
 CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
 ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]
@@ -1125,3 +1134,20 @@ def test_what_is_read_only_is_not_moved_with_a_folder_around_it(
         lazy = Looking(world, PlainPathCheck.of(world, (), policy, needs_write=writes, tool=name))
         verdict = judge_inline(call, guard, lazy) if inline else decide(call, guard, world)
         assert isinstance(verdict, Refused) is (refused and writes)
+
+
+@pytest.mark.parametrize(
+    "name", ["report (1).txt", "Copy of a b (final) - 2.docx", "x [1].txt", "a = b.md", "C #1.cs"]
+)
+def test_a_name_with_spaces_and_signs_is_one_name_to_windows(name: str) -> None:
+    world = on_windows("C:\\R\\project")
+    for path in (name, f"src\\{name}", f"C:\\R\\project\\{name}"):
+        assert isinstance(judge({"path": path}, world), Admitted)
+    for path in (
+        f"{name} ",
+        f"..\\{name}",
+        f"C:\\R\\{name}",
+        f"src \\{name}",
+        f"x (..\\..\\y ) {name}",
+    ):
+        assert isinstance(judge({"path": path}, world), Refused)

@@ -11,6 +11,12 @@ _ITEMS = re.compile(r"[,;|\x00-\x1f\"'`<>(){}\[\]]+")
 _ENCLOSED = re.compile(r"[\x00-\x1f\"'`<>(){}\[\]\u201c\u201d\u2018\u2019\u00ab\u00bb]+")
 _SIDES = re.compile(r"([=@:!+&?#]+)\s*")
 _SPACES = re.compile(r"\s+")
+# Invisible characters, which a child that cleans up text drops.
+IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
 SHORT_OPTION = re.compile(r"-[A-Za-z].")
 _SIGNS = "=@:!+&?#"
 _ANY_SIGN = re.compile(

@@ -11,7 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 from hub.guard.budget import TooManyWaysError
 from hub.guard.text.expansion import VARIABLE
-from hub.guard.text.readings import IGNORABLE, Reader
+from hub.guard.text.names import IGNORABLE
+from hub.guard.text.readings import Reader
 from hub.paths.resolve import PATH_MAX
 
 _ROUNDS = 8

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
 from hub.guard.text.expansion import alternatives_in, with_climbs, with_variables
-from hub.guard.text.names import SHORT_OPTION
+from hub.guard.text.names import IGNORABLE, SHORT_OPTION
 from hub.guard.text.prose import is_list_of_words
 from hub.guard.text.shell import without_quotes
 from hub.guard.text.uris import (
@@ -68,8 +68,7 @@ _CODE = re.compile(r"\\(?:u([0-9a-f]{4})|x([0-9a-f]{1,2})|0?([0-7]{2,3}))", re.I
 """A character by its number, as `printf`, `echo -e` and the strings of most languages take it."""
 _BLANK = re.compile(r"\\[tnrf]")
 """In a JSON string: what separates words."""
-_OCTAL = 3
-"""The group of `_CODE` with octal digits."""
+_OCTAL = 3  # the group of `_CODE` with octal digits
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.I)
 _PERCENT_VARIABLE = re.compile(r"%([A-Za-z_][\w()]*)%", re.ASCII)
 _FLAG = re.compile(r"-[\w-]*?([/~\\]|\.\.)")
@@ -91,17 +90,10 @@ _NO_NAMES = str.maketrans("", "", '<>"?*')
 """Signs that Windows allows in no name, but those of lists: what tidies a path drops them."""
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
-# Invisible characters, which a child that cleans up text drops.
-IGNORABLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]"
-)
 _VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
 """GDAL's prefixes for reading inside the file named after them: `/vsizip/a.zip/b`."""
 _AFTER_BRACKET = re.compile(r"(?<=[)\]}])[*+?]?[/\\]")
 _CLASS_ESCAPE = re.compile(r"\\[A-Za-z](?![A-Za-z])")
-_SLASH = re.compile(r"/")
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
@@ -130,7 +122,13 @@ def readings(text: str, reader: Reader) -> Readings:
                     total += len(other)
         if len(found) > MAX_WAYS or total > _MAX_TOTAL:
             raise TooManyWaysError
-    return {reading: how for reading, how in found.items() if not is_local_uri(reading)}
+    return {one: how for one, how in found.items() if not _is_left_out(one, how, reader)}
+
+
+def _is_left_out(reading: str, how: str, reader: Reader) -> bool:
+    # To Windows a name with spaces behind it is the trimmed one, which is a reading, too.
+    is_same = reader.flavour is Flavour.WINDOWS and reading[-1] == " " and how != "as given"
+    return is_same or is_local_uri(reading)
 
 
 Transform: TypeAlias = Callable[[str, Reader], Iterable[str]]
@@ -255,7 +253,7 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
     if _COMMANDS.search(text):
         start = _end_of_folder(text, reader)
         # The rest of the word that begins with the folder is no absolute path.
-        words = (text[start:] if not start else f"x{text[start:]}").split()
+        words = (f"x{text[start:]}" if start else text).split()
         yield from (word for word in words if word[0] in "/~.-")
     if ":" in text and reader.flavour is not Flavour.WINDOWS:
         yield text.partition(":")[2]
@@ -283,7 +281,7 @@ def _archived(text: str, reader: Reader) -> Iterable[str]:
         inner = text[match.end() :]
         yield inner
         # Without the disk it is unknown where the archive's path ends and the path in it starts.
-        yield from (inner[: slash.start()] for slash in islice(_SLASH.finditer(inner), _MAX_NAMES))
+        yield from (inner[: slash.start()] for slash in islice(re.finditer("/", inner), _MAX_NAMES))
 
 
 def _quoted(text: str, reader: Reader) -> Iterable[str]:
