@@ -16,6 +16,7 @@ from hub.paths.resolve import (
     Flavour,
     LinkReader,
     PathError,
+    as_windows_reads,
     collapse,
     enter,
     parts_of,
@@ -33,8 +34,7 @@ _NULL = "/dev/null"
 LEAST = 10
 """The effort of following a path, without its disk queries."""
 _TOO_DENIED = "it takes too long to match against the operator's deny patterns"
-# The effort of `exists`, without its disk query.
-_LOOK = 5
+_LOOK = 5  # the effort of `exists`, without its disk query
 _CHARACTERS = 8
 
 
@@ -132,8 +132,7 @@ class PathTracer:
         self._flavour = context.flavour
         self._posix = context.flavour is not Flavour.WINDOWS
         self._separator = "/" if self._posix else "\\"
-        index = context.indexed()
-        links = context.links
+        index, links = context.indexed(), context.links
         if policy.symlinks == "deny":
             shared = RootSet((*context.roots.roots, *context.granted))
             links = NoLinksBelow(links, shared, context.flavour)
@@ -144,8 +143,7 @@ class PathTracer:
             missing = {one for one in index.starts if not self._can_be_folder(one)}
             self.bases = tuple(one for one in index.bases if one not in missing)
         self._shared = index.shared
-        self._files, self._directories = index.files, index.directories
-        self._depths = index.depths
+        self._files, self._directories, self._depths = index.files, index.directories, index.depths
         self._known: dict[str, str] = {}
         self.beside: Callable[[], Sequence[str]] = tuple
 
@@ -266,6 +264,8 @@ class PathTracer:
         Raises:
             PathError: the path cannot be read or compared for certain.
         """
+        if not self._posix and not strict and not (text := as_windows_reads(text)):
+            return
         if self._posix and DRIVE.match(text):
             if strict and self._context.enforcing:
                 yield ReadingResult(text, how, None, OUTSIDE)

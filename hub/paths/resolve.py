@@ -87,6 +87,11 @@ _FIRMLINKS = frozenset({"etc", "tmp", "var"})
 _WINDOWS_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])", re.I)
 _WINDOWS_SHORT = re.compile(r"~[0-9]")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*]')
+_WINDOWS_ENDS = re.compile(r"(?<=[^\\/. ]) +\.?(?=[\\/]|\Z)")
+_NO_WINDOWS_FILE = re.compile(
+    r"(?i:nul)\Z|.*[<>|\"]|[^\\/:]*(?:\w\w:(?://|\d)|\s[A-Za-z]:[\\/])(?!.*\.\.)", re.DOTALL
+)
+"""The null device, a sign that no name has, `https://` or `host:80`, and words before a drive."""
 
 
 def resolve(
@@ -164,6 +169,15 @@ def split(path: str, flavour: Flavour) -> tuple[str, list[str]]:
         return _split_windows(path)
     names = [name for name in path.split("/") if name and name != "."]
     return ("/" if path[:1] == "/" else ""), names
+
+
+def as_windows_reads(text: str) -> str:
+    """Return a text of which it is not known that it is a path as Windows would read it as one.
+
+    That is without spaces at the end of names, which `resolve` refuses in a path, and empty if no
+    file can be opened by it. Then the parts of the text may still be paths.
+    """
+    return "" if _NO_WINDOWS_FILE.match(text) else _WINDOWS_ENDS.sub("", text)
 
 
 def collapse(raw: str, *, cwd: str | None, flavour: Flavour) -> str | None:

@@ -1151,3 +1151,36 @@ def test_a_name_with_spaces_and_signs_is_one_name_to_windows(name: str) -> None:
         f"x (..\\..\\y ) {name}",
     ):
         assert isinstance(judge({"path": path}, world), Refused)
+
+
+EVERYDAY_ON_WINDOWS = (
+    "Get-Content C:\\R\\project\\a.txt | Select-Object -First 10",
+    "Get-ChildItem | Where-Object { $_.Length -gt 100 }",
+    "Test-Path .\\src",
+    "echo hello > out.txt 2>nul",
+    "type a.txt 2>&1",
+    'cd "src" && npm run build -- --port=3000',
+    "curl.exe -s https://example.com/api | findstr x",
+    "curl localhost:3000/api",
+)
+HOSTILE_ON_WINDOWS = (
+    'type ".".\\private\\x',
+    'dir "C:\\Program Files"',
+    "type ^..\\private\\x > nul",
+    "type C:\\R\\private\\xx:8080",
+    "type C:/R/private/x>o.txt",
+    "dir https://..\\..",
+    "type \\\\server\\share\\x | more",
+    "echo x > ..\\y 2>nul",
+    "dir ..\\*",
+    "Get-Content C:\\R\\project\\..\\x | more",
+)
+
+
+def test_commands_of_windows_are_judged_word_by_word() -> None:
+    world = on_windows("C:\\R\\project")
+    verdicts = {
+        command: isinstance(judge({"command": command}, world), Admitted)
+        for command in (*EVERYDAY_ON_WINDOWS, *HOSTILE_ON_WINDOWS)
+    }
+    assert [one for one, admitted in verdicts.items() if admitted] == [*EVERYDAY_ON_WINDOWS]

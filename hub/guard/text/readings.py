@@ -333,8 +333,10 @@ def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
 
 def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
     r"""Return the text without quotes and backslashes, as a shell reads `.''./x` and `.\./x`."""
-    if not reader.as_shell or reader.flavour is Flavour.WINDOWS:
+    if not reader.as_shell:
         return ()
+    if reader.flavour is Flavour.WINDOWS:
+        return (text.replace('"', ""),)
     start = _end_of_folder(text, reader)
     return (text[:start] + without_quotes(text[start:]),)
 
