@@ -14,6 +14,7 @@ from hub.config.listening.listen import Listen
 from hub.config.listening.profile import ClientMatch
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import ConfigError
+from hub.launch.known_servers import FILE_SERVER
 from hub.protocol.http_headers import NOT_SENDABLE, is_sendable
 from hub.server.http.access import AccessCheck, TrustedIssuers
 from hub.server.http.auth.admission import ProfileMatch, ProfileRules
@@ -118,9 +119,9 @@ def _given(environment: Mapping[str, str]) -> str | None:
 
 def _warn_of_confined(config: HubConfig, tokens: BearerTokens) -> None:
     """Warn that a confined server can connect as a client without a token, and name any roots."""
-    servers = config.servers.items()
+    launched = [(name, one) for name, one in config.servers.items() if isinstance(one, StdioServer)]
     confined = [
-        name for name, one in servers if isinstance(one, StdioServer) and one.confine.mode != "off"
+        name for name, one in launched if one.confine.mode != "off" and FILE_SERVER not in one.args
     ]
     if confined and not tokens and config.listen.auth is None:
         log.warning(

@@ -15,12 +15,13 @@ from hub.app.machine import Setting
 from hub.catalog.names import Names, NamesMode
 from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
-from hub.config.models import HubConfig
+from hub.config.models import Confine, HubConfig
 from hub.config.operator_roots import roots_in
 from hub.config.records import FOUND, found_in
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
+from hub.launch.known_servers import FILE_SERVER
 from hub.system.log import ThreadedLog
 
 
@@ -169,13 +170,15 @@ def _is_moved(path: Path, file: FileIO) -> bool:
 
 
 def file_server_config() -> HubConfig:
-    """Return the config of a hub that was given none: the embedded file server."""
+    """Return the config of a hub that was given none: the embedded file server, confined."""
     config = config_from_command(
         # -P: import no module from the served directory.
-        [sys.executable, "-P", "-m", "hub.file_server.server", "${roots}"],
+        [sys.executable, "-P", "-m", FILE_SERVER, "${roots}"],
         load_context(),
     )
-    return config.model_copy(update={"servers": {"files": next(iter(config.servers.values()))}})
+    (server,) = config.servers.values()
+    files = server.model_copy(update={"confine": Confine(mode="auto")})
+    return config.model_copy(update={"servers": {"files": files}})
 
 
 def file_server_setting(options: Namespace) -> Setting:

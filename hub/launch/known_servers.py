@@ -7,6 +7,9 @@ from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Final
 
+FILE_SERVER: Final = "hub.file_server.server"
+"""The embedded file server, as `python -m` takes it."""
+
 _FILESYSTEM: Final = frozenset(
     {
         "@modelcontextprotocol/server-filesystem",
@@ -110,7 +113,7 @@ def _command(word: str) -> str:
 
 _STATELESS_PACKAGES: Final = frozenset(
     {
-        "hub.file_server.server",
+        FILE_SERVER,
         "@modelcontextprotocol/server-brave-search",
         "@modelcontextprotocol/server-github",
         "@modelcontextprotocol/server-gitlab",

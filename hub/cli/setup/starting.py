@@ -30,6 +30,7 @@ from hub.config.importing.discovery import discover
 from hub.config.importing.hub_yaml import hub_yaml
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
+from hub.launch.known_servers import FILE_SERVER
 from hub.legible import legible, on_one_line
 
 
@@ -185,6 +186,6 @@ def _server(name: str) -> CarriedServer:
     known = _KNOWN[name]
     program, *args = known.command
     if name == "files" and shutil.which(program) is None:
-        program, *args = (sys.executable, "-P", "-m", "hub.file_server.server", "${roots}")
+        program, *args = (sys.executable, "-P", "-m", FILE_SERVER, "${roots}")
     server = {"command": program, "args": args}
     return CarriedServer(name, server, (), about=known.about)
