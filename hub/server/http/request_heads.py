@@ -54,10 +54,9 @@ class CheckedHeaders(Struct, frozen=True):
 
     def is_legacy(self, message: Message) -> bool:
         """Return whether a message with these headers belongs to a legacy session."""
-        version = self.told.version
-        if version is None:
-            return not (isinstance(message, Request) and is_modern(message))
-        return version in HANDSHAKE_VERSIONS
+        if isinstance(message, Request) and is_modern(message):
+            return False  # with the version header of a session it contradicts itself
+        return self.told.version is None or self.told.version in HANDSHAKE_VERSIONS
 
 
 class RequestHead(Struct, eq=False):
