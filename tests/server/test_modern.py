@@ -111,6 +111,18 @@ async def test_an_envelope_without_capabilities_declares_none(top: Path) -> None
             assert (await read(hub.client(), str(top / "a"), meta=meta))["content"]
 
 
+@pytest.mark.parametrize("capabilities", [None, {"x": "y" * (MAX_DECLARED + 1)}])
+async def test_an_envelope_without_capabilities_or_with_too_many_is_refused(
+    capabilities: Json,
+) -> None:
+    meta: JsonObject = {PROTOCOL_VERSION_META: VERSION}
+    if capabilities is not None:
+        meta[CLIENT_CAPABILITIES_META] = capabilities
+    async with scripted(FakeChild(ECHO)) as hub:
+        error = await refusal(hub.client(), "tools/list", {"_meta": meta})
+        assert error["code"] == INVALID_PARAMS
+
+
 @pytest.mark.parametrize("roots", [True, [], 1, "", {}])
 async def test_roots_that_are_declared_wrongly_are_asked_for_all_the_same(roots: Json) -> None:
     child = FakeChild(READ)
@@ -220,11 +232,22 @@ async def test_a_result_that_is_no_object_is_an_error(bad: bytes) -> None:
 
 
 async def test_an_error_of_a_child_comes_back_whole() -> None:
-    error: JsonObject = {"code": -32042, "message": "no", "data": {"n": 1}, "more": True}
+    error: JsonObject = {"code": -32001, "message": "no", "data": {"n": 1}, "more": True}
     child = FakeChild(ECHO, answers={"tools/call": Failure(None, error)})
     async with scripted(child) as hub:
         params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
         assert await refusal(hub.client(), "tools/call", params) == error
+
+
+@pytest.mark.parametrize(
+    ("listed", "code"),
+    [([{"url": "https://example.com"}], MISSING_CLIENT_CAPABILITY), ([], INTERNAL_ERROR)],
+)
+async def test_an_error_that_names_urls_is_none_of_the_era(listed: list[Json], code: int) -> None:
+    error: JsonObject = {"code": URL_NEEDED, "message": "go", "data": {"elicitations": listed}}
+    async with scripted(FakeChild(ECHO, answers={"tools/call": Failure(None, error)})) as hub:
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+        assert (await refusal(hub.client(), "tools/call", params))["code"] == code
 
 
 async def test_a_resource_that_is_not_there_is_so_in_the_words_of_the_era() -> None:
