@@ -23,8 +23,9 @@ from hub.protocol.constants import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
-from hub.protocol.input_requests import ROOTS_KEY
+from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
 from hub.server.modern import is_modern, supported
+from hub.sessions.client import MAX_DECLARED
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
