@@ -243,7 +243,7 @@ class Listings:
     def _bring_up_to_date(self, slot: ChildSlot) -> None:
         """Have lists read again that could not be read, and an eager child started."""
         if slot.child is not None:
-            slot.child.list_again()
+            slot.child.lists.try_again()
         elif slot.spec.eager:
             self._services.tasks.start_soon(self._try, slot)
 

@@ -13,6 +13,7 @@ from hub.jsonrpc.messages import Failure, Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -238,6 +239,15 @@ async def test_an_error_of_a_child_comes_back_whole() -> None:
     async with scripted(child) as hub:
         params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
         assert await refusal(hub.client(), "tools/call", params) == error
+
+
+async def test_the_tools_are_listed_again_of_a_child_that_wants_other_headers() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": failure(HEADER_MISMATCH, "other headers")})
+    async with scripted(child) as hub:
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+        error = await refusal(hub.client(), "tools/call", params)
+        assert error["code"] == HEADER_MISMATCH
+        await child.link.request("tools/list", nth=2)
 
 
 @pytest.mark.parametrize(
