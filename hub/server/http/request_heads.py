@@ -270,9 +270,11 @@ def _text(value: bytes) -> str:
 
 
 def unreadable(headers: RequestHeaders) -> Refusal | None:
-    """Return why a POST is refused by its Accept or its Content-Type header, or None."""
+    """Return why a POST is refused by what it takes or by how it was sent, or None."""
     if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
         return Refusal(406, "Accept must name application/json and text/event-stream")
     if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
         return Refusal(415, "Content-Type must be application/json")
+    if (headers.get("content-encoding") or "identity").lower() != "identity":
+        return Refusal(415, "A message must be sent as it is: no Content-Encoding is taken")
     return None
