@@ -21,7 +21,7 @@ from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.requests import UNSAID, Progress, RequestOwner
 from hub.jsonrpc.send_queue import SendQueue
-from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
+from hub.protocol.constants import INTERNAL_ERROR, MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import (
     ELICITATION,
     ELICITED,
@@ -38,7 +38,6 @@ from hub.protocol.input_requests import (
     mode_of,
     needed,
     outward,
-    takes_urls,
     urls_needed,
 )
 from hub.sessions.client import Client, ClientNotifier
@@ -219,8 +218,10 @@ def send_to_urls(
     """Prepare the client to open the URLs in a child's `URL_NEEDED` error; ignore other errors.
 
     A legacy client gets the error itself, and a notification when the elicitation is complete.
+    The modern era has no such error.
 
     Raises: InputNeededError for a modern client that supports URLs; its retry is the next attempt.
+        RpcError for one that does not, or if the error has no URL.
     """
     if client is None or error.code != URL_NEEDED:
         return
@@ -228,9 +229,11 @@ def send_to_urls(
     if not client.is_modern:
         for one in wanted:
             notifier.sent_to(one.get("elicitationId"))
-    elif wanted and takes_urls(client.capabilities):
-        requests: JsonObject = {}
-        for number, one in enumerate(wanted, 1):
-            params = in_modern_words(ELICITATION, {**one, "mode": "url"})
-            requests[f"url/{number}"] = {"method": ELICITATION, "params": params}
-        raise InputNeededError(requests, state, lasts=spec.timeout)
+        return
+    if not wanted:
+        raise RpcError(INTERNAL_ERROR, str(error))
+    requests: dict[str, JsonObject] = {}
+    for number, one in enumerate(wanted, 1):
+        params = in_modern_words(ELICITATION, {**one, "mode": "url"})
+        requests[f"url/{number}"] = {"method": ELICITATION, "params": params}
+    raise ask_by_result(client, spec, requests, state)

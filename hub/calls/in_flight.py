@@ -183,6 +183,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             send_to_urls(self.owner.client, self.owner.notifier, spec, error, state)
         except InputNeededError as needed:
             answer = self._sent_to_urls(needed, answer)
+        except RpcError as exc:
+            answer = Failure(self.request.id, exc.error)
         self.audit.write("failed", str(error))
         self._answer(answer)
 

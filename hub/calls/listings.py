@@ -159,7 +159,7 @@ class Listings:
         trouble = None if own else self._trouble_of_all(session)
         if trouble is not None and method != "tools/list":
             raise ChildError(trouble)
-        at = cursor if isinstance(cursor, str) else None
+        at = None if cursor is None else str(cursor)
         told = session.telling(session.known_effective()) if method == "tools/list" else {}
         if told or trouble is not None:  # only this client gets these descriptions: not cached
             tools = self._with_roots(catalog, told) if told else catalog.tools
@@ -243,7 +243,7 @@ class Listings:
     def _bring_up_to_date(self, slot: ChildSlot) -> None:
         """Have lists read again that could not be read, and an eager child started."""
         if slot.child is not None:
-            slot.child.list_again()
+            slot.child.lists.try_again()
         elif slot.spec.eager:
             self._services.tasks.start_soon(self._try, slot)
 

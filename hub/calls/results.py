@@ -21,6 +21,7 @@ from hub.values import JsonObject, object_or_empty
 
 UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 """The fields of a result that clients must not cache."""
+_COMPLETE: Final = b'"complete"'
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 
 
@@ -77,6 +78,10 @@ def _carried(found: Raw, named: JsonObject, hints: JsonObject) -> Raw:
     own, rest = parted(found, _ENVELOPE)
     if not own:
         return with_fields(rest, {"resultType": "complete", **hints, "_meta": named})
+    kind = bytes(own.pop("resultType", _COMPLETE))
+    if kind != _COMPLETE:
+        # Questions of a server are never results: they would come in the hub's own name.
+        raise WireError(INTERNAL_ERROR, "it has an unknown resultType")
     told = own.pop("_meta", Raw(b""))
     others = parted(told, named.keys())[1] if bytes(told).startswith(b"{") else Raw(b"{}")
     more = {"resultType": "complete", **own, **hints, "_meta": with_fields(others, named)}

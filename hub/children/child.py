@@ -106,7 +106,7 @@ class Child:
         self._started, self._stop = anyio.Event(), anyio.Event()
         self._opening: anyio.CancelScope | None = None
         self.is_stopping = False
-        self._lists = ChildLists(hub, self.spec.start_timeout)
+        self.lists = ChildLists(hub, self.spec.start_timeout)
         self._listen_streams: ChildListenStreams | None = None
         self.limiter = answers.limiter
         self.deadlines = Deadlines(self.spec.timeout)
@@ -118,7 +118,7 @@ class Child:
         self.spec = spec
         self.answers.follow(spec)
         self.deadlines.allow(spec.timeout)
-        self._lists.timeout = spec.start_timeout
+        self.lists.timeout = spec.start_timeout
 
     async def own(self) -> None:
         """Open the connection, keep it, and close it after `stop` or when the child is gone."""
@@ -209,10 +209,10 @@ class Child:
                 peer,
                 link.outlet,
                 params=lambda params: with_envelope(params, handshake, self.hub),
-                missed=self._lists.note_change,
+                missed=self.lists.note_change,
             )
             self._listen_streams.begin(handshake.capabilities)
-        listing = await self._lists.read(peer, handshake, link.conduct.log)
+        listing = await self.lists.read(peer, handshake, link.conduct.log)
         self.answers.line.is_active = _asks_without_naming(self.spec, handshake)
         self.state = Ready(handshake, listing)
         self._health.came()
@@ -223,7 +223,7 @@ class Child:
         await self.answers.came()
         self._tell_soon(tasks)
         told_by = peer, handshake, link.conduct.log
-        tasks.start_soon(self._lists.follow, *told_by, listing, self._relisted)
+        tasks.start_soon(self.lists.follow, *told_by, listing, self._relisted)
 
     async def _relisted(self, listing: Listing, changed: Collection[str]) -> None:
         """Take lists that were read again, and tell the child's users which have changed."""
@@ -307,10 +307,6 @@ class Child:
         except (ChildError, RpcError) as exc:
             log.debug("not unsubscribed", server=self.spec.name, error=str(exc))
 
-    def list_again(self) -> None:
-        """Read the lists again that could not be read, if there are any."""
-        self._lists.try_again()
-
     def share(self, roots: RootSet, tasks: TaskStarter) -> None:
         """Give the child other roots; a task of `tasks` notifies it that they changed.
 
@@ -349,7 +345,7 @@ class Child:
             else self._listen_streams.heard(notification)
         )
         if heard is not None and heard.method in LIST_CHANGED:
-            self._lists.note_change({heard.method})
+            self.lists.note_change({heard.method})
         elif heard is not None:
             await self.answers.spread(heard)
 

@@ -25,7 +25,7 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Payload, Request, Response, size_of
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID, Answer, Progress
-from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from hub.protocol.constants import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
 from hub.values import Call, JsonObject, SessionKey, object_or_empty
@@ -205,6 +205,8 @@ class ChildCall(Struct, eq=False):
             if self._is_new_process(exc):
                 self._send_again()
                 return
+            if exc.code == HEADER_MISMATCH:  # its tools may want other headers by now
+                self.child.lists.note_change({"notifications/tools/list_changed"})
             # Its traceback would hold it, however large, until the garbage is collected.
             result = exc.with_traceback(None)
         except WireError as exc:

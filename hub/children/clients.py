@@ -129,7 +129,7 @@ class ChildUser(Protocol):
 
 
 MAX_LISTENERS: Final = 1024
-"""The number of notification streams that may be open at the same time."""
+"""The number of notification streams that may be open at the same time, half of one principal."""
 
 
 class Listener(ChildUser, Protocol):
@@ -160,8 +160,10 @@ class Listeners:
 
         Raises: ChildError if too many streams are open.
         """
-        if len(self._open) >= MAX_LISTENERS:
-            raise ChildError(f"{MAX_LISTENERS} streams of notifications are open; try again later")
+        own = sum(whose == principal for whose, _, _ in self._open.values())
+        if len(self._open) >= MAX_LISTENERS or own >= MAX_LISTENERS // 2:
+            said = f"{len(self._open)} streams of notifications are open, {own} of them yours"
+            raise ChildError(f"{said}; try again later")
         self._open[session] = (principal, party or session, listener)
         try:
             yield

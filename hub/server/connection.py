@@ -33,7 +33,7 @@ from hub.protocol.constants import (
     UNSUPPORTED_VERSION,
 )
 from hub.server.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, supported
-from hub.sessions.client import Client
+from hub.sessions.client import MAX_DECLARED, Client
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
@@ -41,9 +41,8 @@ from hub.values import Json, JsonObject, object_or_empty
 
 log = structlog.stdlib.get_logger(__name__)
 
-MAX_DECLARED, MAX_NAMED = 64 * 1024, 1024
-"""Bytes of the capabilities that a client may declare, and characters of its name and version that
-its session holds: sessions of many clients are open, for long."""
+MAX_NAMED = 1024
+"""Characters of a client's name and version that its session holds: there are many sessions."""
 
 _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_changed"})
 

@@ -21,7 +21,7 @@ from hub.calls.routes import KnownAnswer
 from hub.calls.subscriptions import ListenStream
 from hub.children.clients import InputNeededError, RootsNeededError
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.messages import Payload, Request, size_of
 from hub.jsonrpc.peer import Asked
 from hub.protocol.constants import (
     CALLS,
@@ -38,7 +38,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.input_requests import ASKABLE, NO_RETRY, ROOTS_KEY, RetryInput, wanting_roots
 from hub.protocol.listen_filter import LISTEN
-from hub.sessions.client import Client
+from hub.sessions.client import MAX_DECLARED, Client
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
@@ -235,7 +235,7 @@ def _lacks_roots(client: Client, request: Request) -> bool:
 def _client(request: Request) -> Client:
     """Return the client that a request's envelope describes.
 
-    Raises: RpcError for a protocol version that the hub does not support.
+    Raises: RpcError for a protocol version that the hub does not support, or unfit capabilities.
     """
     meta = object_or_empty(request.params.get("_meta"))
     version = meta.get(PROTOCOL_VERSION_META)
@@ -244,6 +244,9 @@ def _client(request: Request) -> Client:
             UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", supported(version)
         )
     capabilities = object_or_empty(meta.get(CLIENT_CAPABILITIES_META))
+    if CLIENT_CAPABILITIES_META not in meta or size_of(capabilities) > MAX_DECLARED:
+        said = f"_meta needs {CLIENT_CAPABILITIES_META}, of {MAX_DECLARED} bytes at most"
+        raise RpcError(INVALID_PARAMS, said)
     return Client("modern", version, capabilities, object_or_empty(meta.get(CLIENT_INFO_META)))
 
 

@@ -30,6 +30,8 @@ from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
 from hub.values import Call, Json, JsonObject, ServerName, object_or_empty
 
+MAX_DECLARED: Final = 64 * 1024
+"""Bytes of the capabilities that a client may declare: sessions and children are kept by them."""
 MAX_ELICITED, LONGEST_ID = 256, 1024
 """Number of URL elicitations whose completion is passed on; the oldest are forgotten first. And the
 characters of their ids, which children write."""

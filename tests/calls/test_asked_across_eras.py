@@ -98,12 +98,9 @@ async def test_an_error_that_names_urls_asks_a_modern_client_that_takes_them() -
         asked: JsonObject = {"mode": "url", "url": ONE["url"], "message": "m"}
         assert caught.value.requests == {"url/1": request(ELICITATION, asked)}
         assert caught.value.state == CARRIED
-        for who, error in (
-            (client(elicitation={}), needing(ONE)),
-            (able, needing()),
-            (able, RpcError(-1, "other")),
-            (None, needing(ONE)),
-        ):
+        with pytest.raises(RpcError, match="in URL mode, which the client does not declare"):
+            send_to_urls(client(elicitation={}), notifier, FILES, needing(ONE), CARRIED)
+        for who, error in ((able, RpcError(-1, "other")), (None, needing(ONE))):
             send_to_urls(who, notifier, FILES, error, CARRIED)
 
 

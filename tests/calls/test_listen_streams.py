@@ -324,8 +324,8 @@ async def test_there_are_not_endlessly_many_streams() -> None:
         client, listeners = hub.client(), hub.services.children.listeners
         with ExitStack() as others:
             for number in range(MAX_LISTENERS):
-                key = SessionKey(f"other {number}")
-                others.enter_context(listeners.listening(key, "other", RecordingListener()))
+                key, whose = SessionKey(f"other {number}"), f"other {number % 2}"
+                others.enter_context(listeners.listening(key, whose, RecordingListener()))
             error = await refusal(client, LISTEN, params(toolsListChanged=True))
         assert error["code"] == INTERNAL_ERROR
         await listening(client, toolsListChanged=True)

@@ -30,8 +30,8 @@ async def shown(at: Rig, client: RigClient, only: list[str] | None = None) -> li
     return names(await at.relay.listings.catalog(client.session, effective, servers))
 
 
-async def page(at: Rig, client: RigClient, method: str, **params: str) -> JsonObject:
-    asked = client.asked_for(method, dict[str, object](params))  # pyright: ignore[reportArgumentType] - texts
+async def page(at: Rig, client: RigClient, method: str, **params: object) -> JsonObject:
+    asked = client.asked_for(method, params)  # pyright: ignore[reportArgumentType] - texts, numbers
     return as_object(await at.relay.listings.page(client.session, asked))
 
 
@@ -160,7 +160,7 @@ async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:
         assert "nextCursor" not in second
         entries = [entry for one in (first, second) for entry in (one["tools"] or [])]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType] - lists
         assert len(entries) == 1501  # pyright: ignore[reportUnknownArgumentType] - entries
-        for foreign in ("nonsense", cursor[:-4] + "AAAA"):
+        for foreign in ("nonsense", cursor[:-4] + "AAAA", 7):
             with pytest.raises(RouteError):
                 await page(at, client, "tools/list", cursor=foreign)
 

@@ -24,10 +24,10 @@ def test_a_carried_result_gets_what_the_era_wants_and_stays_as_it_was_written() 
 
 def test_a_childs_own_words_for_it_are_kept_but_not_who_it_is() -> None:
     meta = json.dumps({SERVER_INFO_META: {"name": "child"}, "kept": 1})
-    made = completed(Raw(b'{"resultType":"x","_meta":%b,"a":1}' % meta.encode()), INFO)
+    made = completed(Raw(b'{"resultType":"complete","_meta":%b,"a":1}' % meta.encode()), INFO)
     assert not isinstance(made, dict)
     assert json.loads(bytes(made)) == {
-        "resultType": "x",
+        "resultType": "complete",
         "_meta": {SERVER_INFO_META: INFO, "kept": 1},
         "a": 1,
     }
@@ -45,7 +45,9 @@ def test_a_result_that_asks_for_input_is_not_to_be_kept() -> None:
     assert "ttlMs" not in made
 
 
-@pytest.mark.parametrize("text", [b"[]", b"5", b'{"_meta":1,"_meta":2}'])
+@pytest.mark.parametrize(
+    "text", [b"[]", b"5", b'{"_meta":1,"_meta":2}', b'{"resultType":"input_required"}']
+)
 def test_a_result_that_cannot_be_read_is_an_error(text: bytes) -> None:
     with pytest.raises(RpcError, match="cannot be read"):
         completed(Raw(text), INFO)

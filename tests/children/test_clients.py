@@ -59,14 +59,29 @@ def test_not_more_listen_than_may() -> None:
     made = Listeners()
     with ExitStack() as others, made.listening(A, "alice", RecordingListener()):
         for number in range(MAX_LISTENERS - 1):
-            key = SessionKey(f"other {number}")
-            others.enter_context(made.listening(key, "bob", RecordingListener()))
+            key, whose = SessionKey(f"other {number}"), f"bob {number % 3}"
+            others.enter_context(made.listening(key, whose, RecordingListener()))
         with (
             pytest.raises(ChildError, match="try again later"),
             made.listening(B, "alice", RecordingListener()),
         ):
             pass
         assert list(made.of("alice")) == [A]
+
+
+def test_no_principal_takes_all_the_streams() -> None:
+    made = Listeners()
+    with ExitStack() as own:
+        for number in range(MAX_LISTENERS // 2):
+            key = SessionKey(f"own {number}")
+            own.enter_context(made.listening(key, "alice", RecordingListener()))
+        with (
+            pytest.raises(ChildError, match="512 of them yours; try again later"),
+            made.listening(A, "alice", RecordingListener()),
+        ):
+            pass
+        with made.listening(B, "bob", RecordingListener()):
+            assert list(made.of("bob")) == [B]
 
 
 def test_a_principal_that_was_shown_a_listing_without_a_server_knows_so() -> None:

@@ -396,7 +396,8 @@ async def test_an_error_that_names_a_url_becomes_a_question_and_the_retry_a_new_
         assert last["n"] == 1
         assert sent(child) == [{}, {}]
         child.answers["tools/call"] = Failure(None, ELSEWHERE)
-        assert await ScriptedCaller(hub, {"elicitation": {}}).refusal() == ELSEWHERE
+        refused = await ScriptedCaller(hub, {"elicitation": {}}).refusal()
+        assert refused["code"] == MISSING_CLIENT_CAPABILITY
 
 
 async def test_clients_that_can_be_asked_other_things_share_a_modern_child() -> None:

@@ -26,8 +26,9 @@ from hub.protocol.constants import (
     PROTOCOL_VERSION_META,
     UNSUPPORTED_VERSION,
 )
-from hub.server.connection import MAX_DECLARED, MAX_NAMED, ClientConnection
+from hub.server.connection import MAX_NAMED, ClientConnection
 from hub.server.modern import CAPABILITIES
+from hub.sessions.client import MAX_DECLARED
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import JsonObject

@@ -13,6 +13,7 @@ from hub.jsonrpc.messages import Failure, Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -23,8 +24,9 @@ from hub.protocol.constants import (
     SERVER_INFO_META,
     UNSUPPORTED_VERSION,
 )
-from hub.protocol.input_requests import ROOTS_KEY
+from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
 from hub.server.modern import is_modern, supported
+from hub.sessions.client import MAX_DECLARED
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
@@ -109,6 +111,18 @@ async def test_an_envelope_without_capabilities_declares_none(top: Path) -> None
         for capabilities in undeclared:
             meta: JsonObject = {**envelope(), CLIENT_CAPABILITIES_META: capabilities}
             assert (await read(hub.client(), str(top / "a"), meta=meta))["content"]
+
+
+@pytest.mark.parametrize("capabilities", [None, {"x": "y" * (MAX_DECLARED + 1)}])
+async def test_an_envelope_without_capabilities_or_with_too_many_is_refused(
+    capabilities: Json,
+) -> None:
+    meta: JsonObject = {PROTOCOL_VERSION_META: VERSION}
+    if capabilities is not None:
+        meta[CLIENT_CAPABILITIES_META] = capabilities
+    async with scripted(FakeChild(ECHO)) as hub:
+        error = await refusal(hub.client(), "tools/list", {"_meta": meta})
+        assert error["code"] == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("roots", [True, [], 1, "", {}])
@@ -220,11 +234,31 @@ async def test_a_result_that_is_no_object_is_an_error(bad: bytes) -> None:
 
 
 async def test_an_error_of_a_child_comes_back_whole() -> None:
-    error: JsonObject = {"code": -32042, "message": "no", "data": {"n": 1}, "more": True}
+    error: JsonObject = {"code": -32001, "message": "no", "data": {"n": 1}, "more": True}
     child = FakeChild(ECHO, answers={"tools/call": Failure(None, error)})
     async with scripted(child) as hub:
         params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
         assert await refusal(hub.client(), "tools/call", params) == error
+
+
+async def test_the_tools_are_listed_again_of_a_child_that_wants_other_headers() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": failure(HEADER_MISMATCH, "other headers")})
+    async with scripted(child) as hub:
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+        error = await refusal(hub.client(), "tools/call", params)
+        assert error["code"] == HEADER_MISMATCH
+        await child.link.request("tools/list", nth=2)
+
+
+@pytest.mark.parametrize(
+    ("listed", "code"),
+    [([{"url": "https://example.com"}], MISSING_CLIENT_CAPABILITY), ([], INTERNAL_ERROR)],
+)
+async def test_an_error_that_names_urls_is_none_of_the_era(listed: list[Json], code: int) -> None:
+    error: JsonObject = {"code": URL_NEEDED, "message": "go", "data": {"elicitations": listed}}
+    async with scripted(FakeChild(ECHO, answers={"tools/call": Failure(None, error)})) as hub:
+        params: JsonObject = {"name": "echo", "arguments": {}, "_meta": envelope(None)}
+        assert (await refusal(hub.client(), "tools/call", params))["code"] == code
 
 
 async def test_a_resource_that_is_not_there_is_so_in_the_words_of_the_era() -> None:

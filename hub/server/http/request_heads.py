@@ -54,10 +54,9 @@ class CheckedHeaders(Struct, frozen=True):
 
     def is_legacy(self, message: Message) -> bool:
         """Return whether a message with these headers belongs to a legacy session."""
-        version = self.told.version
-        if version is None:
-            return not (isinstance(message, Request) and is_modern(message))
-        return version in HANDSHAKE_VERSIONS
+        if isinstance(message, Request) and is_modern(message):
+            return False  # with the version header of a session it contradicts itself
+        return self.told.version is None or self.told.version in HANDSHAKE_VERSIONS
 
 
 class RequestHead(Struct, eq=False):
@@ -271,9 +270,11 @@ def _text(value: bytes) -> str:
 
 
 def unreadable(headers: RequestHeaders) -> Refusal | None:
-    """Return why a POST is refused by its Accept or its Content-Type header, or None."""
+    """Return why a POST is refused by what it takes or by how it was sent, or None."""
     if not headers.accepts("application/json") or not headers.accepts("text/event-stream"):
         return Refusal(406, "Accept must name application/json and text/event-stream")
     if (headers.get("content-type") or "").split(";")[0].strip().lower() != "application/json":
         return Refusal(415, "Content-Type must be application/json")
+    if (headers.get("content-encoding") or "identity").lower() != "identity":
+        return Refusal(415, "A message must be sent as it is: no Content-Encoding is taken")
     return None

@@ -349,6 +349,12 @@ async def test_ranges_of_media_types_count(accept: str) -> None:
         assert (await site.post(initialize(), accept=accept)).status == expected
 
 
+async def test_a_message_is_not_compressed() -> None:
+    async with web() as site:
+        assert (await site.post(initialize(), content_encoding="gzip")).status == 415
+        assert (await site.post(initialize(), content_encoding="identity")).status == 200
+
+
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/jsonp"])
 async def test_a_message_is_json(kind: str) -> None:
     async with web() as site:

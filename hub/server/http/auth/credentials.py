@@ -185,7 +185,7 @@ class Credentials:
             found = await verifier.verify(unverified.token)
             if verifier is self._verifier:  # else it was verified by what does not count any more
                 return found
-        return NO_TOKEN_SENT
+        return TOKEN_UNKNOWN
 
     @property
     def changes(self) -> int:

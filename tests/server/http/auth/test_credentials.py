@@ -159,7 +159,7 @@ async def test_what_is_verified_while_others_are_trusted_is_verified_again_by_th
     assert await credentials.verified(Unverified(b"t")) == Admission("new")
     gone: Any = Verifier("old", lambda: credentials.trust(None))
     credentials.trust(gone)
-    assert await credentials.verified(Unverified(b"t")) == NO_TOKEN_SENT
+    assert await credentials.verified(Unverified(b"t")) == TOKEN_UNKNOWN
 
 
 def test_whose_tokens_do_not_count_any_more_is_known() -> None:
