@@ -259,10 +259,14 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
 def parse_child(line: bytes) -> Message:
     """Return one message of a child; results, errors and a notification's params stay bytes.
 
+    Its line ends, which are valid between tokens, become spaces: clients take them for the ends of
+    messages or events.
+
     Raises:
         UnreadableAnswerError: a response to a known id cannot be read.
         WireError: the line is not a JSON-RPC message.
     """
+    line = line.replace(b"\r", b" ").replace(b"\n", b" ")
     try:
         envelope = _envelope.decode(line)
     except _UNDECODABLE as exc:

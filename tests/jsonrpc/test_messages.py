@@ -28,6 +28,7 @@ from hub.jsonrpc.messages import (
     size_of,
     size_of_answer,
     to_bytes,
+    to_line,
 )
 from hub.jsonrpc.parsing import (
     answer_first,
@@ -230,6 +231,15 @@ def test_a_childs_answer_is_carried_byte_for_byte() -> None:
     result = b'{"n":%b,"n":1, "u":"\\u0041\\/","unknown":{"z":[]}}' % NUMBERS
     message = parse_child(b'{"jsonrpc":"2.0","more":1,"result":%b,"id":3}' % result)
     assert to_bytes(message) == b'{"jsonrpc":"2.0","id":3,"result":%b}' % result
+
+
+@pytest.mark.parametrize("surrogate", [b"", b"\\ud83d"])
+def test_no_line_end_of_a_childs_message_is_carried(surrogate: bytes) -> None:
+    injected = b'\n{"jsonrpc":"2.0","id":4,"result":{}}\r'
+    for start in (b'"id":3,"result"', b'"id":3,"error"', b'"method":"m","params"'):
+        said = b'{"jsonrpc":"2.0",%b:{"a":"%b\\n","b":%b}}' % (start, surrogate, injected)
+        shown = said.replace(b"\n", b" ").replace(b"\r", b" ")
+        assert to_line(parse_child(said)) == shown + b"\n"
 
 
 @pytest.mark.parametrize(
