@@ -281,6 +281,11 @@ def test_an_error_of_a_child_that_is_no_object_is_shown() -> None:
     assert str(error) == 'its error is no object: "no such disk"'
 
 
+def test_a_byte_order_mark_before_a_childs_message_is_dropped() -> None:
+    line = b'{"jsonrpc":"2.0","id":3,"result":{}}'
+    assert parse_child(b"\xef\xbb\xbf" + line) == parse_child(line)
+
+
 def test_what_a_child_writes_in_other_scripts_is_carried() -> None:
     line = '{"jsonrpc":"2.0","id":3,"result":{"text":"dürüm 🥙"}}'.encode()
     assert to_bytes(parse_child(line)) == line
