@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -89,16 +90,15 @@ def confined_plan(
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
         rules.append(("w", FileGrant(".")))
-    file = Path(private, "held")
     encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
-    file.write_bytes(_launcher_file(spec.confine, encoded, found_here))
-    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, str(file), found.command)
+    held = _held(spec.confine, encoded, found_here)
+    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, held, found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
     return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
 
 
-def _launcher_file(setting: ConfineSetting, encoded: bytes, found: Confined) -> bytes:
-    """Return the content of the launcher's file: grants, seccomp filter, kept capabilities."""
+def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> str:
+    """Return the launcher's argument: grants, seccomp filter, kept capabilities."""
     refused = b""
     machine = launcher.architecture()
     if not found.no_seccomp and machine:
@@ -147,7 +147,14 @@ def _grants(spec: ServerSpec, plan: LaunchPlan, found: Program, places: PrivateD
     kept = (places.cache or cache_of(spec.name, spec.inherits),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
     policy = spec.confined_by or spec.policy
-    return file_grants(spec.confine, plan, policy, Needs((*system, *found.read), writable))
+    granted = file_grants(spec.confine, plan, policy, Needs((*system, *found.read), writable))
+    others = Path(tempfile.gettempdir()).resolve()
+    opened = (
+        f"it can write in other servers' private folders in {others}: {grant.path} is writable"
+        for grant in granted.write
+        if others.is_relative_to(grant.path)
+    )
+    return replace(granted, unheld=(*granted.unheld, *opened))
 
 
 def _is_runner(plan: LaunchPlan) -> bool:

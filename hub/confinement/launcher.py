@@ -1,13 +1,15 @@
 """Program that confines itself, then becomes a child's command (exec).
 
-Run as `python -I -S -B launcher.py HELD COMMAND ARGV...`; the file HELD has the result of `encode`.
-It must start fast, so no import here may be slow to load, and it cannot use site packages.
+Run as `python -I -S -B launcher.py HELD COMMAND ARGV...`, where HELD is the result of `encode`: no
+file has it, since another child might write there. It must start fast, so no import here may be
+slow to load, and it cannot use site packages.
 `landlock` confines files; here capabilities are dropped, and seccomp refuses system calls.
 """
 
-# ruff: noqa: PTH100, PTH120, PTH123 - pathlib takes longer to load than all of this
+# ruff: noqa: PTH100, PTH120 - pathlib takes longer to load than all of this
 from __future__ import annotations
 
+import binascii
 import ctypes
 import marshal
 import os
@@ -145,18 +147,18 @@ def encode(
     refused: bytes = b"",
     above: tuple[int, int] | None = None,
     capabilities: tuple[int, ...] = (),
-) -> bytes:
-    """Return the content of the file HELD: grants, seccomp filter, capabilities to keep.
+) -> str:
+    """Return the argument HELD: grants, seccomp filter, capabilities to keep.
 
     `above` are two placeholder numbers in the filter. The launcher replaces them by the id of its
     parent process and by that process' group.
     """
-    return marshal.dumps((file_grants, refused, above, capabilities))
+    whole = marshal.dumps((file_grants, refused, above, capabilities))
+    return binascii.b2a_base64(whole, newline=False).decode()
 
 
-def _hold(file: str) -> None:
-    with open(file, "rb") as held:
-        file_grants, refused, above, capabilities = marshal.loads(held.read())  # noqa: S302 - the hub's
+def _hold(held: str) -> None:
+    file_grants, refused, above, capabilities = marshal.loads(binascii.a2b_base64(held))  # noqa: S302 - the hub's
     confine(file_grants)
     drop_capabilities(capabilities)
     if above is not None:
@@ -171,10 +173,10 @@ def main(arguments: list[str]) -> int:
 
     The kernel sends SIGTERM to the command when its parent process ends.
     """
-    file, command, *argv = arguments
+    held, command, *argv = arguments
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, _SIGTERM)
     try:
-        _hold(file)
+        _hold(held)
     except (LandlockError, CapabilitiesError, SeccompError, OSError, ValueError) as exc:
         print(f"roots-hub cannot confine this process: {exc}", file=sys.stderr)  # noqa: T201 - its own program
         return FAILED

@@ -50,6 +50,7 @@ _ANSWERS = re.compile(_FIRST.pattern + rb'\s*+"(?:result|error)"')
 _MEMBER = re.compile(r"[\s,]*")
 """What stands before a member's name, in an object that is known to be one."""
 _COLON = re.compile(r"\s*:\s*")
+_MARK = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 _LAST = re.compile(
     rb',\s*+"id"\s*+:\s*+(\d{1,15})\s*+(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+$'
@@ -259,10 +260,14 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
 def parse_child(line: bytes) -> Message:
     """Return one message of a child; results, errors and a notification's params stay bytes.
 
+    Its line ends, which are valid between tokens, become spaces: clients take them for the ends of
+    messages or events. A byte order mark is dropped: some servers begin with one.
+
     Raises:
         UnreadableAnswerError: a response to a known id cannot be read.
         WireError: the line is not a JSON-RPC message.
     """
+    line = line.removeprefix(_MARK).replace(b"\r", b" ").replace(b"\n", b" ")
     try:
         envelope = _envelope.decode(line)
     except _UNDECODABLE as exc:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from ipaddress import ip_address
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
+from urllib.request import getproxies, proxy_bypass
 
 import anyio
 import httpcore2
@@ -77,6 +79,10 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_here(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
 class Closable(Protocol):
@@ -167,33 +173,58 @@ class LookingUpBackend(httpcore2.AsyncNetworkBackend):
         return await first_connected(addresses, connect, _FAILURES)
 
 
-class HttpTransport(httpx2.AsyncHTTPTransport):
-    """Sends requests over connections that `backend` opens."""
+class HttpTransport(httpx2.AsyncBaseTransport):
+    """Sends requests over connections that `backend` opens, by the proxy of the environment."""
 
     def __init__(
         self,
         backend: LookingUpBackend,
         limits: httpx2.Limits,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] = (),
     ) -> None:
-        super().__init__(verify=trusted())
-        # The library takes no backend itself.
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=trusted(),
-            max_connections=limits.max_connections,
-            max_keepalive_connections=limits.max_keepalive_connections,
-            keepalive_expiry=limits.keepalive_expiry,
-            socket_options=socket_options,
-            network_backend=backend,
+        self._backend = backend
+        self._limits = limits
+        self._socket_options = list(socket_options)
+        self._by_origin: dict[tuple[str, str, int | None], httpx2.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = request.url
+        origin = url.scheme, url.host, url.port
+        opened = self._by_origin.get(origin)
+        if opened is None:
+            opened = self._by_origin[origin] = self._opened(proxy_of(url))
+        return await opened.handle_async_request(request)
+
+    def _opened(self, proxy: httpx2.Proxy | None) -> httpx2.AsyncHTTPTransport:
+        transport = httpx2.AsyncHTTPTransport(
+            verify=trusted(),
+            limits=self._limits,
+            proxy=proxy,
+            socket_options=self._socket_options,
         )
+        # The library takes no backend itself.
+        transport._pool._network_backend = self._backend  # pyright: ignore[reportPrivateUsage]
+        return transport
+
+    async def aclose(self) -> None:
+        for transport in self._by_origin.values():
+            await transport.aclose()
 
 
-class _Client(httpx2.AsyncClient):
-    """Connects by its own lookups where the environment names no proxy for an address."""
+def proxy_of(url: httpx2.URL) -> httpx2.Proxy | None:
+    """Return the proxy that the environment names for a URL; None if it is connected to directly.
 
-    def _init_transport(self, *_: Any, **__: Any) -> httpx2.AsyncBaseTransport:
-        # Not by `transport=`: then the library goes through no proxy of the environment.
-        return HttpTransport(LookingUpBackend(_lookups_of_this_loop()), LIMITS)
+    So is this machine, whatever `NO_PROXY` says, and all where the proxy speaks no HTTP (SOCKS).
+    """
+    if _is_here(url.host) or proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
+        return None
+    named = getproxies()
+    found = named.get(url.scheme) or named.get("all") or ""
+    with suppress(ValueError, httpx2.InvalidURL):
+        proxy = httpx2.URL(found if "://" in found else f"http://{found}")
+        if proxy.scheme in {"http", "https"} and proxy.host:
+            return httpx2.Proxy(proxy, ssl_context=trusted() if proxy.scheme == "https" else None)
+    return None
 
 
 _lookups: RunVar[HostLookups] = RunVar("lookups")
@@ -209,4 +240,5 @@ def _lookups_of_this_loop() -> HostLookups:
 
 def web_client(timeout: float) -> httpx2.AsyncClient:
     """Return an HTTP client for issuers and the like, which follows no redirects."""
-    return _Client(timeout=timeout, verify=trusted())
+    transport = HttpTransport(LookingUpBackend(_lookups_of_this_loop()), LIMITS)
+    return httpx2.AsyncClient(timeout=timeout, transport=transport)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ from structlog.testing import capture_logs
 from hub.children.link import ChildConnection
 from hub.children.pool.opener import open_launched
 from hub.children.process.process_tree import ProcessSupervisor
-from hub.confinement.confined_launch import cache_of, planned_grants, this_kernel
+from hub.confinement.confined_launch import cache_of, confined_plan, planned_grants, this_kernel
+from hub.confinement.grants import Confined
 from hub.errors import ChildError
 from hub.guard.own_files import OwnFiles, OwnPlace
 from hub.guard.policy import AccessRule, Policy
@@ -317,6 +319,25 @@ async def test_rules_that_the_kernel_cannot_enforce_are_logged(
     assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == [
         "not enforced by the kernel"
     ]
+
+
+def test_what_holds_a_server_is_in_no_file_that_another_may_change(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    shell = replace(spec("/bin/sh"), inherits=environment)
+    confined_plan(shell, plan("/bin/sh", roots=roots_at(tmp_path)), str(tmp_path), Confined(7))
+    assert {place.name for place in tmp_path.iterdir()} == {"user", "home", "temporary"}
+
+
+def test_a_root_with_the_private_folders_of_other_servers_is_said_to_open_them(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    shell, temporary = replace(spec("/bin/sh"), inherits=environment), tempfile.gettempdir()
+    for root, opens in ((Path(temporary), True), (tmp_path, False)):
+        found = planned_grants(shell, plan("/bin/sh", roots=roots_at(root)))
+        assert [note.partition(":")[0] for note in found.unheld] == [
+            f"it can write in other servers' private folders in {temporary}"
+        ] * opens
 
 
 def test_the_planned_grants_name_what_would_be_made(

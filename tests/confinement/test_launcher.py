@@ -44,7 +44,6 @@ def call(number, *arguments):
 
 
 def begin(
-    folder: Path,
     code: str,
     *arguments: object,
     allowed: frozenset[Allowance] = frozenset(),
@@ -60,11 +59,10 @@ def begin(
     ]
     file_grants += [("w", str(place), None) for place in write]
     kept = launcher.FILES_OF_ANY_OWNER if "any_owner" in allowed else ()
-    held = folder / "held"
     above = (PARENT, PARENTS_GROUP)
     refused = compiled(machine, allowed)
-    held.write_bytes(launcher.encode(landlock.encode(file_grants), refused, above, kept))
-    before = [*PYTHON, launcher.__file__, str(held), sys.executable] if filtered else []
+    held = launcher.encode(landlock.encode(file_grants), refused, above, kept)
+    before = [*PYTHON, launcher.__file__, held, sys.executable] if filtered else []
     return subprocess.run(  # noqa: S603 - our own program
         [*before, *PYTHON, "-c", CALL + code, *map(str, arguments)],
         capture_output=True,
@@ -84,7 +82,7 @@ def numbers(*names: str) -> list[int]:
     return [one for one in found if one is not None]
 
 
-def test_every_call_of_the_list_is_refused_here(tmp_path: Path) -> None:
+def test_every_call_of_the_list_is_refused_here() -> None:
     at = ["x86_64", "aarch64"].index(str(launcher.architecture()))
     tried: list[tuple[str, int, list[int], int]] = []
     for rule in rules(frozenset(), ()):
@@ -101,7 +99,7 @@ def test_every_call_of_the_list_is_refused_here(tmp_path: Path) -> None:
                 ):
                     tried.append((name, number, arguments, rule.error))
     code = "for n, a in eval(sys.argv[1]): print(call(n, *a))"
-    found = begin(tmp_path, code, [(number, arguments) for _, number, arguments, _ in tried])
+    found = begin(code, [(number, arguments) for _, number, arguments, _ in tried])
     assert found.stderr == ""
     refused = dict.fromkeys((name for name, *_ in tried), 0)
     for (name, _, _, error), said in zip(tried, found.stdout.split(), strict=True):
@@ -124,10 +122,10 @@ HARMS = {
 
 
 @pytest.mark.parametrize("what", HARMS)
-def test_its_parent_is_out_of_reach(what: str, tmp_path: Path) -> None:
+def test_its_parent_is_out_of_reach(what: str) -> None:
     code = f"import resource; above = os.getppid(); {HARMS[what][1]}; print('HARM')"
-    assert begin(tmp_path, code, filtered=False).stdout == "HARM\n"
-    found = begin(tmp_path, code)
+    assert begin(code, filtered=False).stdout == "HARM\n"
+    found = begin(code)
     assert found.stdout == ""
     assert "PermissionError" in found.stderr or "ProcessLookupError" in found.stderr
 
@@ -160,7 +158,7 @@ def test_without_landlocks_scopes_its_parent_is_out_of_reach_and_others_are_not(
     assert found.stdout.split() == ["refused", "refused", "refused", "HARM"], found.stderr
 
 
-def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
+def test_a_limit_that_would_end_the_hub_is_not_set() -> None:
     code = (
         "import resource, subprocess, sys, time\n"
         "def probe():\n"
@@ -172,11 +170,10 @@ def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
     wrapped = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
     machine = launcher.architecture()
     assert machine is not None
-    held = tmp_path / "held"
     file_grants = landlock.encode([("r", place, None) for place in SYSTEM_READ])
-    held.write_bytes(launcher.encode(file_grants, compiled(machine), (PARENT, PARENTS_GROUP)))
+    held = launcher.encode(file_grants, compiled(machine), (PARENT, PARENTS_GROUP))
     bare = [*PYTHON, "-c", CALL + code]
-    confined = [*PYTHON, launcher.__file__, str(held), sys.executable, *bare]
+    confined = [*PYTHON, launcher.__file__, held, sys.executable, *bare]
     # The parent is one of the test's own, which a limit may end.
     for command, said in ((bare, "HARM"), (confined, "refused")):
         between = [*PYTHON, "-c", wrapped, *command]
@@ -184,7 +181,7 @@ def test_a_limit_that_would_end_the_hub_is_not_set(tmp_path: Path) -> None:
         assert found.stdout.strip() == said, found.stderr
 
 
-def test_system_calls_on_the_process_itself_are_allowed(tmp_path: Path) -> None:
+def test_system_calls_on_the_process_itself_are_allowed() -> None:
     prlimit, unshare = numbers("prlimit64", "unshare")
     code = f"""
 import resource, signal, socket, subprocess, threading
@@ -204,17 +201,17 @@ os.kill(os.getpid(), 0); os.killpg(0, 0)
 socket.create_server(("127.0.0.1", 0)).close()
 print("done")
 """
-    found = begin(tmp_path, code)
+    found = begin(code)
     assert (found.stdout, found.stderr) == ("done\n", "")
 
 
-def test_a_user_namespace_is_made_only_where_it_is_allowed(tmp_path: Path) -> None:
+def test_a_user_namespace_is_made_only_where_it_is_allowed() -> None:
     (unshare,) = numbers("unshare")
     code = f"print(call({unshare}, 0x10000000))"
-    if begin(tmp_path, code, filtered=False).stdout != "0\n":
+    if begin(code, filtered=False).stdout != "0\n":
         pytest.skip("this machine lets nobody make user namespaces: see its sysctl settings")
-    assert begin(tmp_path, code).stdout == f"-{errno.EPERM}\n"
-    assert begin(tmp_path, code, allowed=frozenset({"userns"})).stdout == "0\n"
+    assert begin(code).stdout == f"-{errno.EPERM}\n"
+    assert begin(code, allowed=frozenset({"userns"})).stdout == "0\n"
 
 
 INTO_32_BIT = """
@@ -227,12 +224,12 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
 
 
 @pytest.mark.skipif(launcher.architecture() != "x86_64", reason="only x86_64 has such calls")
-def test_calls_of_other_kinds_of_programs_are_refused(tmp_path: Path) -> None:
-    assert begin(tmp_path, "print(call(0x40000000 | 39))").stdout == f"-{errno.ENOSYS}\n"
-    bare = begin(tmp_path, INTO_32_BIT, filtered=False)
+def test_calls_of_other_kinds_of_programs_are_refused() -> None:
+    assert begin("print(call(0x40000000 | 39))").stdout == f"-{errno.ENOSYS}\n"
+    bare = begin(INTO_32_BIT, filtered=False)
     if bare.returncode or int(bare.stdout) <= 0:
         pytest.skip("this kernel was built without calls of 32 bit (IA32_EMULATION)")
-    assert begin(tmp_path, INTO_32_BIT).stdout == f"-{errno.ENOSYS}\n"
+    assert begin(INTO_32_BIT).stdout == f"-{errno.ENOSYS}\n"
 
 
 STATUS = """
@@ -242,8 +239,8 @@ print(*(said[name].strip() for name in
 """
 
 
-def test_no_capabilities_are_left_and_none_can_be_gained(tmp_path: Path) -> None:
-    *rights, no_new, mode = begin(tmp_path, STATUS).stdout.split()
+def test_no_capabilities_are_left_and_none_can_be_gained() -> None:
+    *rights, no_new, mode = begin(STATUS).stdout.split()
     bounding = rights.pop(3)
     assert {int(one, 16) for one in rights} == {0}
     assert (no_new, mode) == ("1", "2")
@@ -252,9 +249,9 @@ def test_no_capabilities_are_left_and_none_can_be_gained(tmp_path: Path) -> None
 
 
 @needs_root
-def test_roots_rights_to_files_can_be_kept_and_no_others(tmp_path: Path) -> None:
+def test_roots_rights_to_files_can_be_kept_and_no_others() -> None:
     _, permitted, effective, bounding, *_ = begin(
-        tmp_path, STATUS, allowed=frozenset({"any_owner"})
+        STATUS, allowed=frozenset({"any_owner"})
     ).stdout.split()
     wanted = sum(1 << number for number in launcher.FILES_OF_ANY_OWNER)
     assert {int(one, 16) for one in (permitted, effective, bounding)} == {wanted}
@@ -271,9 +268,7 @@ def test_files_of_other_owners_are_as_for_anybody_unless_that_is_allowed(
     file.write_text("theirs")
     file.chmod(0o600)
     os.chown(file, 4711, 4711)
-    found = begin(
-        tmp_path, "print(open(sys.argv[1]).read())", file, allowed=allowed, write=(inside,)
-    )
+    found = begin("print(open(sys.argv[1]).read())", file, allowed=allowed, write=(inside,))
     assert (found.stdout == "theirs\n") == bool(allowed)
     assert ("PermissionError" in found.stderr) == (not allowed)
 
@@ -318,10 +313,9 @@ def test_another_system_has_no_filter(platform: Callable[[str], None]) -> None:
     assert launcher.why_no_seccomp() == "only Linux has seccomp"
 
 
-def test_a_filter_that_the_kernel_does_not_take_runs_nothing(tmp_path: Path) -> None:
-    held = tmp_path / "held"
-    held.write_bytes(launcher.encode(landlock.encode([]), b"\0" * 8))
-    command = [*PYTHON, launcher.__file__, str(held), "/bin/echo", "echo", "ran"]
+def test_a_filter_that_the_kernel_does_not_take_runs_nothing() -> None:
+    held = launcher.encode(landlock.encode([]), b"\0" * 8)
+    command = [*PYTHON, launcher.__file__, held, "/bin/echo", "echo", "ran"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     assert (found.returncode, found.stdout) == (launcher.FAILED, "")
     assert "filter of system calls cannot be loaded" in found.stderr

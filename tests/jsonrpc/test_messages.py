@@ -28,6 +28,7 @@ from hub.jsonrpc.messages import (
     size_of,
     size_of_answer,
     to_bytes,
+    to_line,
 )
 from hub.jsonrpc.parsing import (
     answer_first,
@@ -232,6 +233,15 @@ def test_a_childs_answer_is_carried_byte_for_byte() -> None:
     assert to_bytes(message) == b'{"jsonrpc":"2.0","id":3,"result":%b}' % result
 
 
+@pytest.mark.parametrize("surrogate", [b"", b"\\ud83d"])
+def test_no_line_end_of_a_childs_message_is_carried(surrogate: bytes) -> None:
+    injected = b'\n{"jsonrpc":"2.0","id":4,"result":{}}\r'
+    for start in (b'"id":3,"result"', b'"id":3,"error"', b'"method":"m","params"'):
+        said = b'{"jsonrpc":"2.0",%b:{"a":"%b\\n","b":%b}}' % (start, surrogate, injected)
+        shown = said.replace(b"\n", b" ").replace(b"\r", b" ")
+        assert to_line(parse_child(said)) == shown + b"\n"
+
+
 @pytest.mark.parametrize(
     "result",
     [
@@ -269,6 +279,11 @@ def test_an_unreadable_response_of_a_child_keeps_its_id(line: bytes, code: int) 
 def test_an_error_of_a_child_that_is_no_object_is_shown() -> None:
     error = refused_of_child(b'{"jsonrpc":"2.0","id":3,"error":"no such disk"}')
     assert str(error) == 'its error is no object: "no such disk"'
+
+
+def test_a_byte_order_mark_before_a_childs_message_is_dropped() -> None:
+    line = b'{"jsonrpc":"2.0","id":3,"result":{}}'
+    assert parse_child(b"\xef\xbb\xbf" + line) == parse_child(line)
 
 
 def test_what_a_child_writes_in_other_scripts_is_carried() -> None:

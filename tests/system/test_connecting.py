@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Generator, Sequence
+from urllib.request import getproxies
 
 import anyio
 import anyio.lowlevel
@@ -11,7 +12,14 @@ import pytest
 
 from hub.children.remote.paced_network import paced_transport
 from hub.jsonrpc.loop_share import LoopShare
-from hub.system.connecting import HostLookups, LookUp, addresses_of, first_connected, web_client
+from hub.system.connecting import (
+    HostLookups,
+    LookUp,
+    addresses_of,
+    first_connected,
+    proxy_of,
+    web_client,
+)
 from tests.kit.loops import all_tasks_blocked
 from tests.server.http.auth.issuer import IssuerSite, site
 
@@ -134,13 +142,53 @@ async def test_a_web_client_connects_though_nobody_answers_for_other_names(
     assert sorted(dead.asked) == sorted(f"dead{number}.example" for number in range(40))
 
 
-async def test_a_web_client_goes_through_the_proxy_that_the_environment_names(
+async def test_a_web_client_and_a_childs_go_through_the_proxy_that_the_environment_names(
     monkeypatch: pytest.MonkeyPatch, served: IssuerSite
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", served.url)
     async with web_client(5) as http:
         await http.get("http://far.example/x")
-    assert served.asked == ["http://far.example/x"]
+    async with paced_transport(LoopShare()) as transport:
+        await transport.handle_async_request(httpx2.Request("GET", "http://far.example/y"))
+    assert served.asked == ["http://far.example/x", "http://far.example/y"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "url", "proxy"),
+    [
+        ({"HTTPS_PROXY": "http://proxy:1"}, "https://far.example/x", "http://proxy:1"),
+        ({"HTTPS_PROXY": "http://proxy:1"}, "http://far.example/x", None),
+        ({"https_proxy": "proxy:1"}, "https://far.example/x", "http://proxy:1"),
+        ({"ALL_PROXY": "http://proxy:1"}, "http://far.example/x", "http://proxy:1"),
+        ({"ALL_PROXY": "http://proxy:1", "NO_PROXY": "example"}, "http://far.example/x", None),
+        ({"ALL_PROXY": "http://proxy:1", "no_proxy": "far:8"}, "http://far:8/x", None),
+        ({"ALL_PROXY": "http://proxy:1"}, "http://localhost:8/x", None),
+        ({"ALL_PROXY": "http://proxy:1"}, "http://127.0.0.5/x", None),
+        ({"ALL_PROXY": "http://proxy:1"}, "http://[::1]/x", None),
+        ({"ALL_PROXY": "socks5://proxy:1"}, "http://far.example/x", None),
+        ({"ALL_PROXY": "http://"}, "http://far.example/x", None),
+        ({"ALL_PROXY": "http://proxy:x"}, "http://far.example/x", None),
+        ({"ALL_PROXY": "https://proxy"}, "http://far.example/x", "https://proxy"),
+    ],
+)
+def test_a_proxy_is_named_for_other_machines_and_not_where_it_speaks_no_http(
+    environment: dict[str, str], url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in getproxies():
+        monkeypatch.delenv(f"{name}_proxy", raising=False)
+        monkeypatch.delenv(f"{name}_proxy".upper(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = proxy_of(httpx2.URL(url))
+    assert (found and str(found.url)) == proxy
+
+
+async def test_a_socks_proxy_breaks_no_web_client(
+    monkeypatch: pytest.MonkeyPatch, served: IssuerSite
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://proxy.example:1")
+    async with web_client(5) as http:
+        assert (await http.get(f"{served.url}/x")).json() == {"y": 1}
 
 
 def test_the_second_address_is_of_the_other_family(resolver: Callable[[LookUp], None]) -> None:

@@ -26,6 +26,7 @@ from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.logins.access_tokens import AccessTokens
 from hub.protocol.http_headers import is_header_name, is_header_value
 from hub.specs import RemoteTarget, shown_url
+from hub.system.connecting import proxy_of
 
 CONNECT_TIMEOUT = 30.0
 """Seconds that connecting may take, or one pause while a message is written."""
@@ -177,7 +178,9 @@ class Endpoint:
         except httpx2.LocalProtocolError:
             raise ExchangeError("its headers cannot be sent") from None  # its text has headers
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
-            raise ExchangeError(f"it cannot be reached ({named_error(exc)})") from exc
+            proxy = proxy_of(url)
+            by = f" through the proxy {shown_url(str(proxy.url))}" if proxy is not None else ""
+            raise ExchangeError(f"it cannot be reached{by} ({named_error(exc)})") from exc
         except BREAKS as exc:
             raise ExchangeError(f"the connection broke ({named_error(exc)})") from exc
         if self._cookies.keep(response, request) and not self._has_told:

@@ -17,7 +17,7 @@ from hub.children.remote.exchange import Exchange, ExchangeError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
-from hub.jsonrpc.exact_json import RequestId, WireError, request_id
+from hub.jsonrpc.exact_json import MAX_PARTS, RequestId, WireError, request_id
 from hub.jsonrpc.lines import MANY_LINES, PORTION
 from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import (
@@ -330,7 +330,8 @@ def messages_in(conduct: PeerConduct, event: ServerSentEvent) -> Iterator[Messag
 
 
 def _texts(text: bytes) -> list[bytes]:
-    if not text.lstrip().startswith(b"["):
+    # Each message of a list takes far more memory than the two bytes that it may have.
+    if not text.lstrip().startswith(b"[") or text.count(b",") > MAX_PARTS:
         return [text]
     try:
         return [bytes(one) for one in _batch.decode(text)]

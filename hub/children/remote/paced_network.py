@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - tells when the loop turns, which anyio does not
 import socket
-import ssl
-from collections.abc import Iterable
 from typing import Any
 
 import anyio
@@ -46,16 +44,8 @@ class PacedBackend(LookingUpBackend):
         super().__init__(HostLookups())
         self._pace = pace
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        opened = await super().connect_tcp(host, port, timeout, local_address, socket_options)
-        return PacedStream(opened, self._pace)
+    async def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
+        return PacedStream(await super().connect_tcp(*args, **kwargs), self._pace)
 
 
 class PacedStream(httpcore2.AsyncNetworkStream):
@@ -94,24 +84,14 @@ class PacedStream(httpcore2.AsyncNetworkStream):
             began, self._began = self._began, None
             self._pace.spend(self._pace.clock() - began)
 
-    async def write(
-        self,
-        buffer: bytes,
-        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
-    ) -> None:
-        await self._stream.write(buffer, timeout)
+    async def write(self, *args: Any, **kwargs: Any) -> None:
+        await self._stream.write(*args, **kwargs)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the library's signature
-    ) -> httpcore2.AsyncNetworkStream:
-        secured = await self._stream.start_tls(ssl_context, server_hostname, timeout)
-        return PacedStream(secured, self._pace)
+    async def start_tls(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
+        return PacedStream(await self._stream.start_tls(*args, **kwargs), self._pace)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable" and self._unread:

@@ -60,13 +60,12 @@ def _tried(run: _Run, *, filters: bool) -> str | None:
         outside.write_text("secret")
         code = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
         places = [*SYSTEM, "/etc/ld.so.cache", *code, str(inside)]
-        held = Path(folder, "held")
         grants = landlock.encode([("r", place, None) for place in places])
         machine = launcher.architecture() if filters else None
         refused = b"" if machine is None else compiled(machine)
-        held.write_bytes(launcher.encode(grants, refused, (PARENT, PARENTS_GROUP)))
+        held = launcher.encode(grants, refused, (PARENT, PARENTS_GROUP))
         python = [sys.executable, "-I", "-S", "-B"]
-        before = [*python, launcher.__file__, str(held), sys.executable]
+        before = [*python, launcher.__file__, held, sys.executable]
         try:
             tried = run(
                 [*before, *python, "-c", _TRIAL, str(inside), str(outside)],

@@ -99,9 +99,8 @@ async def begin_stream(send: Send, headers: Mapping[str, str] | None = None) -> 
 
 
 def event(message: Message) -> bytes:
-    """Return a message as a server-sent event; its JSON has raw line ends only between tokens."""
-    text = to_bytes(message).replace(b"\r", b" ").replace(b"\n", b" ")
-    return b"event: message\r\ndata: " + text + b"\r\n\r\n"
+    """Return a message as a server-sent event."""
+    return b"event: message\r\ndata: " + to_bytes(message) + b"\r\n\r\n"
 
 
 class PostResponse:

@@ -141,6 +141,18 @@ async def test_the_reason_that_the_system_gives_is_told(cause: Exception, said: 
     assert str(caught.value) == f"it cannot be reached ({said})"
 
 
+async def test_the_proxy_that_does_not_reach_a_server_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://me:geheim@proxy:3128")
+    with pytest.raises(ExchangeError) as caught:
+        await endpoint_at(httpx2.ProxyError("403 Forbidden"))[0].open("POST", {}, b"")
+    assert (
+        str(caught.value)
+        == "it cannot be reached through the proxy http://proxy:3128 (403 Forbidden)"
+    )
+
+
 async def test_a_broken_response_is_an_error() -> None:
     endpoint, _ = endpoint_at(httpx2.Response(200, stream=Feed(b"{", b"BREAK")))
     exchange = await endpoint.open("POST", {}, b"")

@@ -14,6 +14,7 @@ from hub.children.remote.messages import (
     refusal_in,
 )
 from hub.jsonrpc import messages
+from hub.jsonrpc.exact_json import MAX_PARTS
 from hub.jsonrpc.messages import Failure, Message, Notification, Response
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
@@ -43,6 +44,12 @@ def test_text_that_is_not_a_message_is_logged_and_skipped(text: bytes) -> None:
     with capture_logs() as logs:
         assert read(text) == []
     assert [entry["event"] for entry in logs] == ["event is not JSON-RPC"]
+
+
+def test_a_list_of_very_many_messages_is_not_taken_apart() -> None:
+    with capture_logs() as logs:
+        assert read(b"[" + b"0," * MAX_PARTS + b"0," + ANSWER + b"]") == []
+    assert len(logs) == 1
 
 
 def test_events_of_other_names_are_skipped() -> None:

@@ -173,6 +173,15 @@ async def test_an_answer_is_carried_as_it_was_written() -> None:
         assert await child.ask() == Response(7, Raw(result))
 
 
+async def test_an_answer_of_several_lines_becomes_one() -> None:
+    for answer in (
+        json_body(b'{\n"jsonrpc":"2.0",\n"id":7,"result":{\r\n"a":1}}'),
+        events(b'data: {"jsonrpc":"2.0","id":7,\ndata: "result":{\ndata:  "a":1}}\n\n'),
+    ):
+        async with scripted_remote(answer) as child:
+            assert b"\n" not in messages.to_bytes(await child.ask())
+
+
 async def test_a_request_goes_out_as_it_was_written() -> None:
     params = messages.as_object(Raw(b'{"n":1e400,"m":1.0,"big":123456789012345678901234567890}'))
     async with scripted_remote(json_body(ANSWER)) as child:
