@@ -43,20 +43,19 @@ def _table(*rows: str) -> list[list[frozenset[str]]]:
     return [[_words(cell) for cell in row.split("|")] for row in rows]
 
 
-PATH_WORDS = _words(
-    "path file filename fullname directory dirname folder foldername subdirectory subfolder cwd pwd"
-    " worktree pathspec fname ruta archivo fichero carpeta directorio chemin fichier dossier"
-    " repertoire dateiname speicherort caminho arquivo pasta diretorio percorso cartella bestand"
-    " bestandsnaam bestandspad plik sciezka katalog dosya klasor yol yolu dosyayolu tiedosto"
-    " hakemisto polku kansio sokvag mapp mappe mappa fil filnamn filnavn filsti soubor cesta slozka"
-    " adresar subor priecinok datoteka putanja fajl utvonal konyvtar fisier cale dosar berkas tep"
-)
-"""Without the marks of letters, which keys lose: `répertoire`, `ścieżka`."""
 FIRST_PATH_WORDS = _words(
     "ruta archivo fichero carpeta directorio chemin fichier dossier repertoire caminho arquivo"
     " pasta diretorio percorso cartella fisier berkas"
 )
 """Of languages in which such a word goes first: `archivo_salida`, `fichier_sortie`."""
+PATH_WORDS = FIRST_PATH_WORDS | _words(
+    "path file filename fullname directory dirname folder foldername subdirectory subfolder cwd pwd"
+    " worktree pathspec fname dateiname speicherort bestand bestandsnaam bestandspad plik sciezka"
+    " katalog dosya klasor yol yolu dosyayolu tiedosto hakemisto polku kansio sokvag mapp mappe"
+    " mappa fil filnamn filnavn filsti soubor cesta slozka adresar subor priecinok datoteka putanja"
+    " fajl utvonal konyvtar cale dosar tep"
+)
+"""Without the marks of letters, which keys lose: `répertoire`, `ścieżka`."""
 PATH_SCRIPTS = _words(
     "файл путь папка каталог директор шлях тека фајл путања датотека 路径 路徑 文件 文档"
     " 檔案 目录 目錄 資料夾 パス ファイル フォルダ ディレクトリ 파일 경로 폴더 디렉 ملف مسار"
@@ -69,8 +68,8 @@ PATH_ENDINGS = tuple(
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words(
-    "profile profiles telepath psychopath sociopath osteopath homeopath naturopath empath"
-    " footpath warpath towpath multipath multipaths nadir defile subprofile userprofile"
+    "telepath psychopath sociopath osteopath homeopath naturopath empath"
+    " footpath warpath towpath multipath multipaths nadir defile"
 )
 
 WEAK_WORDS = _words(
@@ -238,14 +237,13 @@ SAYS_ELSEWHERE = _says(
     r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
 )
-"""A whole description that says that a path, or what looks so, is none of this machine.
-
-Not if the key says "local" or "host".
-"""
+"""A whole description of what is none of this machine, unless the key says "local" or "host"."""
+HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
+"""Their `path` is no file path: `{"cookies": [{"path": "/"}]}`."""
 OTHER_PATHS = _words(
-    "url uri dom cookie name symbol api http https route field property career learning menu"
-    " breadcrumb callback webhook healthcheck object bus dbus area iteration"
-) | {"health check", *ELSEWHERE}
+    "url uri dom name symbol api http https field property career learning menu breadcrumb callback"
+    " object bus dbus area iteration"
+) | {*HAVE_PATHS, *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
 QUERY_PATHS = _words("jq x")
 """Before `path`: a query into a document, where `..` is nothing special, as in `jq_path`."""
@@ -309,8 +307,9 @@ SAYS_OTHER = _says(
     r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
-    r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
-    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ )?|parent |child )node"
+    r"|\b(?:starting|scene|parent|target|child|full|absolute) node paths?\b"
+    r"|\bnode path and property\b|/root/(?:main|level|game|\.\.\.)"
+    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
     r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
     r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"

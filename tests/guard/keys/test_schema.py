@@ -114,6 +114,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("nodePath", {"description": "Path to the parent node (root/Player)"}, Kind.PAYLOAD),
         ("root_path", {"description": "Starting node path"}, Kind.PAYLOAD),
         ("track_path", {"description": "Node path and property"}, Kind.PAYLOAD),
+        ("paths", {"description": "Absolute node paths to include"}, Kind.PAYLOAD),
+        ("path", {"description": "Where it is (e.g. /root/Main/Player)"}, Kind.PAYLOAD),
+        ("path", {"description": "Path of the scene file; see /root/Main"}, Kind.PATH),
         ("node_path", {"description": "Path to the Node.js program"}, Kind.PATH),
         ("node_path", {"description": "Path to the node executable"}, Kind.PATH),
         ("node_path", {"description": "Path to the node binary to run"}, Kind.PATH),
@@ -252,6 +255,38 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
 
 
 @pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"properties": {"path": {"type": "string"}}}, Kind.VIRTUAL),
+        ({"properties": {"path": {"description": "Path to a file"}}}, Kind.PATH),
+    ],
+)
+@pytest.mark.parametrize("owner", ["cookie", "sessionCookies", "routes", "health_check"])
+def test_what_has_a_path_tells_which_it_is(owner: str, schema: JsonObject, kind: Kind) -> None:
+    assert of(owner, schema).member("path").kind is kind
+    assert of(owner, {"items": schema}).element().member("path").kind is kind
+    assert of("cookie_files", schema).member("path").kind is Kind.PATH
+
+
+@pytest.mark.parametrize(
+    ("others", "described", "kind"),
+    [
+        (["name", "value", "domain"], "", Kind.VIRTUAL),
+        (["name", "domain"], "", Kind.PATH),
+        (["method"], "Path", Kind.VIRTUAL),
+        (["method"], "Path to save the response to", Kind.PATH),
+        (["method", "url"], "Path", Kind.PATH),
+    ],
+)
+def test_a_path_may_be_a_cookie_s_or_a_request_s(
+    others: list[str], described: str, kind: Kind
+) -> None:
+    schema: JsonObject = {name: {"description": "HTTP method or the like"} for name in others}
+    schema["path"] = {"type": "string", "description": described}
+    assert shape({"properties": schema}).member("path").kind is kind
+
+
+@pytest.mark.parametrize(
     ("tool", "key", "beside", "kind"),
     [
         ("read_note", "note", "format", Kind.NEUTRAL),
@@ -261,7 +296,11 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
         ("read_note", "title", "format", Kind.NEUTRAL),
         ("save_note", "subject", "content", Kind.NEUTRAL),
         ("update_note", "title", "note_id", Kind.PAYLOAD),
+        ("note_read", "note", "format", Kind.NEUTRAL),
+        ("append_to_note", "title", "content", Kind.NEUTRAL),
         ("read_page", "note", "format", Kind.PAYLOAD),
+        ("interact_with_process", "message", "pid", Kind.NEUTRAL),
+        ("send_message", "message", "pid", Kind.PAYLOAD),
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
         ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
