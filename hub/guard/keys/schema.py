@@ -75,8 +75,7 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    elsewhere = {*arguments_for_cluster(tool), *_arguments_beside(tool, schema)}
-    shape = _Compiler(schema, most, elsewhere, tool).shape()
+    shape = _Compiler(schema, most, set(_arguments_elsewhere(tool, schema)), tool).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
     shape = said_by_its_name(shape, tool, schema)
@@ -86,12 +85,13 @@ def compile_schema(
     return shape
 
 
-def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
-    """Yield the arguments that go to what another one names; not those that may have files."""
+def _arguments_elsewhere(tool: str, schema: Json) -> Iterator[str]:
+    """Yield the arguments that go to a cluster or to what another one names; none with files."""
     top = object_or_empty(schema)
     members, required = object_or_empty(top.get("properties")), top.get("required")
-    for key in arguments_beside(tool, members, required if isinstance(required, list) else ()):
-        member = object_or_empty(members[key])
+    beside = arguments_beside(tool, members, required if isinstance(required, list) else ())
+    for key in (*arguments_for_cluster(tool), *beside):
+        member = object_or_empty(members.get(key))
         described = str(member.get("description"))
         if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
             yield key

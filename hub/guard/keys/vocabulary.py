@@ -97,14 +97,11 @@ PAYLOAD_WORDS = _words(
     " password passphrase"
 )
 VIRTUAL_WORDS = _words("endpoint route")
-COMMAND_WORDS = _words(
-    "command cmd commandline cmdline shell bash zsh powershell pwsh arg argv argument flag exec"
-    " invocation cli"
-)
-ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
+COMMAND_WORDS = SHELL_WORDS | _words("commandline cmdline arg argv argument flag exec invocation")
+ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SCRIPT_WORDS = _words("line text script code")
-"""After a shell's name: a command, as in `command_line`, `shell_script`."""
+"""After one of `SHELL_WORDS`: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
 SAYS_TYPED = _says(
@@ -276,7 +273,7 @@ PATH_FORMATS = _words(
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = _says(
-    r"\bpaths? (?:to|of|for|where|on disk)\b"
+    r"\bpaths? (?:to|of|for|where|on disk)\b|\bunix (?:domain )?sockets?\b"
     r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
     r"[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
@@ -314,7 +311,7 @@ SAYS_OTHER = _says(
     r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
     r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
+    r"|\b(?:api|http|request|ur[il]|web ?page) (?:end-?point|route|path)s?\b"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
@@ -350,7 +347,8 @@ SAYS_NAMED_BY_PATH = _says(
 SAYS_SHELL = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:(?:bash|zsh|sh|shell"
     r"|terminal|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run"
-    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\))"
+    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\)"
+    r"|[^\n]{0,60}?\b(?:run|runs|executed) (?:with|by|in) (?:a )?(?:bash|zsh|sh|shell)(?![\w-]))"
 )
 SAYS_COMMAND = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?:(?!sql|db|database|redis|bot)"
@@ -371,7 +369,9 @@ SAYS_DATA = _says(
     r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b"
 )
 """An object or a list for a database, with whatever its documents have."""
-SAYS_CONTENT = _says(r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b")
+SAYS_CONTENT = _says(
+    r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b|^base64(?![^\n]* or\b)"
+)
 OR_PATH = _says(
     r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
     r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
@@ -384,16 +384,17 @@ OR_PATH = _says(
     r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))"
     r"|^(?:either |optional:? )?(?:an? |the |inline |raw )*(?:\w+ )?"
     r"(?:text|string|content|code|html|markdown|json|yaml|xml|sql|svg|base64|data|url)s?"
-    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?(?:an? |the |local |absolute |relative )*"
-    r"(?:path|file)s?\b(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
+    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?"
+    r"(?:an? |the |local |absolute |relative |\.\w+ )*(?:path|file)s?\b"
+    r"(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
     r"|^(?:an? |the |local )*(?:\w+ )?(?:file|path)(?:,? or |, | ?/ ?)(?:an? |the |inline |raw )*"
     r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
     r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
     r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
-    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
+    r"|\bstarts? with @|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\blua patterns?\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast|text) patterns?\b"
     r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
 )

@@ -209,6 +209,19 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("content", {"description": "An image file or base64"}, Kind.WEAK),
         ("content", {"description": "Image (path, URL or base64)"}, Kind.WEAK),
         ("text", {"description": "Text, @filename, or - for stdin"}, Kind.WEAK),
+        ("query", {"description": "SQL or a .sql file"}, Kind.WEAK),
+        ("body", {"description": "Text. If it starts with @ it is read from a file"}, Kind.WEAK),
+        ("body", {"description": "Text with @mentions in a file"}, Kind.PAYLOAD),
+        ("script", {"description": "Script content. Runs with bash."}, Kind.COMMAND),
+        ("code", {"description": "Code that is executed in a shell"}, Kind.COMMAND),
+        ("code", {"description": "Code that runs with bash-like speed"}, Kind.PAYLOAD),
+        ("endpoint", {"description": "Unix socket of the daemon"}, Kind.PATH),
+        ("host", {"description": "Host, or a unix domain socket"}, Kind.PATH),
+        ("file", {"description": "Base64-encoded file content"}, Kind.WEAK),
+        ("pattern", {"description": "AST pattern to find"}, Kind.PAYLOAD),
+        ("pattern", {"description": "Text pattern to search for in files"}, Kind.PAYLOAD),
+        ("pathname", {"description": "Webpage path (without domain)"}, Kind.PAYLOAD),
+        ("uri", {"description": "A URI path to redirect to"}, Kind.PAYLOAD),
         ("query", {"description": "Text or file to look for"}, Kind.PAYLOAD),
         ("query", {"description": "Text to find in a path or file"}, Kind.PAYLOAD),
         ("text", {"description": "Text or file contents to write"}, Kind.PAYLOAD),
@@ -310,6 +323,14 @@ def test_a_path_may_be_a_cookie_s_or_a_request_s(
 def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, kind: Kind) -> None:
     schema: Json = {"properties": {key: {"type": "string"}, beside: {"type": "string"}}}
     assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+def test_values_for_a_cluster_may_be_files() -> None:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    files: JsonObject = {**texts, "description": "Values files"}
+    for values, kind in ((texts, Kind.PAYLOAD), (files, Kind.NEUTRAL)):
+        compiled = compile_schema({"properties": {"values": values}}, {}, tool="helm_install")
+        assert compiled.member("values").element().kind is kind
 
 
 def test_a_schema_offers_values() -> None:
