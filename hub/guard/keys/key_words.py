@@ -94,9 +94,13 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
     return found
 
 
-def names_repository(names: Collection[str]) -> bool:
-    """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
-    return {"owner", "repo"}.issubset(names) or not vocabulary.REPOSITORY.isdisjoint(names)
+def found_elsewhere(names: Collection[str]) -> set[str]:
+    """Return what another machine may have: `folder path` beside `folderId`, `` in a repository."""
+    known = [words_of(name[-LONGEST_KEY:]) for name in names]
+    of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
+    of_all = any(" ".join(words) in vocabulary.REPOSITORY for words in known)
+    found = {" ".join((*words, "path")) for words in of_ids}
+    return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 
 def names_shell(text: str) -> bool:
@@ -112,10 +116,7 @@ def named_in(owner: str, key: str) -> str:
 
 
 def told_beside(names: Collection[str], methods: str) -> set[str]:
-    """Return what the names of a tool's arguments tell of one another, each fact as a word.
-
-    `methods` is what the schema says of an argument for a method.
-    """
+    """Return facts that the `names` of a tool's arguments tell; `methods` describes a `method`."""
     facts = {
         "cookie": {"value", "domain"}.issubset(names),
         "request": "url" not in names and _HTTP.search(methods) is not None,
@@ -229,8 +230,7 @@ def takes_patch(key: str) -> bool:
 
 def is_measure(key: str) -> bool:
     """Return whether `key` takes a number that is no file name: a size, a line, a count."""
-    word = _last_word(key)
-    return word in vocabulary.MEASURES or word.removesuffix("s") in vocabulary.MEASURES
+    return not vocabulary.MEASURES.isdisjoint({_last_word(key), _last_word(key).removesuffix("s")})
 
 
 @lru_cache(maxsize=4096)

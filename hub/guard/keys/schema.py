@@ -16,13 +16,14 @@ from hub.guard.keys.key_words import (
     TYPED,
     arguments_beside,
     arguments_for_cluster,
+    found_elsewhere,
     greps,
     is_label,
     is_plural,
     is_tree,
     kind_of_key,
     named_in,
-    names_repository,
+    words_of,
 )
 from hub.guard.keys.nodes import (
     ArgumentNode,
@@ -35,8 +36,7 @@ from hub.guard.keys.nodes import (
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
-_MAX_VARIANTS = 64
-_MAX_STEPS = 64
+_MAX_VARIANTS = _MAX_STEPS = 64
 _COMBINING = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("if", "then", "else", "contentSchema")
 _DEPENDENT = ("dependentSchemas", "dependencies")
@@ -58,8 +58,7 @@ _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
-_READ_OF_A_DESCRIPTION = 240
-_READ_OF_ALL = 960
+_READ_OF_A_DESCRIPTION, _READ_OF_ALL = 240, 960
 
 _DATA = ArgumentNode(Kind.PAYLOAD, "data for a cluster, a container or a database", declared=True)
 force_setattr(_DATA, "extra", _DATA)
@@ -108,6 +107,7 @@ class _Compiler:
     def __init__(self, schema: Json, most: int, elsewhere: Collection[str], tool: str) -> None:
         self._schema, self._tool = schema, tool
         self._elsewhere = elsewhere
+        self._beside = found_elsewhere(object_or_empty(object_or_empty(schema).get("properties")))
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
@@ -134,7 +134,7 @@ class _Compiler:
         if node is None:
             kind, why = self._classified(key, variants)
             if kind is Kind.PATH and self._is_in_repository(key, variants):
-                kind, why = Kind.NEUTRAL, "perhaps a path in a repository elsewhere"
+                kind, why = Kind.NEUTRAL, "perhaps a path of another machine"
             may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
@@ -243,9 +243,9 @@ class _Compiler:
     def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
         said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
-        beside = object_or_empty(object_or_empty(self._schema).get("properties"))
-        is_named = names_repository(beside) or vocabulary.SAYS_IN_REPOSITORY.search(said)
-        return bool(is_named) and not vocabulary.SAYS_ON_DISK.search(said)
+        is_named = not self._beside.isdisjoint({"", " ".join(words_of(key[-LONGEST_KEY:]))})
+        is_named = is_named or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
+        return is_named and not vocabulary.SAYS_ON_DISK.search(said)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""

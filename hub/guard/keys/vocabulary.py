@@ -131,7 +131,7 @@ DATA_BESIDE = _table(
     "query || variables",
     "table table_name tableName table_id tableId || row rows record records data values where",
     "function_name functionName FunctionName || payload Payload",
-    "collection || filter pipeline update projection sort definition",
+    "collection collectionName || filter pipeline update projection sort definition query document",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
     " || values data rows cells table_data tableData",
     "name title | sheet spreadsheet | values data rows",
@@ -214,7 +214,7 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
-REPOSITORY = _words("repositoryId repository_id repoId wikiId wiki_id wikiIdentifier")
+REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git repository"}
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(

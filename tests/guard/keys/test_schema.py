@@ -325,6 +325,29 @@ def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, k
     assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
 
 
+@pytest.mark.parametrize(
+    ("tool", "key", "beside", "kind"),
+    [
+        ("list_folder", "folderPath", "folderId", Kind.NEUTRAL),
+        ("create_doc", "parent_path", "parentFolderId", Kind.NEUTRAL),
+        ("batch_move", "filePaths", "fileIds", Kind.NEUTRAL),
+        ("upload", "filePath", "fileId", Kind.PATH),
+        ("read", "file_path", "folder_id", Kind.PATH),
+        ("read", "path", "id", Kind.PATH),
+        ("create_application", "base_directory", "git_repository", Kind.NEUTRAL),
+    ],
+)
+def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, kind: Kind) -> None:
+    schema: Json = {"properties": {key: {"type": "string"}, beside: {"type": "string"}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+def test_a_query_for_a_collection_is_data() -> None:
+    query: JsonObject = {"type": "object"}
+    schema: Json = {"properties": {"collectionName": {"type": "string"}, "query": query}}
+    assert compile_schema(schema, {}).member("query").member("path").kind is Kind.PAYLOAD
+
+
 def test_values_for_a_cluster_may_be_files() -> None:
     texts: JsonObject = {"type": "array", "items": {"type": "string"}}
     files: JsonObject = {**texts, "description": "Values files"}
