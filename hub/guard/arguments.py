@@ -19,6 +19,7 @@ from hub.guard.keys.key_words import (
     is_measure,
     is_mount,
     is_plural,
+    named_in,
 )
 from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
@@ -67,9 +68,8 @@ _LONG_TEXT, _LONGEST_POINTER = 1024, 4096
 _READ_AGAIN, _PER_STRING = 8, 4
 # Units of effort, about a microsecond each.
 _PER_MEMBER, _PER_CANDIDATE = 5, 5
-_CHARACTERS = 8
+_CHARACTERS, _FEW = 8, 256
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
-_FEW = 256
 
 
 class PathCandidate(Struct, frozen=True):
@@ -211,7 +211,7 @@ def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> Argu
         words = filter(is_shaped, key.split()) if at.inherited in _OF_PATHS else ()
         texts = dict.fromkeys((key, *words) if not is_prose(key) else (key,))
         found += (PathCandidate(pointer, key, kind, text, why, scope=at.scope) for text in texts)
-    return node.undeclared(key)
+    return node.undeclared(named_in(at.key, key))
 
 
 def _can_be_path(key: str, at: _Place) -> bool:

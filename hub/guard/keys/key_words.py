@@ -26,7 +26,10 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(vocabulary.PATH_WORDS, vocabulary.FILLERS, vocabulary.LOCATOR_WORDS, {"name"}),
     *(known for known, _ in _HEADS),
 )
+_SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
+_HTTP = re.compile(r"\b(?:GET|HTTP)\b")
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
+_FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 TYPED = "typed into what may be a shell"
 """The reason why a text is neutral that is judged like `input` and `stdin`."""
@@ -35,18 +38,11 @@ _TERMINALS = frozenset(
     {"tmux", "terminal", "pty", "iterm", "pane", "console", "repl", "process", "stdin"}
 )
 """In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
-_FOLDERS = {"folder", "directory", "dir"}
-"""Beside one of these a title is the name of a file in it, too."""
-_TITLES = {"title", "subject"}
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
-_FOUND = {"text", "code", "content"}
 SCRIPTS = frozenset({"script", "code"})
 """Such an argument is a command if a shell runs it, as the tool or the call says."""
-_READERS = {"interpreter", "shell"}
-"""Beside one of these is a script for it."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
-_PIECES = {"edit", "block"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
@@ -61,9 +57,8 @@ def kind_of_key(key: str) -> tuple[Kind, str]:
     kind, word = (_kind_of_either if "or" in words[1:-1] else _kind_of_words)(words)
     if not word:
         return kind, "nothing says that it is a path"
-    if kind is Kind.WEAK:
-        return kind, f"'{word}' is a word for what may be a path"
-    return kind, f"'{word}' is a word for a {kind.value}"
+    what = "what may be a path" if kind is Kind.WEAK else f"a {kind.value}"
+    return kind, f"'{word}' is a word for {what}"
 
 
 @lru_cache(maxsize=4096)
@@ -99,10 +94,13 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
     return found
 
 
-def names_repository(names: Collection[str]) -> bool:
-    """Return whether one of the arguments `names` is a repository, perhaps of another machine."""
-    is_named = all(word in names for word in ("owner", "repo"))
-    return is_named or any(word in names for word in vocabulary.REPOSITORY)
+def found_elsewhere(names: Collection[str]) -> set[str]:
+    """Return what another machine may have: `folder path` beside `folderId`, `` in a repository."""
+    known = [words_of(name[-LONGEST_KEY:]) for name in names]
+    of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
+    of_all = any(" ".join(words) in vocabulary.REPOSITORY for words in known)
+    found = {" ".join((*words, "path")) for words in of_ids}
+    return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 
 def names_shell(text: str) -> bool:
@@ -110,9 +108,18 @@ def names_shell(text: str) -> bool:
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
 
 
-def told_beside(names: Collection[str]) -> set[str]:
-    """Return what the names of a tool's arguments tell of one another, each fact as a word."""
+def named_in(owner: str, key: str) -> str:
+    """Return a name for the member `key` of `owner`: `cookie path` for that of a cookie."""
+    words = words_of(owner)[-2:] if key == "path" else []
+    of = (" ".join(words[at:]).removesuffix("s") for at in range(len(words)))
+    return next((f"{one} {key}" for one in of if one in vocabulary.HAVE_PATHS), key)
+
+
+def told_beside(names: Collection[str], methods: str) -> set[str]:
+    """Return facts that the `names` of a tool's arguments tell; `methods` describes a `method`."""
     facts = {
+        "cookie": {"value", "domain"}.issubset(names),
+        "request": "url" not in names and _HTTP.search(methods) is not None,
         "folder": any(map(_names_folder, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
         "terminal": any(_has(_TERMINALS, name) for name in names),
@@ -130,19 +137,22 @@ def told_by_others(
     `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
     last = _last_word(key)
+    if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
+        is_here = any(says.search(described) for says in _SAY_HERE)
+        return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"
-    is_code = kind is Kind.WEAK and last == "source" and _is_of_cell(key, beside)
+    is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
+    is_code = kind is Kind.WEAK and last == "source" and is_of_cell
     if is_code and not vocabulary.MENTIONS_FILES.search(described):
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
     if (last == "title" and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    is_sent = last in {"text", "string", "content", "data"} and _has(_TYPING, tool)
-    if is_sent and (_has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)):
-        return Kind.NEUTRAL, TYPED
-    return None
+    is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, tool)
+    is_typed = _has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)
+    return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 
 def _has(known: frozenset[str], name: str) -> bool:
@@ -151,20 +161,16 @@ def _has(known: frozenset[str], name: str) -> bool:
 
 def _names_folder(name: str) -> bool:
     *_, last = (word for word in ("", *words_of(name)) if word not in {"path", "name"})
-    return last in _FOLDERS
-
-
-def _is_of_cell(key: str, beside: set[str]) -> bool:
-    return words_of(key)[-2:-1] == ["cell"] or "cell" in beside
+    return last in {"folder", "directory", "dir"}
 
 
 def _is_reached(key: str, tool: str, beside: set[str]) -> bool:
     """Return whether `key` has the name of a text that may be a file: `note` of `read_note`."""
-    *before, last = words_of(tool) or [""]
-    if last == "note" and key in _TITLES:
+    words = words_of(tool)
+    if "note" in words and key in {"title", "subject"}:
         return "id" not in beside
-    is_name = not _REACHING.isdisjoint(before) or "content" in beside
-    return last == key and key in _REACHED and is_name
+    is_name = not _REACHING.isdisjoint(words) or "content" in beside
+    return key in _REACHED.intersection(words) and is_name
 
 
 def is_mount(key: str) -> bool:
@@ -203,7 +209,7 @@ def takes_arguments(key: str) -> bool:
 
 def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     """Return whether `key` takes a script for a shell, as the tool or another argument says."""
-    is_read = not _READERS.isdisjoint(beside) or _has(_READING_SCRIPTS, tool)
+    is_read = not {"interpreter", "shell"}.isdisjoint(beside) or _has(_READING_SCRIPTS, tool)
     return is_read and _last_word(key) in SCRIPTS
 
 
@@ -224,8 +230,7 @@ def takes_patch(key: str) -> bool:
 
 def is_measure(key: str) -> bool:
     """Return whether `key` takes a number that is no file name: a size, a line, a count."""
-    word = _last_word(key)
-    return word in vocabulary.MEASURES or word.removesuffix("s") in vocabulary.MEASURES
+    return not vocabulary.MEASURES.isdisjoint({_last_word(key), _last_word(key).removesuffix("s")})
 
 
 @lru_cache(maxsize=4096)
@@ -353,7 +358,7 @@ def _noun_phrase(words: list[str]) -> list[str]:
         (n for n, word in enumerate(words) if n and word in vocabulary.PREPOSITIONS), len(words)
     )
     words = words[:cut]
-    if len(words) > 1 and words[-1] in _PIECES and words[-2] in vocabulary.PAYLOAD_WORDS:
+    if len(words) > 1 and words[-1] in {"edit", "block"} and words[-2] in vocabulary.PAYLOAD_WORDS:
         return words[:-1]
     while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
         if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:

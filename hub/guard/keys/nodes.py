@@ -39,6 +39,7 @@ _OF_SHELLS = re.compile(
 _OF_OTHERS = re.compile(
     r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*", re.IGNORECASE
 )
+_METHODS = ("method", "http_method", "httpMethod")
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
@@ -167,7 +168,8 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
-    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties)
+    methods = " ".join(str(declared.get(name)) for name in _METHODS)
+    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods)
     runs = not _RUNNING.isdisjoint(words_of(tool))
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))

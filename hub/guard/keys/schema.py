@@ -16,12 +16,14 @@ from hub.guard.keys.key_words import (
     TYPED,
     arguments_beside,
     arguments_for_cluster,
+    found_elsewhere,
     greps,
     is_label,
     is_plural,
     is_tree,
     kind_of_key,
-    names_repository,
+    named_in,
+    words_of,
 )
 from hub.guard.keys.nodes import (
     ArgumentNode,
@@ -34,8 +36,7 @@ from hub.guard.keys.nodes import (
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
-_MAX_VARIANTS = 64
-_MAX_STEPS = 64
+_MAX_VARIANTS = _MAX_STEPS = 64
 _COMBINING = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("if", "then", "else", "contentSchema")
 _DEPENDENT = ("dependentSchemas", "dependencies")
@@ -57,8 +58,7 @@ _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
-_READ_OF_A_DESCRIPTION = 240
-_READ_OF_ALL = 960
+_READ_OF_A_DESCRIPTION, _READ_OF_ALL = 240, 960
 
 _DATA = ArgumentNode(Kind.PAYLOAD, "data for a cluster, a container or a database", declared=True)
 force_setattr(_DATA, "extra", _DATA)
@@ -74,8 +74,7 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    elsewhere = {*arguments_for_cluster(tool), *_arguments_beside(tool, schema)}
-    shape = _Compiler(schema, most, elsewhere, tool).shape()
+    shape = _Compiler(schema, most, set(_arguments_elsewhere(tool, schema)), tool).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
     shape = said_by_its_name(shape, tool, schema)
@@ -85,12 +84,13 @@ def compile_schema(
     return shape
 
 
-def _arguments_beside(tool: str, schema: Json) -> Iterator[str]:
-    """Yield the arguments that go to what another one names; not those that may have files."""
+def _arguments_elsewhere(tool: str, schema: Json) -> Iterator[str]:
+    """Yield the arguments that go to a cluster or to what another one names; none with files."""
     top = object_or_empty(schema)
     members, required = object_or_empty(top.get("properties")), top.get("required")
-    for key in arguments_beside(tool, members, required if isinstance(required, list) else ()):
-        member = object_or_empty(members[key])
+    beside = arguments_beside(tool, members, required if isinstance(required, list) else ())
+    for key in (*arguments_for_cluster(tool), *beside):
+        member = object_or_empty(members.get(key))
         described = str(member.get("description"))
         if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
             yield key
@@ -107,6 +107,7 @@ class _Compiler:
     def __init__(self, schema: Json, most: int, elsewhere: Collection[str], tool: str) -> None:
         self._schema, self._tool = schema, tool
         self._elsewhere = elsewhere
+        self._beside = found_elsewhere(object_or_empty(object_or_empty(schema).get("properties")))
         self._left = min(most, _effort_for(schema))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
@@ -133,7 +134,7 @@ class _Compiler:
         if node is None:
             kind, why = self._classified(key, variants)
             if kind is Kind.PATH and self._is_in_repository(key, variants):
-                kind, why = Kind.NEUTRAL, "perhaps a path in a repository elsewhere"
+                kind, why = Kind.NEUTRAL, "perhaps a path of another machine"
             may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
@@ -157,7 +158,7 @@ class _Compiler:
         members, items, extra = _parts(variants)
         if items and not any(_texts(self._variants(items), *_SAID)):
             items.extend({word: text} for word in _SAID for text in _texts(variants, word))
-        inside = {name: self._node(name, schemas) for name, schemas in members.items()}
+        inside = {name: self._node(named_in(key, name), of) for name, of in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
         force_setattr(node, "extra", self._node("", extra) if extra else None)
@@ -242,9 +243,9 @@ class _Compiler:
     def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
         said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
-        beside = object_or_empty(object_or_empty(self._schema).get("properties"))
-        is_named = names_repository(beside) or vocabulary.SAYS_IN_REPOSITORY.search(said)
-        return bool(is_named) and not vocabulary.SAYS_ON_DISK.search(said)
+        is_named = not self._beside.isdisjoint({"", " ".join(words_of(key[-LONGEST_KEY:]))})
+        is_named = is_named or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
+        return is_named and not vocabulary.SAYS_ON_DISK.search(said)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""

@@ -43,20 +43,19 @@ def _table(*rows: str) -> list[list[frozenset[str]]]:
     return [[_words(cell) for cell in row.split("|")] for row in rows]
 
 
-PATH_WORDS = _words(
-    "path file filename fullname directory dirname folder foldername subdirectory subfolder cwd pwd"
-    " worktree pathspec fname ruta archivo fichero carpeta directorio chemin fichier dossier"
-    " repertoire dateiname speicherort caminho arquivo pasta diretorio percorso cartella bestand"
-    " bestandsnaam bestandspad plik sciezka katalog dosya klasor yol yolu dosyayolu tiedosto"
-    " hakemisto polku kansio sokvag mapp mappe mappa fil filnamn filnavn filsti soubor cesta slozka"
-    " adresar subor priecinok datoteka putanja fajl utvonal konyvtar fisier cale dosar berkas tep"
-)
-"""Without the marks of letters, which keys lose: `répertoire`, `ścieżka`."""
 FIRST_PATH_WORDS = _words(
     "ruta archivo fichero carpeta directorio chemin fichier dossier repertoire caminho arquivo"
     " pasta diretorio percorso cartella fisier berkas"
 )
 """Of languages in which such a word goes first: `archivo_salida`, `fichier_sortie`."""
+PATH_WORDS = FIRST_PATH_WORDS | _words(
+    "path file filename fullname directory dirname folder foldername subdirectory subfolder cwd pwd"
+    " worktree pathspec fname dateiname speicherort bestand bestandsnaam bestandspad plik sciezka"
+    " katalog dosya klasor yol yolu dosyayolu tiedosto hakemisto polku kansio sokvag mapp mappe"
+    " mappa fil filnamn filnavn filsti soubor cesta slozka adresar subor priecinok datoteka putanja"
+    " fajl utvonal konyvtar cale dosar tep"
+)
+"""Without the marks of letters, which keys lose: `répertoire`, `ścieżka`."""
 PATH_SCRIPTS = _words(
     "файл путь папка каталог директор шлях тека фајл путања датотека 路径 路徑 文件 文档"
     " 檔案 目录 目錄 資料夾 パス ファイル フォルダ ディレクトリ 파일 경로 폴더 디렉 ملف مسار"
@@ -69,8 +68,8 @@ PATH_ENDINGS = tuple(
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words(
-    "profile profiles telepath psychopath sociopath osteopath homeopath naturopath empath"
-    " footpath warpath towpath multipath multipaths nadir defile subprofile userprofile"
+    "telepath psychopath sociopath osteopath homeopath naturopath empath"
+    " footpath warpath towpath multipath multipaths nadir defile"
 )
 
 WEAK_WORDS = _words(
@@ -98,14 +97,11 @@ PAYLOAD_WORDS = _words(
     " password passphrase"
 )
 VIRTUAL_WORDS = _words("endpoint route")
-COMMAND_WORDS = _words(
-    "command cmd commandline cmdline shell bash zsh powershell pwsh arg argv argument flag exec"
-    " invocation cli"
-)
-ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
+COMMAND_WORDS = SHELL_WORDS | _words("commandline cmdline arg argv argument flag exec invocation")
+ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SCRIPT_WORDS = _words("line text script code")
-"""After a shell's name: a command, as in `command_line`, `shell_script`."""
+"""After one of `SHELL_WORDS`: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
 SAYS_TYPED = _says(
@@ -135,7 +131,7 @@ DATA_BESIDE = _table(
     "query || variables",
     "table table_name tableName table_id tableId || row rows record records data values where",
     "function_name functionName FunctionName || payload Payload",
-    "collection || filter pipeline update projection sort definition",
+    "collection collectionName || filter pipeline update projection sort definition query document",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
     " || values data rows cells table_data tableData",
     "name title | sheet spreadsheet | values data rows",
@@ -218,7 +214,7 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
-REPOSITORY = _words("repositoryId repository_id repoId wikiId wiki_id wikiIdentifier")
+REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git repository"}
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
@@ -238,14 +234,13 @@ SAYS_ELSEWHERE = _says(
     r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
 )
-"""A whole description that says that a path, or what looks so, is none of this machine.
-
-Not if the key says "local" or "host".
-"""
+"""A whole description of what is none of this machine, unless the key says "local" or "host"."""
+HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
+"""Their `path` is no file path: `{"cookies": [{"path": "/"}]}`."""
 OTHER_PATHS = _words(
-    "url uri dom cookie name symbol api http https route field property career learning menu"
-    " breadcrumb callback webhook healthcheck object bus dbus area iteration"
-) | {"health check", *ELSEWHERE}
+    "url uri dom name symbol api http https field property career learning menu breadcrumb callback"
+    " object bus dbus area iteration"
+) | {*HAVE_PATHS, *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
 QUERY_PATHS = _words("jq x")
 """Before `path`: a query into a document, where `..` is nothing special, as in `jq_path`."""
@@ -278,7 +273,7 @@ PATH_FORMATS = _words(
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = _says(
-    r"\bpaths? (?:to|of|for|where|on disk)\b"
+    r"\bpaths? (?:to|of|for|where|on disk)\b|\bunix (?:domain )?sockets?\b"
     r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
     r"[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
@@ -309,13 +304,14 @@ SAYS_OTHER = _says(
     r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
-    r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
-    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ )?|parent |child )node"
+    r"|\b(?:starting|scene|parent|target|child|full|absolute) node paths?\b"
+    r"|\bnode path and property\b|/root/(?:main|level|game|\.\.\.)"
+    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
     r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
     r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
+    r"|\b(?:api|http|request|ur[il]|web ?page) (?:end-?point|route|path)s?\b"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
@@ -351,7 +347,8 @@ SAYS_NAMED_BY_PATH = _says(
 SAYS_SHELL = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:(?:bash|zsh|sh|shell"
     r"|terminal|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run"
-    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\))"
+    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\)"
+    r"|[^\n]{0,60}?\b(?:run|runs|executed) (?:with|by|in) (?:a )?(?:bash|zsh|sh|shell)(?![\w-]))"
 )
 SAYS_COMMAND = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?:(?!sql|db|database|redis|bot)"
@@ -372,7 +369,9 @@ SAYS_DATA = _says(
     r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b"
 )
 """An object or a list for a database, with whatever its documents have."""
-SAYS_CONTENT = _says(r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b")
+SAYS_CONTENT = _says(
+    r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b|^base64(?![^\n]* or\b)"
+)
 OR_PATH = _says(
     r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
     r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
@@ -385,16 +384,17 @@ OR_PATH = _says(
     r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))"
     r"|^(?:either |optional:? )?(?:an? |the |inline |raw )*(?:\w+ )?"
     r"(?:text|string|content|code|html|markdown|json|yaml|xml|sql|svg|base64|data|url)s?"
-    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?(?:an? |the |local |absolute |relative )*"
-    r"(?:path|file)s?\b(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
+    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?"
+    r"(?:an? |the |local |absolute |relative |\.\w+ )*(?:path|file)s?\b"
+    r"(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
     r"|^(?:an? |the |local )*(?:\w+ )?(?:file|path)(?:,? or |, | ?/ ?)(?:an? |the |inline |raw )*"
     r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
     r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
     r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
-    r"|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
+    r"|\bstarts? with @|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\blua patterns?\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast|text) patterns?\b"
     r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
 )

@@ -114,6 +114,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("nodePath", {"description": "Path to the parent node (root/Player)"}, Kind.PAYLOAD),
         ("root_path", {"description": "Starting node path"}, Kind.PAYLOAD),
         ("track_path", {"description": "Node path and property"}, Kind.PAYLOAD),
+        ("paths", {"description": "Absolute node paths to include"}, Kind.PAYLOAD),
+        ("path", {"description": "Where it is (e.g. /root/Main/Player)"}, Kind.PAYLOAD),
+        ("path", {"description": "Path of the scene file; see /root/Main"}, Kind.PATH),
         ("node_path", {"description": "Path to the Node.js program"}, Kind.PATH),
         ("node_path", {"description": "Path to the node executable"}, Kind.PATH),
         ("node_path", {"description": "Path to the node binary to run"}, Kind.PATH),
@@ -206,6 +209,19 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("content", {"description": "An image file or base64"}, Kind.WEAK),
         ("content", {"description": "Image (path, URL or base64)"}, Kind.WEAK),
         ("text", {"description": "Text, @filename, or - for stdin"}, Kind.WEAK),
+        ("query", {"description": "SQL or a .sql file"}, Kind.WEAK),
+        ("body", {"description": "Text. If it starts with @ it is read from a file"}, Kind.WEAK),
+        ("body", {"description": "Text with @mentions in a file"}, Kind.PAYLOAD),
+        ("script", {"description": "Script content. Runs with bash."}, Kind.COMMAND),
+        ("code", {"description": "Code that is executed in a shell"}, Kind.COMMAND),
+        ("code", {"description": "Code that runs with bash-like speed"}, Kind.PAYLOAD),
+        ("endpoint", {"description": "Unix socket of the daemon"}, Kind.PATH),
+        ("host", {"description": "Host, or a unix domain socket"}, Kind.PATH),
+        ("file", {"description": "Base64-encoded file content"}, Kind.WEAK),
+        ("pattern", {"description": "AST pattern to find"}, Kind.PAYLOAD),
+        ("pattern", {"description": "Text pattern to search for in files"}, Kind.PAYLOAD),
+        ("pathname", {"description": "Webpage path (without domain)"}, Kind.PAYLOAD),
+        ("uri", {"description": "A URI path to redirect to"}, Kind.PAYLOAD),
         ("query", {"description": "Text or file to look for"}, Kind.PAYLOAD),
         ("query", {"description": "Text to find in a path or file"}, Kind.PAYLOAD),
         ("text", {"description": "Text or file contents to write"}, Kind.PAYLOAD),
@@ -252,6 +268,38 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
 
 
 @pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"properties": {"path": {"type": "string"}}}, Kind.VIRTUAL),
+        ({"properties": {"path": {"description": "Path to a file"}}}, Kind.PATH),
+    ],
+)
+@pytest.mark.parametrize("owner", ["cookie", "sessionCookies", "routes", "health_check"])
+def test_what_has_a_path_tells_which_it_is(owner: str, schema: JsonObject, kind: Kind) -> None:
+    assert of(owner, schema).member("path").kind is kind
+    assert of(owner, {"items": schema}).element().member("path").kind is kind
+    assert of("cookie_files", schema).member("path").kind is Kind.PATH
+
+
+@pytest.mark.parametrize(
+    ("others", "described", "kind"),
+    [
+        (["name", "value", "domain"], "", Kind.VIRTUAL),
+        (["name", "domain"], "", Kind.PATH),
+        (["method"], "Path", Kind.VIRTUAL),
+        (["method"], "Path to save the response to", Kind.PATH),
+        (["method", "url"], "Path", Kind.PATH),
+    ],
+)
+def test_a_path_may_be_a_cookie_s_or_a_request_s(
+    others: list[str], described: str, kind: Kind
+) -> None:
+    schema: JsonObject = {name: {"description": "HTTP method or the like"} for name in others}
+    schema["path"] = {"type": "string", "description": described}
+    assert shape({"properties": schema}).member("path").kind is kind
+
+
+@pytest.mark.parametrize(
     ("tool", "key", "beside", "kind"),
     [
         ("read_note", "note", "format", Kind.NEUTRAL),
@@ -261,7 +309,11 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
         ("read_note", "title", "format", Kind.NEUTRAL),
         ("save_note", "subject", "content", Kind.NEUTRAL),
         ("update_note", "title", "note_id", Kind.PAYLOAD),
+        ("note_read", "note", "format", Kind.NEUTRAL),
+        ("append_to_note", "title", "content", Kind.NEUTRAL),
         ("read_page", "note", "format", Kind.PAYLOAD),
+        ("interact_with_process", "message", "pid", Kind.NEUTRAL),
+        ("send_message", "message", "pid", Kind.PAYLOAD),
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
         ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
@@ -271,6 +323,37 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
 def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, kind: Kind) -> None:
     schema: Json = {"properties": {key: {"type": "string"}, beside: {"type": "string"}}}
     assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "beside", "kind"),
+    [
+        ("list_folder", "folderPath", "folderId", Kind.NEUTRAL),
+        ("create_doc", "parent_path", "parentFolderId", Kind.NEUTRAL),
+        ("batch_move", "filePaths", "fileIds", Kind.NEUTRAL),
+        ("upload", "filePath", "fileId", Kind.PATH),
+        ("read", "file_path", "folder_id", Kind.PATH),
+        ("read", "path", "id", Kind.PATH),
+        ("create_application", "base_directory", "git_repository", Kind.NEUTRAL),
+    ],
+)
+def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, kind: Kind) -> None:
+    schema: Json = {"properties": {key: {"type": "string"}, beside: {"type": "string"}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+def test_a_query_for_a_collection_is_data() -> None:
+    query: JsonObject = {"type": "object"}
+    schema: Json = {"properties": {"collectionName": {"type": "string"}, "query": query}}
+    assert compile_schema(schema, {}).member("query").member("path").kind is Kind.PAYLOAD
+
+
+def test_values_for_a_cluster_may_be_files() -> None:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    files: JsonObject = {**texts, "description": "Values files"}
+    for values, kind in ((texts, Kind.PAYLOAD), (files, Kind.NEUTRAL)):
+        compiled = compile_schema({"properties": {"values": values}}, {}, tool="helm_install")
+        assert compiled.member("values").element().kind is kind
 
 
 def test_a_schema_offers_values() -> None:
