@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import os
 import re
 import sys
@@ -19,6 +20,8 @@ from logging import Handler
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn, cast
+
+from msgspec import to_builtins
 
 from hub import __version__
 from hub.errors import ConfigError, HubError, StartError, UsageError, leaves
@@ -218,6 +221,8 @@ def _perform(options: Namespace) -> int:
             _ensure_home(os.environ.get("HOME"))
         code: int = options.perform(options)
     except HubError as exc:
+        if getattr(options, "json", False):
+            _print_json(exc)
         return _fail(exc)
     except KeyboardInterrupt:
         return 130
@@ -288,6 +293,12 @@ def _has_directory() -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _print_json(error: HubError) -> None:
+    """Print an error as JSON, for programs: of a wrong config each mistake alone, too."""
+    faults = error.faults if isinstance(error, ConfigError) else ()
+    print(json.dumps({"error": str(error), "faults": to_builtins(faults)}, indent=2))
 
 
 def _fail(error: HubError) -> int:

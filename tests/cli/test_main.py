@@ -402,6 +402,17 @@ def test_a_config_that_is_not_there_is_three(
     )
 
 
+@pytest.mark.parametrize("command", ["check", "plan", "tools", "login", "roots list", "call a.b"])
+def test_a_program_gets_the_mistakes_of_a_config_as_json(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hub.yaml").write_text("version: 1\nroot: {}\nserver: {}\n")
+    assert main([*command.split(), "--json", "--config", f"{tmp_path}/hub.yaml"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert "2 mistakes." in told["error"]
+    assert [one["fix"] for one in told["faults"]] == ["Write `roots`.", "Write `servers`."]
+
+
 def test_an_unknown_value_is_three(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
