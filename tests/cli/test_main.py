@@ -305,6 +305,21 @@ def test_a_full_disk_below_the_output_is_told_in_two_lines(
     )
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_output_that_is_written_at_the_end_is_not_lost_without_a_word() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "hub", "roots", "detect", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("roots-hub: there is no space left where the output goes\n")
+
+
 @pytest.mark.parametrize(
     "error", [LookupError("ours"), ExceptionGroup("tasks", [LookupError("ours")])]
 )
