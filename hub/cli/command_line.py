@@ -220,7 +220,8 @@ def _perform(options: Namespace) -> int:
         if not getattr(options, "any_home", False):
             _ensure_home(os.environ.get("HOME"))
         code: int = options.perform(options)
-        sys.stdout.flush()  # what fails at the end of the program has no code and no words
+        if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
+            sys.stdout.flush()  # what fails at the end of the program has no code and no words
     except HubError as exc:
         if getattr(options, "json", False):
             _print_json(exc)
