@@ -124,9 +124,10 @@ class _CommandParser(_TopParser):
 
 def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
     """Add the options for the log; `after` a subcommand's name they have no defaults."""
+    log = parser.add_argument_group("options for the log")  # below the command's own
 
     def add(option: str, default: str | None, **more: Any) -> None:
-        parser.add_argument(option, default=SUPPRESS if after else default, **more)
+        log.add_argument(option, default=SUPPRESS if after else default, **more)
 
     add("--log-format", "text", choices=("text", "json"), help="format of the log")
     levels = ("debug", "info", "warning", "error")

@@ -527,7 +527,7 @@ def test_nothing_changes_where_it_cannot_be_recorded(
     assert main(["install", "cursor", "--yes"]) == 1
     error = capsys.readouterr().err
     assert "installed.json: " in error.splitlines()[-2]
-    assert error.splitlines()[-1].startswith("  Make it yours, with its directory")
+    assert error.splitlines()[-1].startswith("  Make it writable, on a disk with room")
     assert cursor.read_text() == CURSOR
     assert copies(cursor) == []
 
