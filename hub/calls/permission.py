@@ -133,6 +133,8 @@ def changes_for(
         found = [change for place in places for change in _undenied(place, at)]
     else:
         found = _unread(refused, call, at)
+    if not at.has_config and any("." in one.key for one in found):
+        return ()  # without a config only the command line can be changed
     return tuple(one for index, one in enumerate(found) if one not in found[:index])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import os
 import re
 import sys
@@ -19,6 +20,8 @@ from logging import Handler
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn, cast
+
+from msgspec import to_builtins
 
 from hub import __version__
 from hub.errors import ConfigError, HubError, StartError, UsageError, leaves
@@ -121,9 +124,10 @@ class _CommandParser(_TopParser):
 
 def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
     """Add the options for the log; `after` a subcommand's name they have no defaults."""
+    log = parser.add_argument_group("options for the log")  # below the command's own
 
     def add(option: str, default: str | None, **more: Any) -> None:
-        parser.add_argument(option, default=SUPPRESS if after else default, **more)
+        log.add_argument(option, default=SUPPRESS if after else default, **more)
 
     add("--log-format", "text", choices=("text", "json"), help="format of the log")
     levels = ("debug", "info", "warning", "error")
@@ -217,7 +221,11 @@ def _perform(options: Namespace) -> int:
         if not getattr(options, "any_home", False):
             _ensure_home(os.environ.get("HOME"))
         code: int = options.perform(options)
+        if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
+            sys.stdout.flush()  # what fails at the end of the program has no code and no words
     except HubError as exc:
+        if getattr(options, "json", False):
+            _print_json(exc)
         return _fail(exc)
     except KeyboardInterrupt:
         return 130
@@ -288,6 +296,12 @@ def _has_directory() -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _print_json(error: HubError) -> None:
+    """Print an error as JSON, for programs: of a wrong config each mistake alone, too."""
+    faults = error.faults if isinstance(error, ConfigError) else ()
+    print(json.dumps({"error": str(error), "faults": to_builtins(faults)}, indent=2))
 
 
 def _fail(error: HubError) -> int:

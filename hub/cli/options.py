@@ -104,6 +104,13 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     return found
 
 
+def ensure_usable(config: HubConfig, server: str) -> None:
+    """Raise ConfigError, with the reason, for a server that the config leaves out."""
+    for one in config.left_out:
+        if one.name == server:
+            raise ConfigError.of(one.faults)
+
+
 def no_config() -> ConfigError:
     """Return the error that no config is named; it says so if there is one here."""
     here = f"There is one here: --config {FOUND}" if found_in(Path.cwd()) else ""

@@ -8,7 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 
 import anyio
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
+    ensure_usable,
     file_server_config,
     file_server_setting,
     log_file_of,
@@ -125,20 +126,19 @@ def _shown(tool: JsonObject) -> str:
 def _call(options: Namespace) -> int:
     untold("down", "not listed")
     config, setting = _chosen(options)
-    found = named_tool(options.call, config.servers, config.names)
-    if found is None or found[0] not in config.servers:
-        _no_tool(options, config)
+    servers = [*config.servers, *(one.name for one in config.left_out)]
+    found = named_tool(options.call, servers, config.names)
+    if found is None or found[0] not in servers:
+        told = f"{options.call!r} is no SERVER.TOOL; the servers are: {', '.join(servers)}"
+        return cast("int", options.usage_error(told))
+    ensure_usable(config, found[0])
+    # No other server has a part in the call, and nobody asked what is wrong with one.
+    alone = {"servers": {found[0]: config.servers[found[0]]}}
+    config = config.with_left_out(()).model_copy(update=alone)
     result = run_loop(_called, config, setting, *found, _arguments(options))
     for text in [json.dumps(result, indent=2)] if options.json else _texts(result):
         print(text, end="" if text.endswith("\n") else "\n")
     return 1 if result.get("isError") is True else 0
-
-
-def _no_tool(options: Namespace, config: HubConfig) -> NoReturn:
-    options.usage_error(
-        f"{options.call!r} is no SERVER.TOOL; the servers are: {', '.join(config.servers)}"
-    )
-    raise AssertionError
 
 
 def _arguments(options: Namespace) -> JsonObject:

@@ -32,8 +32,9 @@ from hub.system.sealing import Sealer, SealingSecrets
 from hub.system.tasks import in_own_thread
 
 if sys.platform != "win32":
-    import fcntl
     import os
+
+    from hub.system.private_file import is_locked
 
 _KEY: Final = "login-key"
 _LOGINS: Final = "logins"
@@ -204,7 +205,7 @@ class LoginFiles:
             return
         descriptor = await to_thread.run_sync(_lock_file, path)
         try:
-            while not _is_locked(descriptor):  # noqa: ASYNC110 - another process has it
+            while not is_locked(descriptor):  # noqa: ASYNC110 - another process has it
                 await anyio.sleep(AGAIN)
             yield
         finally:
@@ -246,10 +247,3 @@ if sys.platform != "win32":
     def _lock_file(path: Path) -> int:
         private_directory(path.parent)
         return append_private(path)
-
-    def _is_locked(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

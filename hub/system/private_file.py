@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -71,6 +72,18 @@ def append_private(path: Path) -> int:
     Raises: OSError as `read_private` does.
     """
     return _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+if sys.platform != "win32":
+    import fcntl
+
+    def is_locked(descriptor: int) -> bool:
+        """Return whether the open file is locked by this process now: no other one has it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 def secret_in(path: Path) -> bytes:

@@ -7,13 +7,13 @@ from hub.guard.own_files import OWN
 from hub.guard.policy import DenyPatterns, Policy
 from hub.paths.resolve import Entry, Flavour
 from hub.roots.effective import EffectiveRoots, Source
-from hub.roots.roots import RootSet
+from hub.roots.roots import RootSet, UnsafePaths
 from hub.values import Call, Json
 from tests.kit.fakes import FakeLinks
 from tests.kit.rigs import launched
 from tests.kit.worlds import share
 
-DISK = FakeLinks("/home/u/code/app/a.py", "/home/u/docs/b.md", "/srv/data/", "/top.txt")
+DISK = FakeLinks("/home/u/code/app/a.py", "/home/u/docs/b.md", "/srv/data/", "/top.txt", "/etc/x")
 DISK.entries["/"] = Entry("directory", 1, 1)
 READ = Call("tools/call", "read", {}, {})
 
@@ -129,6 +129,13 @@ def test_without_a_file_the_directories_of_the_command_itself_get_one_more() -> 
     for shared in ("/home/u", "/home/u/docs"):
         bounded = at(here=CODE, announced=(shared,), own=CODE, has_file=False)
         assert told(bounded, FILE) == [("the server's own arguments", "add", FOLDER)]
+
+
+def test_without_a_config_no_key_of_one_is_named() -> None:
+    policy = Policy(unsafe=UnsafePaths("/home/u", Flavour.POSIX))
+    for place, found in (("/etc/x", []), (FILE, [("--root", "add", FOLDER)])):
+        here = at("--root", here=CODE, ceiling=CODE, policy=policy, has_config=False)
+        assert told(here, place) == found
 
 
 def test_each_pattern_that_denies_a_path_has_to_go() -> None:

@@ -305,6 +305,21 @@ def test_a_full_disk_below_the_output_is_told_in_two_lines(
     )
 
 
+@pytest.mark.live
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_output_that_is_written_at_the_end_is_not_lost_without_a_word() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "hub", "roots", "detect", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("roots-hub: there is no space left where the output goes\n")
+
+
 @pytest.mark.parametrize(
     "error", [LookupError("ours"), ExceptionGroup("tasks", [LookupError("ours")])]
 )
@@ -400,6 +415,17 @@ def test_a_config_that_is_not_there_is_three(
         "roots-hub: /nowhere/hub.yaml: no such file\nName a file that exists, by --config or "
         "HUB_CONFIG.\n",
     )
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "tools", "login", "roots list", "call a.b"])
+def test_a_program_gets_the_mistakes_of_a_config_as_json(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hub.yaml").write_text("version: 1\nroot: {}\nserver: {}\n")
+    assert main([*command.split(), "--json", "--config", f"{tmp_path}/hub.yaml"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert "2 mistakes." in told["error"]
+    assert [one["fix"] for one in told["faults"]] == ["Write `roots`.", "Write `servers`."]
 
 
 def test_an_unknown_value_is_three(

@@ -42,12 +42,16 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def run(*arguments: str) -> int:
+    return run_and_log(*arguments)[0]
+
+
+def run_and_log(*arguments: str) -> tuple[int, list[Any]]:
     parser = ArgumentParser()
     tools.register(parser.add_subparsers(required=True))
     options = parser.parse_args(arguments)
-    with capture_logs():
+    with capture_logs() as logged:
         code: int = options.perform(options)
-    return code
+    return code, [*logged]
 
 
 def test_the_tools_are_listed_as_clients_see_them(
@@ -120,6 +124,15 @@ def test_a_server_that_does_not_start_says_why(
     configure({"gone": GONE})
     assert run("call", "gone.x") == 1
     assert "there is no command 'no-such-program'" in capsys.readouterr().out
+
+
+def test_a_call_hears_of_its_own_server_alone(configure: Any) -> None:
+    configure({"files": RECORDS, "bare": {"command": "x", "args": ["${NOT_SET}"]}})
+    code, logged = run_and_log("call", "files.pid")
+    assert code == 0
+    assert "bare" not in [one.get("server") for one in logged]
+    with pytest.raises(ConfigError, match="the variable NOT_SET is not set"):
+        run("call", "bare.x")
 
 
 def test_an_unknown_tool_is_an_error_that_says_where_to_look(configure: Any) -> None:

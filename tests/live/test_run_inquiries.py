@@ -58,7 +58,7 @@ def test_what_is_wrong_with_a_config_shows_in_status(tmp_path: Path) -> None:
         assert hubs(config, tmp_path)[0]["config"]["error"]
         shown = run("status", "--config", config, cwd=tmp_path).stdout
         assert "config: not taken over: " in shown
-        assert "  clients: its own, not counted\n" in shown
+        assert "  clients: not counted, as `run` started it\n" in shown
 
 
 def test_a_hub_that_was_killed_leaves_nothing_that_status_trips_over(tmp_path: Path) -> None:

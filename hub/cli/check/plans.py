@@ -40,7 +40,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 def register(subparsers: Subparsers) -> None:
     """Add the subcommands `plan` and `schema`."""
-    planned = subparsers.add_parser("plan", help="show how each server would be launched")
+    planned = subparsers.add_parser(
+        "plan",
+        help="show how each server would be launched",
+        description="Show each server's command line, directory, variables and roots, as for a "
+        "client that shares no folders. Nothing is started.",
+    )
     add_config_option(planned)
     add_root_option(planned)
     add_profile_option(planned)

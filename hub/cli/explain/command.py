@@ -106,11 +106,7 @@ def _needed(question: CallInQuestion, setup: Setup) -> tuple[Change, ...] | None
     ]
     objected = [one for one in readings if one.objection == refused.reason]
     places = dict.fromkeys(one.leads_to for one in objected if one.leads_to is not None)
-    found = changes_for(refused, case.call, case.circumstances, places)
-    if question.config is None:
-        # There is no config to change: only what the command line says.
-        return () if any("." in one.key for one in found) else found
-    return found
+    return changes_for(refused, case.call, case.circumstances, places)
 
 
 def _batch(source: str) -> int:

@@ -192,13 +192,14 @@ def _stop(options: Namespace) -> int:
 def lines_of(said: JsonObject) -> list[str]:
     """Return what a hub said of itself, for people."""
     clients, children = _rows(said.get("clients")), _rows(said.get("children"))
+    counted = "not counted, as `run` started it" if _has_own_clients(said) else len(clients)
     lines = [
         f"{said.get('serves')}",
         f"  process {said.get('pid')}, roots-hub {said.get('version')}, up "
         f"{_time(said.get('uptime'))}, {_size(said.get('memory'))}",
         f"  log: {said.get('log') or 'its stderr'}",
         *_of_config(object_or_empty(said.get("config"))),
-        f"  clients: {'its own, not counted' if _has_own_clients(said) else len(clients)}",
+        f"  clients: {counted}",
         *(f"    process {one.get('pid')} in {one.get('directory')}" for one in clients),
         f"  servers: {len(children)}",
     ]

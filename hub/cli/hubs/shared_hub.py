@@ -22,7 +22,6 @@ if __name__ == "__main__":
 from hub.cli.command_line import lean
 
 with lean():
-    import fcntl
     import shlex
     import time
     from argparse import REMAINDER, ArgumentParser, Namespace
@@ -55,6 +54,7 @@ with lean():
     from hub.server.connection import ConnectionFactory
     from hub.system.log import ThreadedLog, configure_logs
     from hub.system.machine import STATE, Machine, own_directory
+    from hub.system.private_file import is_locked
     from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
     from hub.system.this_process import resident, run_loop
     from hub.values import JsonObject
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     place = HubPlace(RuntimeDirectory.at(options.directory), options.name)
     lock = place.open_lock("lock")
-    if not _is_held(lock):
+    if not is_locked(lock):  # it is held as long as the hub serves
         _say(HELD)
         return 0
     try:
@@ -161,15 +161,6 @@ def _parser() -> ArgumentParser:
     served.add_argument("--config")
     served.add_argument("--command", nargs=REMAINDER)
     return parser
-
-
-def _is_held(lock: int) -> bool:
-    """Return whether this is the only hub of its name: it holds the lock as long as it serves."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _watched(options: Namespace, environment: Mapping[str, str]) -> Watched | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hub.app.machine import this_machine
-from hub.cli.options import Subparsers, add_config_option, required_config
+from hub.cli.options import Subparsers, add_config_option, ensure_usable, required_config
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.config.own_files import state_directory
 from hub.errors import ConfigError, StartError
@@ -147,6 +147,7 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     servers = _servers(config)
     if name in servers:
         return servers[name]
+    ensure_usable(config, name)
     if isinstance(config.servers.get(name), StdioServer):
         fix = "It logs in by itself, or has its key in `env`."
         raise ConfigError(f"servers.{name}", "is a command: only a `url` has logins", fix)

@@ -54,7 +54,10 @@ def register(subparsers: Subparsers) -> None:
     add_writing_options(install)
     install.set_defaults(perform=_install)
     uninstall = subparsers.add_parser(
-        "uninstall", help="take out of MCP clients' configs what `install` put in"
+        "uninstall",
+        help="take out of MCP clients' configs what `install` put in",
+        description="Take the hub out of the configs of MCP clients, and put back what it "
+        "replaced. An entry that was edited since stays.",
     )
     _add_clients(uninstall)
     add_writing_options(uninstall)

@@ -13,13 +13,14 @@ from hub.cli.setup.client_changes import read_client
 from hub.cli.setup.importing import user_place
 from hub.cli.setup.showing import shown
 from hub.config.clients.locations import ClientFile, client_files
-from hub.config.importing.carrying import Carried, CarriedServer, carried
+from hub.config.importing.carrying import CarriedServer, carried
 from hub.config.importing.discovery import FoundServer, discover
 from hub.config.importing.hub_yaml import hub_yaml, servers_in
 from hub.config.installing.changes import parsed, with_entry
 from hub.config.source.documents import ParsedConfig
 from hub.config.source.places import spelled
 from hub.errors import HubError, StartError
+from hub.launch.templates import INPUT
 from hub.system.atomic_file import backed_up, created, opened
 
 
@@ -82,21 +83,16 @@ class HubConfigFile:
         own = [one for one in here if one.place[:-1] == file.section]
         there = self._servers()
         made = carried(own, context, with_secrets=self._with_secrets, there=there)
-        moved = [one for one in made.servers if not self._missing(one, context.environment)]
+        stays = {one.name: _why_kept(one, context.environment) for one in made.servers}
+        moved = [one for one in made.servers if not stays[one.name]]
         added = [one for one in moved if one.name not in there]
         self._add(added)
-        kept = _reasons(made, moved, self._with_secrets)
+        kept = [f"{one.source.name}: {one.why}" for one in made.left if not one.source.entry.is_off]
+        kept += filter(None, stays.values())
         rest = carried([one for one in discovery.servers if one not in own], context)
         kept += [_elsewhere(source, file) for one in rest.servers for source in one.sources]
         names = [source.name for one in moved for source in one.sources]
         return MovedServers(tuple(names), tuple(added), tuple(kept))
-
-    def _missing(self, one: CarriedServer, environment: Mapping[str, str]) -> bool:
-        """Return whether a secret would be lost: it is not copied, and no variable has it."""
-        return any(
-            need.value is not None and environment.get(need.name) != need.value
-            for need in one.needs
-        )
 
     def _add(self, servers: list[CarriedServer]) -> None:
         if not servers:
@@ -138,17 +134,17 @@ class HubConfigFile:
                 self._copy.replace(file.path)
 
 
-def _reasons(made: Carried, moved: list[CarriedServer], with_secrets: bool) -> list[str]:
-    reasons = [
-        f"{left.source.name}: {left.why}" for left in made.left if not left.source.entry.is_off
-    ]
-    for one in made.servers:
-        if one not in moved and not with_secrets:
-            names = ", ".join(need.name for need in one.needs if need.value is not None)
-            reasons.append(
-                f"{one.name}: its secret is not copied; set {names} to it, or --with-secrets"
-            )
-    return reasons
+def _why_kept(one: CarriedServer, environment: Mapping[str, str]) -> str:
+    """Return why a server stays with its client; empty if it can go behind the hub."""
+    name, needs = one.sources[0].name, one.needs
+    secrets = [need for need in needs if need.value not in {None, environment.get(need.name)}]
+    if secrets:
+        told = ", ".join(need.name for need in secrets)
+        return f"{name}: its secret is not copied; set {told} to it, or --with-secrets"
+    told = ", ".join(
+        need.name for need in needs if need.name.startswith(INPUT) and need.name not in environment
+    )
+    return f"{name}: its client asks for a value; set {told} for the hub" if told else ""
 
 
 def _elsewhere(source: FoundServer, file: ClientFile) -> str:

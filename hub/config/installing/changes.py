@@ -286,7 +286,9 @@ class InstallRecord:
         try:
             self._state.write(_key(path), value)
         except OSError as exc:
-            fix = "Make it yours, with its directory: without it nothing can be taken out again."
+            fix = (
+                "Make it writable, on a disk with room: without it nothing can be taken out again."
+            )
             raise StartError(f"{self._state.path}: {exc.strerror}", fix) from exc
 
 

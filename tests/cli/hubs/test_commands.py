@@ -75,7 +75,7 @@ def test_what_a_hub_does_not_say_is_a_dash() -> None:
 
 def test_a_hub_that_serves_its_own_clients_is_not_shown_without_any() -> None:
     assert lines_of({**HUB, "clients": None})[3:5] == [
-        "  clients: its own, not counted",
+        "  clients: not counted, as `run` started it",
         "  servers: 2",
     ]
 

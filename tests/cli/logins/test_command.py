@@ -18,6 +18,7 @@ servers:
   far: {{url: "{URL}", auth: oauth}}
   open: {{url: "https://open.example.com/mcp"}}
   local: {{command: x}}
+  unset: {{url: "https://open.example.com/${{NOT_SET}}", auth: oauth}}
 """
 
 
@@ -86,6 +87,7 @@ def test_what_keeps_a_login_from_being_read_is_told_with_a_remedy_for_it(
         ("open", "has no `auth`"),
         ("local", "is a command: only a `url` has logins"),
         ("none", "there is no such server"),
+        ("unset", "the variable NOT_SET is not set"),
     ],
 )
 def test_a_server_without_a_login_is_told(what: str, server: str, why: str) -> None:

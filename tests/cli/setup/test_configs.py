@@ -134,8 +134,9 @@ def test_the_servers_mean_the_same(config: Path, home: Path) -> None:
 @pytest.mark.parametrize("replace", [False, True], ids=["beside", "replace"])
 @pytest.mark.parametrize("config", CONFIGS, ids=name_of)
 def test_install_and_uninstall_leave_no_byte_changed(
-    config: Path, home: Path, *, replace: bool
+    config: Path, home: Path, monkeypatch: pytest.MonkeyPatch, *, replace: bool
 ) -> None:
+    monkeypatch.setenv("HUB_INPUT_TRACKER_TOKEN", "given")
     file = placed(config, home)
     if "settings" in config.name and file.client == "vscode":
         file.path.rename(file.path.with_name("mcp.json"))

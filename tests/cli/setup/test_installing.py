@@ -436,6 +436,22 @@ def test_a_server_whose_secret_would_be_lost_stays(
     assert "${GIT_TOKEN}" in Path("hub.yaml").read_text()
 
 
+def test_a_server_whose_client_asks_for_a_value_stays_until_the_hub_has_it(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / ".config" / "Code" / "User" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"servers": {"mem": {"command": "x", "args": ["${input:tok}"]}}}))
+    install = ["install", "vscode", "--replace", "--yes"]
+    assert main([*install, "--with-secrets"]) == 0
+    told = "stays as it is: mem: its client asks for a value; set HUB_INPUT_TOK for the hub\n"
+    assert told in capsys.readouterr().out
+    assert "${input:tok}" in path.read_text()
+    monkeypatch.setenv("HUB_INPUT_TOK", "given")
+    assert main(install) == 0
+    assert "${input:tok}" not in path.read_text()
+
+
 def test_servers_that_were_imported_before_are_not_added_again(
     cursor: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -511,7 +527,7 @@ def test_nothing_changes_where_it_cannot_be_recorded(
     assert main(["install", "cursor", "--yes"]) == 1
     error = capsys.readouterr().err
     assert "installed.json: " in error.splitlines()[-2]
-    assert error.splitlines()[-1].startswith("  Make it yours, with its directory")
+    assert error.splitlines()[-1].startswith("  Make it writable, on a disk with room")
     assert cursor.read_text() == CURSOR
     assert copies(cursor) == []
 
