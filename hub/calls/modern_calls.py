@@ -51,14 +51,9 @@ _ENDED = (
 
 
 class ParkedCalls:
-    """The calls whose children have asked their clients, by the key that the clients bring back.
+    """The calls whose children have asked their clients, by the key that the clients bring back."""
 
-    Implements `AskableCalls`.
-    """
-
-    def __init__(self, tasks: TaskStarter, seals: StateSealer) -> None:
-        self.tasks = tasks
-        self._seals = seals
+    def __init__(self) -> None:
         self._calls: dict[str, AskableCall] = {}
         self._log = RatedLog({"about": "calls that wait for their clients"})
 
@@ -100,29 +95,6 @@ class ParkedCalls:
             kept.remove(oldest)
             oldest.cancel()
             oldest.reply.give(None)  # the call may be referenced for longer
-
-    def input_required(
-        self, needed: InputNeededError, request: Request, session: Session
-    ) -> JsonObject:
-        """Return the `input_required` result that asks a client for input, and for its roots.
-
-        Responses count for one retry alone, so the next retry must bring the roots again.
-
-        Raises: RpcError for a method whose result may not ask.
-        """
-        if request.method not in ASKABLE:
-            raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")
-        client, child = session.client, needed.state.child
-        unasked = session.unasked and not (child is not None and child.wants_roots)
-        declares = client is not None and client.declares("roots")
-        requests = {**(ROOTS if declares and not unasked else {}), **needed.requests}
-        state = replace(needed.state, unasked=unasked)
-        known_by = call_digest(session.identity, request.method, request.params)
-        return {
-            "resultType": "input_required",
-            **({"inputRequests": requests} if requests else {}),
-            "requestState": self._seals.seal(state, known_by, lasts=needed.lasts),
-        }
 
     def _by_principals(self) -> list[AskableCall]:
         """Return all calls, those of the principal with the most first, then by age."""
@@ -199,14 +171,15 @@ def principal_key_of(principal: str, connection: SessionKey | None) -> str | Non
 
 
 class ModernCalls:
-    """Serves the calls of all modern clients, one request at a time."""
+    """Serves the calls of all modern clients, one request at a time; implements `AskableCalls`."""
 
     def __init__(self, relay: Relay, services: Services, seals: StateSealer | None = None) -> None:
         self.kept = KeptRoots(lambda: services.settings.reuse, services.machine.clock)
+        self.tasks = services.tasks
+        self._parked = ParkedCalls()
         self._relay = relay
         self._machine = services.machine
         self._seals = seals or StateSealer(self._wall_clock)
-        self.parked = ParkedCalls(services.tasks, self._seals)
 
     def _wall_clock(self) -> float:
         return self._machine.wall_clock()
@@ -228,9 +201,7 @@ class ModernCalls:
 
         `known_as` is the key that distinguishes the client from others.
         """
-        return CallDispatcher(
-            register, tasks, partial(AskableCall, calls=self.parked, known_as=known_as)
-        )
+        return CallDispatcher(register, tasks, partial(AskableCall, calls=self, known_as=known_as))
 
     def retry(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
         """Return the retry input of a request: its opened `requestState` and its responses.
@@ -264,12 +235,12 @@ class ModernCalls:
             usage = services.usage.of(session.principal, services.profile)
             with nullcontext() if usage is None else underway(usage):
                 return await self._resumed(session, asked, retry)
-        make = partial(AskableCall, calls=self.parked, known_as=session.party)
+        make = partial(AskableCall, calls=self, known_as=session.party)
         return await self._relay.call(session, asked, retry, make)
 
     async def _resumed(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
         """Return the result of a parked call, or its refusal by the roots of the retry."""
-        call = self.parked.find(retry.state.parked)
+        call = self._parked.find(retry.state.parked)
         if call is None or call.dialogue is None:
             raise RpcError(INVALID_PARAMS, _ENDED)
         try:
@@ -285,7 +256,7 @@ class ModernCalls:
             return refusal
         reply = AwaitedReply(asked)
         token = token_in(asked.request.params)
-        speaker = ClientCaller(session, asked.outlet, token, self.parked.tasks, retry=retry)
+        speaker = ClientCaller(session, asked.outlet, token, self.tasks, retry=retry)
         try:
             await call.dialogue.come_back(speaker, reply, asked.request)
             return await result_of(call, reply, asked)
@@ -306,3 +277,43 @@ class ModernCalls:
         resolved = call.route.resolved
         spec = session.services.servers.get(resolved.spec.name, resolved.spec)
         check_call(session, asked, spec, resolved.method, resolved.name)
+
+    # What `AskableCall` needs
+
+    def park(self, key: str, call: AskableCall) -> None:
+        """Register a call that waits for its client's answers.
+
+        Raises: RpcError if too many calls wait.
+        """
+        self._parked.add(key, call)
+
+    def unpark(self, key: str) -> None:
+        """Forget a call that no retry can attach any more."""
+        self._parked.remove(key)
+
+    def make_room(self) -> None:
+        """Drop old answers if those that are kept have too many bytes."""
+        self._parked.make_room()
+
+    def input_required(
+        self, needed: InputNeededError, request: Request, session: Session
+    ) -> JsonObject:
+        """Return the `input_required` result that asks a client for input, and for its roots.
+
+        Responses count for one retry alone, so the next retry must bring the roots again.
+
+        Raises: RpcError for a method whose result may not ask.
+        """
+        if request.method not in ASKABLE:
+            raise RpcError(INTERNAL_ERROR, f"input is needed, which {request.method} cannot get")
+        client, child = session.client, needed.state.child
+        unasked = session.unasked and not (child is not None and child.wants_roots)
+        declares = client is not None and client.declares("roots")
+        requests = {**(ROOTS if declares and not unasked else {}), **needed.requests}
+        state = replace(needed.state, unasked=unasked)
+        known_by = call_digest(session.identity, request.method, request.params)
+        return {
+            "resultType": "input_required",
+            **({"inputRequests": requests} if requests else {}),
+            "requestState": self._seals.seal(state, known_by, lasts=needed.lasts),
+        }

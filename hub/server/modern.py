@@ -213,7 +213,7 @@ class Modern:
                 return await self._relay.listings.page(session, asked)
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         except InputNeededError as needed:
-            return self._rounds.parked.input_required(needed, asked.request, session)
+            return self._rounds.input_required(needed, asked.request, session)
         finally:
             session.close()
 

@@ -16,12 +16,10 @@ from hub.calls.judging import JudgingContext
 from hub.calls.modern_calls import MAX_KEPT_BYTES, MAX_PARKED_OF_ONE, ParkedCalls
 from hub.calls.resolve import Relay
 from hub.calls.rounds.askable_call import AskableCall
-from hub.calls.rounds.sealed_state import StateSealer
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Payload
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
-from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.callers import (
     ACCEPTED,
@@ -450,8 +448,7 @@ async def test_kept_answers_have_a_common_bound_in_bytes() -> None:
 
 
 def test_dropped_answers_do_not_fill_the_log() -> None:
-    tasks = cast("TaskStarter", None)
-    parked, ended = ParkedCalls(tasks, StateSealer(lambda: 0)), list[None]()
+    parked, ended = ParkedCalls(), list[None]()
     owner, reply = SimpleNamespace(principal="a"), SimpleNamespace(give=ended.append)
     with capture_logs() as logs:
         for number in range(2000):

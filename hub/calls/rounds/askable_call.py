@@ -53,14 +53,14 @@ class AskableCalls(Protocol):
 
     tasks: TaskStarter
 
-    def add(self, key: str, call: AskableCall) -> None:
+    def park(self, key: str, call: AskableCall) -> None:
         """Register a call that waits for its client's answers.
 
         Raises: RpcError if too many calls wait.
         """
         ...
 
-    def remove(self, key: str) -> None:
+    def unpark(self, key: str) -> None:
         """Forget a call that no retry can attach any more."""
         ...
 
@@ -248,7 +248,7 @@ class Dialogue:
 
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Ask the client, and return its answer; see `AskableCall.ask`."""
-        self._call.calls.add(self.key, self._call)
+        self._call.calls.park(self.key, self._call)
         key = f"ask/{next(self._numbers)}"
         asked: JsonObject = {"method": method, "params": in_modern_words(method, params)}
         question = self._questions[key] = _Question(asked)
@@ -330,7 +330,7 @@ class Dialogue:
                 await self.fetched.wait()
         finally:
             self._call.cancel()
-            self._call.calls.remove(self.key)
+            self._call.calls.unpark(self.key)
 
     # The client's side
 
