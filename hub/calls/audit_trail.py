@@ -86,14 +86,16 @@ class CallAudit(Struct, eq=False, gc=False):
         # After these errors the call is judged again, and recorded then.
         if isinstance(error, StaleError | RootsNeededError):
             return
-        if isinstance(self.verdict, Refused):
+        if error is not None and not isinstance(error, Exception):
+            self.write("cancelled")  # perhaps while the user was asked about a refusal
+        elif isinstance(self.verdict, Refused):
             self.write("refused", self.verdict.reason)
         elif isinstance(error, ChildError | RpcError):
             self.write("failed", str(error))
         elif error is None or isinstance(error, InputNeededError):
             self.write("admitted")
         else:
-            self.write("failed" if isinstance(error, Exception) else "cancelled")
+            self.write("failed")
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
