@@ -116,14 +116,18 @@ class CallLookup:
         return found
 
     def case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
-        """Return the judging context of a call whose route is cached."""
+        """Return the judging context of a call whose route is cached.
+
+        Raises: InsufficientScopeError.
+        """
         its = cached.resolved
+        check_call(request.session, request.asked, its.spec, its.method, its.name)
         return JudgingContext(
             session=request.session,
             asked=request.asked,
             call=_call_of(request, its.name, its.own),
             guard=its.guard,
-            spec=self._permitted(request, its.spec, its.name),
+            spec=its.spec,
             snapshot=Snapshot.of(request.session, its.spec, its.effective, its.slot),
             pointer=its.pointer,
             own=its.own,
@@ -145,7 +149,8 @@ class CallLookup:
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
             return ForHub(effective, catalog)
-        spec = self._permitted(request, self._services.servers[route.server], route.name)
+        spec = self._services.servers[route.server]
+        check_call(session, request.asked, spec, named.method, route.name)
         check_headers(session, named, route)
         own = named.own(catalog, route)
         return JudgingContext(
@@ -177,15 +182,6 @@ class CallLookup:
         if has_moved and session.known_effective() != effective:
             raise MovedError
         return effective, catalog
-
-    @staticmethod
-    def _permitted(request: CallRequest, spec: ServerSpec, name: str) -> ServerSpec:
-        """Return the server of a call of `name` there, for which its token has the scopes.
-
-        Raises: InsufficientScopeError.
-        """
-        check_call(request.session, request.asked, spec, request.named.method, name)
-        return spec
 
     @staticmethod
     def recording(request: CallRequest) -> AbstractContextManager[None]:
@@ -255,7 +251,8 @@ class CallLookup:
             return None
         if not isinstance(route, ChildRoute):
             return None
-        self._permitted(request, self._services.servers[route.server], route.name)
+        spec = self._services.servers[route.server]
+        check_call(session, request.asked, spec, named.method, route.name)
         found = await self._listings.catalog(session, effective, (route.server,), for_call=True)
         trouble = self._listings.missing(session, (route.server,))
         if trouble is not None:

@@ -324,8 +324,9 @@ async def test_a_call_that_is_cancelled_while_its_user_is_asked_is_cancelled(top
     async with rig(SPECS, {"files": FakeChild(READ)}) as at:
         client = asking(at, top)
         client.answers["elicitation/create"] = Silence()
+        outside: JsonObject = {"path": f"{top}/b/x"}
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call, "read", {"path": f"{top}/b/x"})
+            tasks.start_soon(client.call, "read", outside)
             await client.outlet.signals.until(lambda: bool(questions(client)))
             tasks.cancel_scope.cancel()
         (record,) = at.audit.records
