@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -199,16 +199,14 @@ def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     return text_of(found, at.profile)
 
 
-def refusal(
-    spec: ServerSpec, call: Call, audit: CallAudit, pointer: Callable[[str], str]
-) -> Payload:
+def refusal(spec: ServerSpec, call: Call, audit: CallAudit, base: str) -> Payload:
     """Return the result of a call that the guard has refused, by its record.
 
-    `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
+    `base` is the JSON pointer to the call's arguments within the client's arguments.
 
     Raises: RpcError for a prompt or a resource.
     """
     refused = audit.verdict
     if not isinstance(refused, Refused):
         raise TypeError("the call was not refused")
-    return denied(call, refused, spec, pointer(refused.pointer))
+    return denied(call, refused, spec, base + refused.pointer)

@@ -104,7 +104,7 @@ class CallLookup:
         if route.server != spec.name or (spec.has_login and services.logins is not None):
             return None
         guard, own = services.guards.of(spec, method, route), named.own(catalog, route)
-        resolved = resolved_beside(beside, method, route.name, own, guard, named.pointer)
+        resolved = resolved_beside(beside, method, route.name, own, guard, named.base)
         return routes.keep(session, label, resolved)
 
     def cached(self, request: CallRequest) -> SessionRoute | None:
@@ -129,7 +129,7 @@ class CallLookup:
             guard=its.guard,
             spec=its.spec,
             snapshot=Snapshot.of(request.session, its.spec, its.effective, its.slot),
-            pointer=its.pointer,
+            base=its.base,
             own=its.own,
             catalog=its.catalog,
             can_move=request.owners is None,
@@ -160,7 +160,7 @@ class CallLookup:
             guard=self._services.guards.of(spec, named.method, route),
             spec=spec,
             snapshot=Snapshot.of(session, spec, effective, session.slot_for(spec, effective)),
-            pointer=named.pointer,
+            base=named.base,
             own=own,
             catalog=catalog,
             can_move=request.owners is None,

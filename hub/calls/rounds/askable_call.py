@@ -115,7 +115,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             guard=resolved.guard,
             spec=resolved.spec,
             snapshot=Snapshot.of(session, resolved.spec, effective, resolved.slot),
-            pointer=resolved.pointer,
+            base=resolved.base,
             own=resolved.own,
             catalog=resolved.catalog,
             retry=retry,
