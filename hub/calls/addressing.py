@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -61,12 +61,9 @@ class Addressed(Struct, frozen=True):
     server: ServerName | None = None
 
     @property
-    def pointer(self) -> Callable[[str], str]:
-        """Returns a JSON pointer into the call's arguments as one into the client's arguments.
-
-        The call's route keeps it, so it must not hold the call.
-        """
-        return _same if self.server is None else _in_meta_tool
+    def base(self) -> str:
+        """The JSON pointer to the call's arguments within the client's arguments."""
+        return "" if self.server is None else "/toolArgs"
 
     def servers(self, names: Names) -> Collection[ServerName] | None:
         """Return the servers that may own the name; None if any server may."""
@@ -134,14 +131,6 @@ class Addressed(Struct, frozen=True):
             case "completion/complete":
                 completed = catalog.completion(object_or_empty(self.params.get("ref")))
                 return OwnParam("ref", completed[1] if completed is not None else {})
-
-
-def _same(pointer: str) -> str:
-    return pointer
-
-
-def _in_meta_tool(pointer: str) -> str:
-    return f"/toolArgs{pointer}"
 
 
 _ENVELOPE = frozenset(

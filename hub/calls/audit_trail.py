@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -86,14 +86,16 @@ class CallAudit(Struct, eq=False, gc=False):
         # After these errors the call is judged again, and recorded then.
         if isinstance(error, StaleError | RootsNeededError):
             return
-        if isinstance(self.verdict, Refused):
+        if error is not None and not isinstance(error, Exception):
+            self.write("cancelled")  # perhaps while the user was asked about a refusal
+        elif isinstance(self.verdict, Refused):
             self.write("refused", self.verdict.reason)
         elif isinstance(error, ChildError | RpcError):
             self.write("failed", str(error))
         elif error is None or isinstance(error, InputNeededError):
             self.write("admitted")
         else:
-            self.write("failed" if isinstance(error, Exception) else "cancelled")
+            self.write("failed")
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
@@ -197,16 +199,14 @@ def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     return text_of(found, at.profile)
 
 
-def refusal(
-    spec: ServerSpec, call: Call, audit: CallAudit, pointer: Callable[[str], str]
-) -> Payload:
+def refusal(spec: ServerSpec, call: Call, audit: CallAudit, base: str) -> Payload:
     """Return the result of a call that the guard has refused, by its record.
 
-    `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
+    `base` is the JSON pointer to the call's arguments within the client's arguments.
 
     Raises: RpcError for a prompt or a resource.
     """
     refused = audit.verdict
     if not isinstance(refused, Refused):
         raise TypeError("the call was not refused")
-    return denied(call, refused, spec, pointer(refused.pointer))
+    return denied(call, refused, spec, base + refused.pointer)

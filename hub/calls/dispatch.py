@@ -107,7 +107,7 @@ class CallDispatcher:
         resolved = route.resolved
         call = Call(resolved.method, resolved.name, {}, {})
         note_objection(route.owner, resolved.spec, call, audit, resolved.no_overlap)
-        told = partial(refusal, resolved.spec, call, audit, resolved.pointer)
+        told = partial(refusal, resolved.spec, call, audit, resolved.base)
         answer = route.answer(request, told)
         audit.close(None)
         self._give(answer, reply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -62,11 +61,11 @@ class Snapshot(Struct, frozen=True, eq=False):
 class JudgingContext(Struct, eq=False):
     """All that one call is judged by: its session and guard, and a snapshot of what may change.
 
-    `pointer` converts a JSON pointer into the call's arguments to one into the client's arguments.
-    `own` is the param that replaces the client's. `can_move`: the name may move to another server.
-    `retry` is what a modern client's request brought from the previous round. `consented` (a
-    digest) and `granted` are what the user has agreed to in this call. `judged_in` is the guard's
-    context for the snapshot: that of another call at the server, or made for the first verdict.
+    `base` is the JSON pointer to the call's arguments within the client's arguments. `own` is the
+    param that replaces the client's. `can_move`: the name may move to another server. `retry` is
+    what a modern client's request brought from the previous round. `consented` (a digest) and
+    `granted` are what the user has agreed to in this call. `judged_in` is the guard's context for
+    the snapshot: that of another call at the server, or made for the first verdict.
     """
 
     session: Session
@@ -75,7 +74,7 @@ class JudgingContext(Struct, eq=False):
     guard: ToolGuard
     spec: ServerSpec
     snapshot: Snapshot
-    pointer: Callable[[str], str]
+    base: str
     own: OwnParam
     catalog: Catalog
     can_move: bool = False

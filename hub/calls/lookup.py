@@ -104,7 +104,7 @@ class CallLookup:
         if route.server != spec.name or (spec.has_login and services.logins is not None):
             return None
         guard, own = services.guards.of(spec, method, route), named.own(catalog, route)
-        resolved = resolved_beside(beside, method, route.name, own, guard, named.pointer)
+        resolved = resolved_beside(beside, method, route.name, own, guard, named.base)
         return routes.keep(session, label, resolved)
 
     def cached(self, request: CallRequest) -> SessionRoute | None:
@@ -116,16 +116,20 @@ class CallLookup:
         return found
 
     def case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
-        """Return the judging context of a call whose route is cached."""
+        """Return the judging context of a call whose route is cached.
+
+        Raises: InsufficientScopeError.
+        """
         its = cached.resolved
+        check_call(request.session, request.asked, its.spec, its.method, its.name)
         return JudgingContext(
             session=request.session,
             asked=request.asked,
             call=_call_of(request, its.name, its.own),
             guard=its.guard,
-            spec=self._permitted(request, its.spec, its.name),
+            spec=its.spec,
             snapshot=Snapshot.of(request.session, its.spec, its.effective, its.slot),
-            pointer=its.pointer,
+            base=its.base,
             own=its.own,
             catalog=its.catalog,
             can_move=request.owners is None,
@@ -145,7 +149,8 @@ class CallLookup:
             route = self._route(request, catalog)
         if isinstance(route, BuiltinRoute):
             return ForHub(effective, catalog)
-        spec = self._permitted(request, self._services.servers[route.server], route.name)
+        spec = self._services.servers[route.server]
+        check_call(session, request.asked, spec, named.method, route.name)
         check_headers(session, named, route)
         own = named.own(catalog, route)
         return JudgingContext(
@@ -155,7 +160,7 @@ class CallLookup:
             guard=self._services.guards.of(spec, named.method, route),
             spec=spec,
             snapshot=Snapshot.of(session, spec, effective, session.slot_for(spec, effective)),
-            pointer=named.pointer,
+            base=named.base,
             own=own,
             catalog=catalog,
             can_move=request.owners is None,
@@ -177,15 +182,6 @@ class CallLookup:
         if has_moved and session.known_effective() != effective:
             raise MovedError
         return effective, catalog
-
-    @staticmethod
-    def _permitted(request: CallRequest, spec: ServerSpec, name: str) -> ServerSpec:
-        """Return the server of a call of `name` there, for which its token has the scopes.
-
-        Raises: InsufficientScopeError.
-        """
-        check_call(request.session, request.asked, spec, request.named.method, name)
-        return spec
 
     @staticmethod
     def recording(request: CallRequest) -> AbstractContextManager[None]:
@@ -255,7 +251,8 @@ class CallLookup:
             return None
         if not isinstance(route, ChildRoute):
             return None
-        self._permitted(request, self._services.servers[route.server], route.name)
+        spec = self._services.servers[route.server]
+        check_call(session, request.asked, spec, named.method, route.name)
         found = await self._listings.catalog(session, effective, (route.server,), for_call=True)
         trouble = self._listings.missing(session, (route.server,))
         if trouble is not None:

@@ -17,7 +17,7 @@ from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.in_flight import AwaitedReply
 from hub.calls.lookup import check_call
 from hub.calls.resolve import Relay, result_of
-from hub.calls.rounds.askable_call import AskableCall
+from hub.calls.rounds.askable_call import AskableCall, Dialogue
 from hub.calls.rounds.modern_routes import Headers, ModernRoute
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import KnownAnswer
@@ -54,55 +54,54 @@ class ParkedCalls:
     """The calls whose children have asked their clients, by the key that the clients bring back."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, AskableCall] = {}
+        self._dialogues: dict[str, Dialogue] = {}
         self._log = RatedLog({"about": "calls that wait for their clients"})
 
-    def find(self, key: str | None) -> AskableCall | None:
+    def find(self, key: str | None) -> Dialogue | None:
         """Return the call of a key; None if it has ended."""
-        return self._calls.get(key or "")
+        return self._dialogues.get(key or "")
 
-    def add(self, key: str, call: AskableCall) -> None:
+    def add(self, one: Dialogue) -> None:
         """Register a call that waits for its client; if there are too many, cancel an old one.
 
         Raises: RpcError if there are too many, and none was abandoned.
         """
-        if key in self._calls:
+        if one.key in self._dialogues:
             return
-        principal = call.owner.principal
-        of_one = [one for one in self._calls.values() if one.owner.principal == principal]
+        of_one = [other for other in self._dialogues.values() if other.principal == one.principal]
         if len(of_one) >= MAX_PARKED_OF_ONE:
             self._cancel_one(of_one)
-        elif len(self._calls) >= MAX_PARKED:
+        elif len(self._dialogues) >= MAX_PARKED:
             self._cancel_one(self._by_principals())
-        self._calls[key] = call
+        self._dialogues[one.key] = one
 
-    def remove(self, key: str) -> None:
+    def remove(self, one: Dialogue) -> None:
         """Forget a call that no retry can attach any more."""
-        self._calls.pop(key, None)
+        self._dialogues.pop(one.key, None)
 
     def make_room(self) -> None:
         """Drop kept answers beyond `MAX_KEPT_BYTES`: the oldest of the principal with the most."""
-        kept = [one for one in self._calls.values() if one.kept_size]
+        kept = [one for one in self._dialogues.values() if one.kept_size]
         while sum(one.kept_size for one in kept) > MAX_KEPT_BYTES:
             sizes = Counter[str]()
             for one in kept:
-                sizes[one.owner.principal] += one.kept_size
+                sizes[one.principal] += one.kept_size
             ((most, _),) = sizes.most_common(1)
-            oldest = next(one for one in kept if one.owner.principal == most)
+            oldest = next(one for one in kept if one.principal == most)
             self._log.warning(
                 "answer dropped: its client has not come back", bytes=oldest.kept_size
             )
             kept.remove(oldest)
-            oldest.cancel()
-            oldest.reply.give(None)  # the call may be referenced for longer
+            oldest.call.cancel()
+            oldest.call.reply.give(None)  # the call may be referenced for longer
 
-    def _by_principals(self) -> list[AskableCall]:
+    def _by_principals(self) -> list[Dialogue]:
         """Return all calls, those of the principal with the most first, then by age."""
-        calls = list(self._calls.values())
-        counts = Counter(one.owner.principal for one in calls)
-        return sorted(calls, key=lambda one: -counts[one.owner.principal])
+        calls = list(self._dialogues.values())
+        counts = Counter(one.principal for one in calls)
+        return sorted(calls, key=lambda one: -counts[one.principal])
 
-    def _cancel_one(self, calls: Sequence[AskableCall]) -> None:
+    def _cancel_one(self, calls: Sequence[Dialogue]) -> None:
         """Cancel the first of `calls` that was abandoned by its client.
 
         Raises: RpcError if there is none.
@@ -111,8 +110,8 @@ class ParkedCalls:
         if left is None:
             self._log.warning("not asked: too many calls wait for their clients", of_one=len(calls))
             raise RpcError(INTERNAL_ERROR, "too many calls wait for their clients' answers")
-        self._calls = {key: one for key, one in self._calls.items() if one is not left}
-        left.cancel("its client has not come back, and others ask")
+        self.remove(left)
+        left.call.cancel("its client has not come back, and others ask")
 
 
 class KeptAnswer(Struct, frozen=True):
@@ -176,7 +175,7 @@ class ModernCalls:
     def __init__(self, relay: Relay, services: Services, seals: StateSealer | None = None) -> None:
         self.kept = KeptRoots(lambda: services.settings.reuse, services.machine.clock)
         self.tasks = services.tasks
-        self._parked = ParkedCalls()
+        self.parked = ParkedCalls()
         self._relay = relay
         self._machine = services.machine
         self._seals = seals or StateSealer(self._wall_clock)
@@ -240,9 +239,10 @@ class ModernCalls:
 
     async def _resumed(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:
         """Return the result of a parked call, or its refusal by the roots of the retry."""
-        call = self._parked.find(retry.state.parked)
-        if call is None or call.dialogue is None:
+        dialogue = self.parked.find(retry.state.parked)
+        if dialogue is None:
             raise RpcError(INVALID_PARAMS, _ENDED)
+        call = dialogue.call
         try:
             self._check_scopes(session, asked, call)
             effective = await session.effective(asked.outlet)
@@ -258,7 +258,7 @@ class ModernCalls:
         token = token_in(asked.request.params)
         speaker = ClientCaller(session, asked.outlet, token, self.tasks, retry=retry)
         try:
-            await call.dialogue.come_back(speaker, reply, asked.request)
+            await dialogue.come_back(speaker, reply, asked.request)
             return await result_of(call, reply, asked)
         except StaleError:
             raise RootsNeededError from None
@@ -277,23 +277,6 @@ class ModernCalls:
         resolved = call.route.resolved
         spec = session.services.servers.get(resolved.spec.name, resolved.spec)
         check_call(session, asked, spec, resolved.method, resolved.name)
-
-    # What `AskableCall` needs
-
-    def park(self, key: str, call: AskableCall) -> None:
-        """Register a call that waits for its client's answers.
-
-        Raises: RpcError if too many calls wait.
-        """
-        self._parked.add(key, call)
-
-    def unpark(self, key: str) -> None:
-        """Forget a call that no retry can attach any more."""
-        self._parked.remove(key)
-
-    def make_room(self) -> None:
-        """Drop old answers if those that are kept have too many bytes."""
-        self._parked.make_room()
 
     def input_required(
         self, needed: InputNeededError, request: Request, session: Session

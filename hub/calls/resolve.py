@@ -181,7 +181,7 @@ class Relay:
             if isinstance(verdict, Refused):
                 if cached is None:
                     self._keep_of_refused(request, case)
-                return refusal(spec, case.call, audit, case.pointer)
+                return refusal(spec, case.call, audit, case.base)
             with case.slot.trying():
                 child = await self._obtain(case)
                 resolved = self._keep(request, case, child, cached)
@@ -275,7 +275,7 @@ class Relay:
         with CallAudit.of(case.session, spec.name, case.call.name) as audit:
             audit.verdict = verdict
             note_objection(case.session, spec, case.call, audit, case.no_overlap)
-            return refusal(spec, case.call, audit, case.pointer)
+            return refusal(spec, case.call, audit, case.base)
 
 
 def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bool:

@@ -38,8 +38,8 @@ class ResolvedRoute(Struct, frozen=True):
     """What a call needs to reach its child: a ready child, its guard, the context to judge it in.
 
     `own` is the param that replaces the client's, such as the child's own `name` of the tool.
-    `pointer` converts a JSON pointer into the child's arguments to one into the client's. `others`
-    are the session's slots with their listings, if another server's listing could move the name.
+    `base` is the JSON pointer to the child's arguments within the client's. `others` are the
+    session's slots with their listings, if another server's listing could move the name.
     Each call replaces the `links` of `judged_in`. `plain_check` admits plain paths without the
     judge. `effective` are the client's roots, and `catalog` is what the name was looked up in.
     `no_overlap` says why no path is admitted, if the roots and the server's own directories
@@ -59,7 +59,7 @@ class ResolvedRoute(Struct, frozen=True):
     operator: int
     judged_in: CallContext
     plain_check: PlainPathCheck | None
-    pointer: Callable[[str], str]
+    base: str
     effective: EffectiveRoots
     catalog: Catalog
     others: tuple[tuple[ChildSlot, Listing | None], ...] = ()
@@ -178,7 +178,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         operator=session.services.operator.version,
         judged_in=judged_in,
         plain_check=_plain_check(session, case.spec, case.guard, case.call.name, judged_in),
-        pointer=case.pointer,
+        base=case.base,
         effective=case.effective,
         catalog=case.catalog,
         others=_others(case),
@@ -193,7 +193,7 @@ def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two ro
     name: str,
     own: OwnParam,
     guard: ToolGuard,
-    pointer: Callable[[str], str],
+    base: str,
 ) -> ResolvedRoute:
     """Return the route to another name of the same child, for the same session and roots.
 
@@ -213,7 +213,7 @@ def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two ro
         own=own,
         guard=guard,
         plain_check=plain_check,
-        pointer=pointer,
+        base=base,
         others=(),
         scopes=its.spec.scopes.of(method, name),
     )

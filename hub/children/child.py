@@ -128,7 +128,12 @@ class Child:
                     return
                 async with self._connect() as link:
                     self._opening.deadline = math.inf
-                    await self._keep(link)
+                    try:
+                        await self._keep(link)
+                    finally:
+                        # At once: closing the connection may take seconds.
+                        if self.peer is not None:
+                            self.peer.close("its connection has failed")
         except* TimeoutError:
             self._fall(f"no connection within {self.spec.start_timeout:g} s")
         except* (ChildError, GoneError, RpcError, SilentError, WireError) as group:
@@ -339,11 +344,8 @@ class Child:
 
     async def _notified(self, conduct: PeerConduct, notification: Notification) -> None:
         conduct.pace.spend(PASSED_ON)
-        heard = (
-            notification
-            if self._listen_streams is None
-            else self._listen_streams.heard(notification)
-        )
+        streams = self._listen_streams
+        heard = notification if streams is None else streams.heard(notification)
         if heard is not None and heard.method in LIST_CHANGED:
             self.lists.note_change({heard.method})
         elif heard is not None:

@@ -18,7 +18,7 @@ import structlog
 from msgspec import Struct, field
 
 from hub.jsonrpc import messages as wire
-from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
+from hub.jsonrpc.errors import GoneError, InternalError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.messages import (
     Failure,
@@ -127,7 +127,7 @@ class Peer:
     """Our side of one JSON-RPC connection.
 
     `serve` answers the other side's requests, each in a task of `tasks` (or in the caller's task,
-    through `answer`); its `RpcError` or `WireError` becomes the error response. `notified` gets the
+    through `answer`); what it raises becomes the error response. `notified` gets the
     notifications, in order; its errors leave `receive`. `watch` counts useful and useless messages.
     """
 
@@ -345,6 +345,10 @@ class Peer:
             return Failure(id_, exc.error)
         except WireError as exc:
             return Failure(id_, failure_of(exc).error)
+        except Exception:
+            # Raised from here, it would end the connection of a child, and the calls of others.
+            log.exception("request failed", method=asked.request.method)
+            return Failure(id_, InternalError().error)
         finally:
             self.backlog.leave(id_, asked)
         return None

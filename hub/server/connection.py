@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import anyio
-import structlog
 
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls
@@ -16,8 +15,7 @@ from hub.calls.routes import CallRoute, KnownAnswer
 from hub.calls.subscriptions import Subscriptions
 from hub.catalog.pages import CursorError
 from hub.errors import HubError, InsufficientScopeError, RouteError
-from hub.jsonrpc.errors import InternalError, RpcError
-from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Notification, Payload, Request, size_of
 from hub.jsonrpc.peer import Asked, Outlet, Peer
 from hub.protocol.constants import (
@@ -38,8 +36,6 @@ from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.system.tasks import TaskStarter
 from hub.values import Json, JsonObject, object_or_empty
-
-log = structlog.stdlib.get_logger(__name__)
 
 MAX_NAMED = 1024
 """Characters of a client's name and version that its session holds: there are many sessions."""
@@ -115,25 +111,8 @@ class ClientConnection:
     async def _serve(self, asked: Asked) -> Payload:
         """Return the result of one request.
 
-        Raises: RpcError only; all other errors become one here.
+        Raises: RpcError, also in the place of a HubError; WireError.
         """
-        try:
-            return await self._serve_in_era(asked)
-        except RpcError:
-            raise
-        except CursorError as exc:
-            raise RpcError(INVALID_PARAMS, str(exc), exc.data) from exc
-        except RouteError as exc:
-            raise RpcError(INVALID_PARAMS, str(exc)) from exc
-        except HubError as exc:
-            raise RpcError(INTERNAL_ERROR, str(exc)) from exc
-        except WireError as exc:
-            raise RpcError(exc.code, str(exc)) from exc
-        except Exception as exc:
-            log.exception("request failed", method=asked.request.method)
-            raise InternalError from exc
-
-    async def _serve_in_era(self, asked: Asked) -> Payload:
         try:
             if is_modern(asked.request):
                 return await self._serve_modern(asked)
@@ -142,6 +121,12 @@ class ClientConnection:
             asked.needed = exc.needed
             data: JsonObject = {"error": "insufficient_scope", "scope": " ".join(exc.needed)}
             raise RpcError(INVALID_REQUEST, str(exc), data) from exc
+        except CursorError as exc:
+            raise RpcError(INVALID_PARAMS, str(exc), exc.data) from exc
+        except RouteError as exc:
+            raise RpcError(INVALID_PARAMS, str(exc)) from exc
+        except HubError as exc:
+            raise RpcError(INTERNAL_ERROR, str(exc)) from exc
 
     async def _serve_modern(self, asked: Asked) -> Payload:
         if self.session.client is not None:

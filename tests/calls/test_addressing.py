@@ -250,9 +250,9 @@ def test_a_call_within_a_call_leads_to_the_inner_tool_and_is_judged_by_its_own_a
     addressed = searching("call-tool", asked)
     assert (addressed.server, addressed.name) == ("a", "read")
     assert addressed.servers(TWO) == ("a",)
-    assert addressed.pointer("/path") == "/toolArgs/path"
+    assert addressed.base == "/toolArgs"
     assert addressed.params == {"name": "read", "arguments": inner, "_meta": {"x": 1}}
-    assert named("tools/call", "a__read").pointer("/path") == "/path"
+    assert named("tools/call", "a__read").base == ""
 
 
 def test_a_call_within_a_call_may_have_no_arguments() -> None:

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from hub.calls.judging import JudgingContext
 from hub.calls.modern_calls import MAX_KEPT_BYTES, MAX_PARKED_OF_ONE, ParkedCalls
 from hub.calls.resolve import Relay
-from hub.calls.rounds.askable_call import AskableCall
+from hub.calls.rounds.askable_call import AskableCall, Dialogue
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Payload
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
@@ -357,10 +357,10 @@ async def test_a_retry_whose_call_is_cancelled_while_it_is_judged_says_so(
 ) -> None:
     find, judge_again, calls = ParkedCalls.find, Relay.judge_again, list[AskableCall]()
 
-    def found(parked: ParkedCalls, key: str | None) -> AskableCall | None:
-        call = find(parked, key)
-        calls.extend([] if call is None else [call])
-        return call
+    def found(parked: ParkedCalls, key: str | None) -> Dialogue | None:
+        dialogue = find(parked, key)
+        calls.extend([] if dialogue is None else [dialogue.call])
+        return dialogue
 
     async def judged(relay: Relay, case: JudgingContext) -> Payload | None:
         verdict = await judge_again(relay, case)
@@ -449,15 +449,16 @@ async def test_kept_answers_have_a_common_bound_in_bytes() -> None:
 
 def test_dropped_answers_do_not_fill_the_log() -> None:
     parked, ended = ParkedCalls(), list[None]()
-    owner, reply = SimpleNamespace(principal="a"), SimpleNamespace(give=ended.append)
+    call = SimpleNamespace(cancel=lambda: None, reply=SimpleNamespace(give=ended.append))
     with capture_logs() as logs:
         for number in range(2000):
-            one = SimpleNamespace(
-                kept_size=MAX_KEPT_BYTES + 1, owner=owner, cancel=lambda: None, reply=reply
+            waiting = SimpleNamespace(
+                key=str(number), principal="a", kept_size=MAX_KEPT_BYTES + 1, call=call
             )
-            parked.add(str(number), cast("AskableCall", one))
+            one = cast("Dialogue", waiting)
+            parked.add(one)
             parked.make_room()
-            parked.remove(str(number))
+            parked.remove(one)
     assert len(ended) == 2000
     assert 1 < len(logs) < 1000
 

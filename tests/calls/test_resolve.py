@@ -855,7 +855,7 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
             spec=spec,
             snapshot=Snapshot.of(client.session, spec, effective, slot),
-            pointer=str,
+            base="",
             own=OwnParam("name", "read"),
             catalog=await at.relay.listings.catalog(client.session, effective),
         )

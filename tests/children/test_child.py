@@ -21,7 +21,7 @@ from hub.children.listing import MAX_LISTED, RELIST_PAUSE
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError, RpcError
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.messages import Notification, Payload, Request
 from hub.jsonrpc.peer_conduct import PeerConduct
 from hub.paths.resolve import Flavour
 from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_FOUND
@@ -351,6 +351,44 @@ async def test_calls_of_a_child_that_is_stopped_fail() -> None:
         callers.start_soon(calling)
         await (await fake.connected()).request("tools/call")
     assert "the hub stopped it" in errors[0]
+
+
+class SlowToClose(FakeChild):
+    """A child whose connection is closed once `may_close` is set."""
+
+    may_close: anyio.Event
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[FakeLink]:
+        async with super().connect() as link:
+            try:
+                yield link
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.may_close.wait()
+
+
+class BreakingLessee(RecordingLessee):
+    """A user of a child that breaks down when it is told something."""
+
+    async def told(self, spec: ServerSpec, notification: Notification) -> None:
+        raise LookupError("nobody foresaw it")
+
+
+async def test_calls_fail_at_once_where_what_nobody_foresaw_ends_their_child() -> None:
+    fake = SlowToClose(ECHO, answers={"tools/call": SILENT})
+    fake.may_close = anyio.Event()
+    user = BreakingLessee()
+    async with anyio.create_task_group() as callers, owned(fake, user=user) as child:
+
+        async def calling() -> None:
+            assert "went away during the call" in await error_of(child)
+            fake.may_close.set()
+
+        callers.start_soon(calling)
+        await (await fake.connected()).request("tools/call")
+        fake.link.notify("notifications/message", {"level": "info", "data": "x"})
+        await fake.may_close.wait()
 
 
 async def test_a_child_that_is_not_there_yet_cannot_be_asked() -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
+from hub.jsonrpc.errors import GoneError, InternalError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Response, lost
 from hub.jsonrpc.peer import CANCEL_GRACE, LAST_GRACE, Asked, Peer, Serve
@@ -374,6 +374,15 @@ async def test_what_cannot_be_read_within_an_answer_is_an_error_too() -> None:
         await talk.peer.receive(Request(5, "m", {}))
         said: JsonObject = {"code": -32600, "message": "Expected a JSON object"}
         assert await talk.outlet.next() == Failure(5, said)
+
+
+async def test_what_nobody_foresaw_within_an_answer_ends_no_connection() -> None:
+    async def break_down(_: Asked) -> Payload:
+        raise LookupError("/home/secret")
+
+    async with talking(break_down) as talk:
+        await talk.peer.receive(Request(5, "m", {}))
+        assert await talk.outlet.next() == Failure(5, InternalError().error)
 
 
 class SlowService:

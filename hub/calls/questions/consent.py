@@ -141,7 +141,7 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
         case.call,
         case.spec.name,
         writes=case.guard.needs_write,
-        pointer=case.pointer(one.pointer),
+        pointer=case.base + one.pointer,
         lasting=lasting,
     )
 

@@ -48,24 +48,33 @@ TOLD_BETWEEN, BYTES_BETWEEN = 256, 4 * 1024 * 1024
 and one that is larger is kept alone."""
 
 
-class AskableCalls(Protocol):
-    """What the calls of all modern clients share; `tasks` outlive the clients' requests."""
+class Parked(Protocol):
+    """The calls that wait for their clients, as `ParkedCalls` has them."""
 
-    tasks: TaskStarter
-
-    def park(self, key: str, call: AskableCall) -> None:
+    def add(self, one: Dialogue) -> None:
         """Register a call that waits for its client's answers.
 
         Raises: RpcError if too many calls wait.
         """
         ...
 
-    def unpark(self, key: str) -> None:
+    def remove(self, one: Dialogue) -> None:
         """Forget a call that no retry can attach any more."""
         ...
 
     def make_room(self) -> None:
         """Drop old answers if those that are kept have too many bytes."""
+        ...
+
+
+class AskableCalls(Protocol):
+    """What the calls of all modern clients share; `tasks` outlive the clients' requests."""
+
+    tasks: TaskStarter
+
+    @property
+    def parked(self) -> Parked:
+        """The calls that wait for their clients."""
         ...
 
     def input_required(
@@ -106,7 +115,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             guard=resolved.guard,
             spec=resolved.spec,
             snapshot=Snapshot.of(session, resolved.spec, effective, resolved.slot),
-            pointer=resolved.pointer,
+            base=resolved.base,
             own=resolved.own,
             catalog=resolved.catalog,
             retry=retry,
@@ -150,16 +159,6 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
             self.dialogue = Dialogue(self)
             self.calls.tasks.start_soon(self.dialogue.keep)
         return await self.dialogue.ask(method, params)
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether the client has been away for so long that other calls go first."""
-        return self.dialogue is not None and self.dialogue.is_abandoned
-
-    @property
-    def kept_size(self) -> int:
-        """The bytes of the answer that is kept for a retry, about; 0 if none is."""
-        return 0 if self.dialogue is None else self.dialogue.kept_size
 
     def done(self) -> None:
         """Do nothing: a modern client gets no notification that an elicitation is complete."""
@@ -225,7 +224,7 @@ class _Question(Struct, eq=False):
 class Dialogue:
     """What the child asks within one call, while its client's requests come and go.
 
-    `is_detached`: no request of the client waits for the call now. `over` is set once the call has
+    `is_detached`: no request of the client waits for `call` now. `over` is set once the call has
     ended, and `fetched` once no request will fetch its answer any more.
     """
 
@@ -233,7 +232,7 @@ class Dialogue:
         self.key = secrets.token_hex(16)
         self.is_detached = False
         self.over, self.fetched = anyio.Event(), anyio.Event()
-        self._call = call
+        self.call = call
         self._speaker = ClientCaller(
             call.owner, call.outlet, call.token, call.calls.tasks, call.send_queue
         )
@@ -244,11 +243,16 @@ class Dialogue:
         self._kept: KeptReply | None = None
         self._is_gathering = False
 
+    @property
+    def principal(self) -> str:
+        """The principal of the call's client."""
+        return self.call.owner.principal
+
     # The child's side
 
     async def ask(self, method: str, params: JsonObject) -> Payload:
         """Ask the client, and return its answer; see `AskableCall.ask`."""
-        self._call.calls.park(self.key, self._call)
+        self.call.calls.parked.add(self)
         key = f"ask/{next(self._numbers)}"
         asked: JsonObject = {"method": method, "params": in_modern_words(method, params)}
         question = self._questions[key] = _Question(asked)
@@ -266,12 +270,12 @@ class Dialogue:
 
         Raises: RpcError if the client is away too long while other calls need the child.
         """
-        preemption = self._call.route.resolved.child.answers.preemption
+        preemption = self.call.route.resolved.child.answers.preemption
         while True:
             with anyio.move_on_after(LOOK_AGAIN):
                 await question.settled.wait()
                 return
-            if self.is_abandoned and preemption.must_leave(self._call):
+            if self.is_abandoned and preemption.must_leave(self.call):
                 raise RpcError(
                     INTERNAL_ERROR,
                     f"the client has not come back for {PATIENCE:g} s, and others wait",
@@ -286,7 +290,7 @@ class Dialogue:
     def kept_size(self) -> int:
         """The bytes of the answer that is kept for a retry, about; 0 if none is."""
         kept = self._kept
-        return kept.size if kept is not None and self._call.register is kept else 0
+        return kept.size if kept is not None and self.call.register is kept else 0
 
     async def report(self, params: Payload) -> None:
         """Send a progress report within the current request, if that wants any."""
@@ -325,25 +329,25 @@ class Dialogue:
         """Keep the answer until a retry fetches it, at most `KEPT` seconds; cancel at the end."""
         try:
             await self.over.wait()
-            self._call.calls.make_room()
+            self.call.calls.parked.make_room()
             with anyio.move_on_after(KEPT):
                 await self.fetched.wait()
         finally:
-            self._call.cancel()
-            self._call.calls.unpark(self.key)
+            self.call.cancel()
+            self.call.calls.parked.remove(self)
 
     # The client's side
 
     def _gather(self) -> None:
         if not self.is_detached and not self._is_gathering:
             self._is_gathering = True
-            self._call.calls.tasks.start_soon(self._ask_client)
+            self.call.calls.tasks.start_soon(self._ask_client)
 
     async def _ask_client(self) -> None:
         """Answer the current request with the child's requests, and detach the call from it."""
         await anyio.sleep(GATHER)
         self._is_gathering = False
-        call, reply = self._call, self._call.reply
+        call, reply = self.call, self.call.reply
         if call.is_settled or not self._questions:
             return
         self.is_detached, self._left = True, anyio.current_time()
@@ -361,7 +365,7 @@ class Dialogue:
             await self._attach(reply)
 
     def _asking(self) -> Response | Failure:
-        call = self._call
+        call = self.call
         requests: JsonObject = {key: one.request for key, one in self._questions.items()}
         lasts = call.route.resolved.spec.timeout + KEPT
         return call.asking(InputNeededError(requests, CallState(parked=self.key), lasts=lasts))
@@ -369,12 +373,12 @@ class Dialogue:
     async def _attach(self, reply: ReplySink) -> None:
         while self._between:
             await self._speaker.tell(*self._between.popleft())
-        self._call.reply = reply
+        self.call.reply = reply
         self.is_detached = False
 
     async def come_back(self, speaker: ClientCaller, reply: AwaitedReply, request: Request) -> None:
         """Go on with the call for the client's next request, which brings answers."""
-        call, kept = self._call, self._kept
+        call, kept = self.call, self._kept
         self._speaker = speaker
         call.request, call.register = request, reply
         await self._attach(reply)

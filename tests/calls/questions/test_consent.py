@@ -320,6 +320,19 @@ async def test_what_to_ask_about_is_found_beside_the_loop(top: Path) -> None:
         assert len(questions(one)) == 1
 
 
+async def test_a_call_that_is_cancelled_while_its_user_is_asked_is_cancelled(top: Path) -> None:
+    async with rig(SPECS, {"files": FakeChild(READ)}) as at:
+        client = asking(at, top)
+        client.answers["elicitation/create"] = Silence()
+        outside: JsonObject = {"path": f"{top}/b/x"}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call, "read", outside)
+            await client.outlet.signals.until(lambda: bool(questions(client)))
+            tasks.cancel_scope.cancel()
+        (record,) = at.audit.records
+    assert (record.verdict, record.path, record.consent) == ("cancelled", f"{top}/b/x", None)
+
+
 async def test_a_call_that_is_cancelled_while_it_is_judged_is_not_answered(top: Path) -> None:
     fake, held = FakeChild(READ), HeldWorker()
     async with rig({"files": remote()}, {"files": fake}, worker=held) as at:
