@@ -59,11 +59,12 @@ _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
-_NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
+_NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=<>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
 _INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _DEVICE = re.compile(rf"/dev/(?:null|zero|u?random|tty)|{SERIAL_PORT}", re.ASCII)
+_ENDS_WORD = ";&|)"
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _LONGEST_WORD = 512
@@ -109,10 +110,10 @@ def _character(code: re.Match[str]) -> str:
 def is_harmless(text: str) -> bool:
     """Return whether `text` is a system program, a stream or a device such as `/dev/null`.
 
-    A stream's number may stand behind it.
+    A stream's number may stand behind it, or the signs where a shell ends the word: `/dev/null;`.
     """
-    device = text.removesuffix(" 2").removesuffix(" 1")
-    return bool(_DEVICE.fullmatch(device)) or device in _STREAMS or is_program(text)
+    name = text.removesuffix(" 2").removesuffix(" 1").rstrip(_ENDS_WORD)
+    return bool(_DEVICE.fullmatch(name)) or name in _STREAMS or is_program(name)
 
 
 class ShellWord(NamedTuple):
