@@ -642,6 +642,13 @@ HANDED_ON_OUT = [
     "tmux new -d 'sh -c \"ls /\"'",
 ]
 TEXTS = [
+    "awk '$3 ~ /ERROR.*/ {print $1}' app.log | wc -l",
+    "ps aux | awk '$11 !~ /node/ {print $2}' | xargs kill",
+    "sed -i 's/^version = .*/version = \"1.2.3\"/' pyproject.toml && git diff",
+    'sed -i "s/VERSION=.*/VERSION=$NEW/; s|^SECRET=.*|SECRET=$(openssl rand -hex 16)|" .env',
+    "git log --format=%s | sed -E 's/^(feat|fix).*: //' | sort",
+    "psql -c \"SELECT url FROM pages WHERE url ~ '^/docs/'\"",
+    "python3 -c \"import re; print(re.findall(r'(.*?)/x', s.read()))\"",
     'echo "see /etc/hosts"',
     'echo "Path: /usr/bin"',
     "echo 'export PATH=/usr/local/bin:$PATH' >> run.sh",
@@ -705,6 +712,17 @@ TEXTS = [
     "psql -U x -d y -c \"SELECT * FROM files WHERE path = '/etc/hosts'\"",
 ]
 TEXTS_OUT = [
+    "awk '$1 ~ /x/' ~/x",
+    "perl -pe 1 ''lea?",
+    'python3 ""lea?',
+    "sed 's/a/b/' .*/x",
+    "sed 's/.*/cat .?\\/x/' a.txt | sh",
+    "sed 's/.*/cat .?\\/x/' a.txt > x; ./x",
+    "sed 's/.*/cat .?\\/x/e' a.txt",
+    "awk 'BEGIN{print 1 | \"cat .?/x\"}'",
+    "python3 -c \"import os; os.system('cat .?/x')\"",
+    "node -e \"require('child_process').execSync('cat .?/x')\"",
+    "psql -c '\\! cat .?/x'",
     "echo /etc/passwd > l; xargs cat < l",
     "echo 'cat /etc/passwd' > x.sh; sh x.sh",
     "echo 'cat /etc/passwd' > x.sh && ./x.sh",

@@ -110,6 +110,42 @@ def runs_nothing(command: SimpleCommand) -> bool:
     return runs_nothing and (writes or signs.isdisjoint({"<<", "<<-"}))
 
 
+_SCRIPTS = (
+    (
+        re.compile(r"sed"),
+        re.compile(r"(?<=['\"; ]s)([/|#,@!:])(?:(?!\1)[^\\\n$]|\\.|\$(?![\w{(]))*"),
+    ),
+    (re.compile(r"[gm]?awk|psql|python[\d.]*|node|jq"), re.compile(r"(?s)\A(?!.*\|\s*\\?\").+")),
+)
+"""Programs that are no shells, and the parts of scripts for them that nothing expands."""
+_SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
+_HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
+_RUNS_SCRIPTS = re.compile(
+    r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
+    r"|_process|glob|`|\\!|(?:^|[;&|\n])\s*\.",
+    re.IGNORECASE,
+)
+"""Signs that another shell may get a script, or what it prints, or that it looks for files."""
+
+
+def with_plain_scripts(command: str) -> str:
+    """Return a command without signs in its scripts that only a shell would expand.
+
+    Such as `~` and `.*` in `awk '$1 ~ /a.*/'`, and `.*` in what `sed 's/.*/b/'` looks for.
+    """
+    if not _HAS_SCRIPTS.search(command) or _RUNS_SCRIPTS.search(command):
+        return command
+    is_sure = not renames_programs(QUOTED.sub("", command))
+    for one in reversed(surely_parsed(command) if is_sure else []):
+        signs = next((of[1] for of in _SCRIPTS if of[0].fullmatch(one.given[0].raw)), None)
+        for word in reversed(one.given if signs else []):
+            if signs and QUOTED.fullmatch(word.raw):
+                end = word.start + len(word.raw)
+                script = signs.sub(lambda part: _SIGN_IN_SCRIPT.sub("x", part[0]), word.raw)
+                command = f"{command[: word.start]}{script}{command[end:]}"
+    return command
+
+
 _MOST_CLIMBS = 64
 _FOLDER = re.compile(r"[\w./@][\w./@+-]*")
 _PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
