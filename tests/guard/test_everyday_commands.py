@@ -45,6 +45,7 @@ COMPUTED = [
     "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
     "rsync -a src/ build/$(date +%s)/ && cp -r src/ backup-$(date -u '+%Y%m%dT%H:%M')/",
     "mkdir -p build/$(date +%Y%m%d)/logs",
+    'echo "dir=$(pwd); n=$(ls | wc -l)" && echo "Is it $PWD? yes!"',
     'echo "cwd: $(pwd), files: $(ls | wc -l)" && echo "In $PWD: $(ls | wc -l) files"',
     'PATH="$(npm root)/.bin:$PATH" tsc && ls',
     "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
@@ -995,6 +996,9 @@ ENTERED_OUT = [
     "rm -r none && cd src && rm ../private",
 ]
 WRITTEN = [
+    "python3 - <<'E'\nimport re\nprint(re.findall(r'(.*?)/b', s))\nE",
+    "node <<'E'\nconsole.log(s.match('.*?='))\nE",
+    "cat > x.js <<'E'\ns.match('.*?=')\nprocess.exit()\nE\nnpm test",
     "cd src && cat > ../x <<'EOF'\nhello\nEOF",
     "cd src && cat <<EOF >> ../a.txt\nhello\nEOF",
     "cd src && cat > x.ts <<'EOF'\nimport a from '../../lib'\nfunction f() { return it's }\nEOF",
@@ -1003,6 +1007,11 @@ WRITTEN = [
     "cd src && python3 - ../a.txt <<'EOF'\nprint(1)\nEOF",
 ]
 WRITTEN_OUT = [
+    "cat > x <<'E'\ncat .?/x\nE\nsh x",
+    "cat > x <<'E'\ncat lea?\nE\nsh x",
+    "tee x <<'E'\ncat .?/x\nE\n. ./x",
+    "python3 - <<'E'\nos.system('cat .?/x')\nE",
+    "node <<'E'\nrequire('child_process').execSync('cat .?/x')\nE",
     "cd src && cat > l <<'E'\n/etc/passwd\nE\ncat $(cat l)",
     "cd src && cat > l <<'E'\n/etc/passwd\nE\nwc --files0-from=l",
     "cd src && cat > ../../private/y/n <<'EOF'\nhello\nEOF",

@@ -16,7 +16,7 @@ from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
-from hub.guard.text.sure_commands import goes_home
+from hub.guard.text.sure_commands import RUNS_SCRIPTS, goes_home
 from hub.paths.resolve import Flavour
 
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
@@ -25,7 +25,8 @@ _CODE = re.compile(
     re.DOTALL,
 )
 _WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
-_READS_LINES = re.compile(r"(?:cat|tee|apply_patch|patch|git|python[\d.]*|node|ruby|jq|psql)")
+_READS_LINES = re.compile(r"cat|tee|apply_patch|patch|git|jq")
+_READS_CODE = re.compile(r"python[\d.]*|node|ruby|psql")
 """Programs that read the lines of a here-document, and are no shells."""
 _ENDS = frozenset({"}", "done", "fi", "esac"})
 """Words that end several commands, which may be piped to a shell together."""
@@ -157,11 +158,12 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
     context = WordContext(computes=_COMPUTES.search(command) is not None)
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
+    signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
+    last_run = max((one.start() for one in signs), default=-1)
     for script in scripts:
         pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
-        literal = [
-            one.owner for one in script.documents if not pipes and _is_only_text(one, command)
-        ]
+        documents = script.documents if not pipes else ()
+        literal = [one.owner for one in documents if _is_only_text(one, command, last_run)]
         for one in script.commands:
             # Where a quote is not closed it is unknown where a command ends.
             context = context.behind(one.before, goes_on=not script.is_closed)
@@ -175,12 +177,18 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
                 yield ShellWord("~", expands=True, globs=False, runs=False, creates=False)
 
 
-def _is_only_text(document: HereDocument, command: str) -> bool:
-    """Return whether no shell reads the lines of a here-document, not even for wildcards."""
+def _is_only_text(document: HereDocument, command: str, last_run: int) -> bool:
+    """Return whether no shell reads the lines of a here-document, not even for wildcards.
+
+    `last_run`: where the last sign is that a shell may.
+    """
     owner, lines = document.owner, command[document.start : document.end]
     is_whole = owner.before != "(" and owner.after == "\n" and not owner.depth
-    is_read = is_whole and _READS_LINES.fullmatch(owner.words[0].raw) is not None
-    return is_read and (document.is_literal or not _COMPUTES.search(lines))
+    program = owner.words[0].raw if is_whole else ""
+    is_code = _READS_CODE.fullmatch(program) is not None
+    is_read = is_code or _READS_LINES.fullmatch(program) is not None
+    is_inert = document.is_literal or not _COMPUTES.search(lines)
+    return is_read and is_inert and last_run < (document.start if is_code else document.end)
 
 
 def _judged_words(
@@ -192,6 +200,7 @@ def _judged_words(
         # An empty word names nothing.
         if text and not (is_device or (is_run and is_program(text))):
             is_wild = expands(word.raw) if context.takes_pattern(text) else _has_wildcard(text)
+            is_wild = is_wild and finds
             creates = ">" in word.operator or context.creates_file(text)
             is_last = word is command.words[-1] and command.after == ")"
             is_found = finds and (NUMBER in text or expands(word.raw))

@@ -42,7 +42,7 @@ _OWN_SEARCH_PATH = re.compile(
     re.ASCII,
 )
 _MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
-_OF_MESSAGE = re.compile(r"\$PWD[,:]?(?=[ \"])")
+_OF_MESSAGE = re.compile(r"\$PWD[,:;.?!)]?(?=[ \"])")
 """A folder and the sign behind it in a message: `echo "In $PWD: all is well"`."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _RUNS_ABOVE = re.compile(

@@ -120,7 +120,7 @@ _SCRIPTS = (
 """Programs that are no shells, and the parts of scripts for them that nothing expands."""
 _SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
 _HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
-_RUNS_SCRIPTS = re.compile(
+RUNS_SCRIPTS = re.compile(
     r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
     r"|_process|glob|`|\\!|(?:^|[;&|\n])\s*\.",
     re.IGNORECASE,
@@ -133,7 +133,7 @@ def with_plain_scripts(command: str) -> str:
 
     Such as `~` and `.*` in `awk '$1 ~ /a.*/'`, and `.*` in what `sed 's/.*/b/'` looks for.
     """
-    if not _HAS_SCRIPTS.search(command) or _RUNS_SCRIPTS.search(command):
+    if not _HAS_SCRIPTS.search(command) or RUNS_SCRIPTS.search(command):
         return command
     is_sure = not renames_programs(QUOTED.sub("", command))
     for one in reversed(surely_parsed(command) if is_sure else []):
