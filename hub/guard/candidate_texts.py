@@ -305,7 +305,7 @@ class CandidateTexts(Struct, frozen=True):
                 yield text, how, kind
             yield from self._without_host(word)
             if self.posix:
-                yield from self._tops_of(word) if reader.expands else ()
+                yield from self._tops_of(word)
                 paths = self.local_paths.found_by_shell(found) if reader.globs else ()
                 yield from ((path, FOUND, Kind.NEUTRAL) for path in paths)
 

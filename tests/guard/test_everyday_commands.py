@@ -234,6 +234,8 @@ SEARCHED_OUT = [
     "PATH=$PWD/../private:$PATH x",
 ]
 SIGNS = [
+    "# Look at /etc/x first, and that's all of ../x\n# or not\nls",
+    "curl -s 'http://localhost:3000/files?path=/etc/x'; wget \"http://h/?a=/etc/x&b=1\" | head",
     '[[ "$x" =~ ^/api ]] && echo y',
     "perl -ne 'print if $_ =~ /foo/' a.txt",
     "git log @{u}..",
@@ -241,6 +243,11 @@ SIGNS = [
     "git diff @{upstream}...",
 ]
 SIGNS_OUT = [
+    "# it's\ncat ../x",
+    "# a \\\ncat ../x",
+    "# a; cat ../x\nls",
+    "# '\ncat leak; : '",
+    'curl "http://h/?x=/a";cat ../x',
     "cat x=~/y",
     "ls ~ =~ x",
     "cat @{u}/../../private/x",
@@ -996,6 +1003,9 @@ ENTERED_OUT = [
     "rm -r none && cd src && rm ../private",
 ]
 WRITTEN = [
+    "git add -A && git commit -F - <<'E'\nSee ../x and /etc/x\nE\ngit push",
+    "gh pr create --title x --body-file - <<'E'\nSee /etc/x\nE",
+    "kubectl apply -f - <<'E'\nmounts: [{mountPath: /etc/x}]\nE",
     "python3 - <<'E'\nimport re\nprint(re.findall(r'(.*?)/b', s))\nE",
     "node <<'E'\nconsole.log(s.match('.*?='))\nE",
     "cat > x.js <<'E'\ns.match('.*?=')\nprocess.exit()\nE\nnpm test",
@@ -1007,6 +1017,11 @@ WRITTEN = [
     "cd src && python3 - ../a.txt <<'EOF'\nprint(1)\nEOF",
 ]
 WRITTEN_OUT = [
+    "git commit -F - <<E\n$(cat ../x)\nE",
+    "git commit -F - <<'E' | xargs cat\n../x\nE",
+    "git hash-object --stdin-paths <<'E'\n../x\nE",
+    "git commit -F- <<'E'; sh <<'F'\na\nE\ncat ../x\nF",
+    "cat > x <<'E'; git commit -F - <<'F'\ncat ../x\nE\nb\nF",
     "cat > x <<'E'\ncat .?/x\nE\nsh x",
     "cat > x <<'E'\ncat lea?\nE\nsh x",
     "tee x <<'E'\ncat .?/x\nE\n. ./x",

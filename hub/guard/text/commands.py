@@ -63,11 +63,13 @@ _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=<>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
+_FIRST_REMARKS = re.compile(r"\A(?:\s*#[^\n;&|<>()$`\\]*\n)+")
 _INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _DEVICE = re.compile(rf"/dev/(?:null|zero|u?random|tty)|{SERIAL_PORT}", re.ASCII)
 _ENDS_WORD = ";&|)"
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
+_URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
@@ -87,7 +89,11 @@ def is_installed(path: str) -> bool:
 
 
 def without_interpreters(command: str) -> str:
-    """Return a command without the programs that run the scripts in it: `#!/bin/sh`."""
+    """Return a command without the programs that run the scripts in it, `#!/bin/sh`, and remarks.
+
+    That is the lines that it starts with: without a shell there is no program called `#`.
+    """
+    command = _FIRST_REMARKS.sub("", command)
     return _INTERPRETER.sub("#!", command) if "#!" in command else command
 
 
@@ -332,7 +338,7 @@ def uncut_words(command: str) -> Iterator[str]:
 
     A value may be one argument of a program that is started without a shell. `$PWD` is `.`.
     """
-    command = _PWD.sub(".", command)
+    command = _URL_IN_QUOTES.sub("x", _PWD.sub(".", command))
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):

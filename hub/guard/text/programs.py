@@ -324,6 +324,7 @@ _CAN_BE_TAMED = re.compile(
     r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|python3?|node)\b)"
 )
 """The start of each command that `tamed` changes."""
+_OPENS_NO_LINE = re.compile(r"\s*+(?:cd|git|gh|kubectl) ")
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
@@ -340,7 +341,7 @@ def tamed(command: str) -> str:
 
     Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
-    if "<<" in command and command.lstrip()[:3] == "cd ":
+    if "<<" in command and _OPENS_NO_LINE.match(command):
         return without_lines(command)
     if not _CAN_BE_TAMED.match(command):
         return command

@@ -27,7 +27,14 @@ _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--f")
 """The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
-_RUN_NOTHING = frozenset({"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true"})
+_RUN_NOTHING = frozenset(
+    {"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true", "tee"}
+)
+_TAKES_TEXT = re.compile(
+    r"(?:git (?:commit|tag|notes|merge)|gh \w+ \w+|kubectl (?:apply|create|delete|diff|replace))"
+    r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
+)
+"""A command that reads a text from a here-document, and opens nothing that it names."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 
@@ -92,22 +99,32 @@ def renames_programs(command: str) -> bool:
 def without_lines(command: str) -> str:
     """Return a command without the lines that `cat` writes to files: `cd src && cat > a <<'E'`.
 
-    Nothing opens the words in them without a shell, and the command does not run the files.
+    Nothing opens the words in them without a shell, and the command does not run the files. So it
+    is with a text for a program: `git commit -F - <<'E'`.
     """
     script, kept = parsed(command, remarks=True), command
     for one in reversed(script.documents):
         kept = kept[: one.start] + kept[one.end :]
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
-    is_written = all(map(runs_nothing, commands)) and not _USES_LINES.search(kept)
-    return kept if commands and is_written else command
+    is_written = all(map(runs_nothing, commands)) or all(map(_takes_text, commands))
+    return kept if commands and is_written and not _USES_LINES.search(kept) else command
 
 
 def runs_nothing(command: SimpleCommand) -> bool:
     """Return whether a command starts no other, not even by what it prints; lines go to a file."""
     signs = {word.operator for word in command.words}
-    writes = len(command.given) == 1 and not signs.isdisjoint({">", ">>"})
-    runs_nothing = command.given[0].raw in _RUN_NOTHING and command.after != "|"
-    return runs_nothing and (writes or signs.isdisjoint({"<<", "<<-"}))
+    first, *names = [word.raw for word in command.given]
+    writes = not (names or signs.isdisjoint({">", ">>"})) or first == "tee"
+    runs_nothing = first in _RUN_NOTHING and command.after != "|"
+    return runs_nothing and (writes or signs.isdisjoint(_OF_DOCUMENT))
+
+
+def _takes_text(command: SimpleCommand) -> bool:
+    """Return whether a command is one of a program that takes its here-document for a text."""
+    has_lines = any(word.operator in _OF_DOCUMENT for word in command.words)
+    given = [word.raw for word in command.given]
+    is_taken = command.after != "|" and _TAKES_TEXT.fullmatch(" ".join(given)) is not None
+    return is_taken if has_lines else given[0] in {"cd", "git", "gh", "kubectl"}
 
 
 _SCRIPTS = (
