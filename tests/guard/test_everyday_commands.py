@@ -22,6 +22,7 @@ LISTS = [
     "export PYTHONPATH=$PWD/src:$PWD && pytest",
     'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
     'docker run -v "$PWD/tmp:/tmp" x',
+    'docker run -u $(id -u) -v $PWD:$PWD -w "$(pwd)" x && docker run -v "${PWD}:${PWD}:ro" x',
     'cat "$PWD/lib/x" "${PWD}/etc/y"',
 ]
 COMPUTED = [
@@ -247,6 +248,11 @@ SIGNS = [
     "git diff @{upstream}...",
 ]
 SIGNS_OUT = [
+    "chdir; cat x",
+    "docker run -v $PWD/..:$PWD x",
+    "docker run -v /etc:$PWD x",
+    "node -p 'fs.readdirSync(process.cwd() + \"/..\")'",
+    "node -e 'fs.readdirSync(`${process.cwd()}/..`)'",
     "# it's\ncat ../x",
     "# a \\\ncat ../x",
     "# a; cat ../x\nls",

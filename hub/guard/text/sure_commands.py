@@ -282,7 +282,9 @@ def _entered(command: SimpleCommand) -> str:
     return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
-_BEFORE_CD = re.compile(r"\w+=.*|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S)
+_BEFORE_CD = re.compile(
+    r"\w+=.*|-p|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S
+)
 _OPTION_OF_CD = re.compile(r"-[-LPe]+")
 _END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
 """Not what is computed, such as the folder in `cd $(x)`."""
@@ -292,7 +294,7 @@ def goes_home(command: SimpleCommand, text: str) -> bool:
     """Return whether a command of `text` is `cd` alone, which goes to the user's home."""
     words = [word.text for word in command.given]
     rest = list(dropwhile(_BEFORE_CD.fullmatch, words))
-    if rest[:1] != ["cd"] or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
+    if rest[:1] not in (["cd"], ["chdir"]) or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
         return False
     if command.lines_of is not None:  # it starts elsewhere in `text`
         return command.after not in {"'", '"', "`", "("}
