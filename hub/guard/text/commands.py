@@ -63,7 +63,6 @@ _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=<>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
-_FIRST_REMARKS = re.compile(r"\A(?:\s*#[^\n;&|<>()$`\\]*\n)+")
 _INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _DEVICE = re.compile(rf"/dev/(?:null|zero|u?random|tty)|{SERIAL_PORT}", re.ASCII)
 _ENDS_WORD = ";&|)"
@@ -89,11 +88,7 @@ def is_installed(path: str) -> bool:
 
 
 def without_interpreters(command: str) -> str:
-    """Return a command without the programs that run the scripts in it, `#!/bin/sh`, and remarks.
-
-    That is the lines that it starts with: without a shell there is no program called `#`.
-    """
-    command = _FIRST_REMARKS.sub("", command)
+    """Return a command without the programs that run the scripts in it: `#!/bin/sh`."""
     return _INTERPRETER.sub("#!", command) if "#!" in command else command
 
 
