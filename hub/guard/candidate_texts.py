@@ -63,7 +63,7 @@ _PER_SIGN = 10
 _SHAPE_OF_A_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _BRACED = re.compile(r"(?!.*\x00).*[\"'`<>(){}\[\]]", re.S)
 _BRACKET = re.compile(r"[()\[\]{}<>]")
-_WILD_CLIMB = re.compile(r"[*?\[][^/]*/(?:[^?]*/)?\.\.(?:/|$)")
+_WILD_CLIMB = re.compile(r"[^*?\[]*[*?\[].*/\.\.(?:/|$)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS, _LONGEST_LIST = 64, 1024
@@ -300,7 +300,7 @@ class CandidateTexts(Struct, frozen=True):
                 yield from self._texts_of_rich_word(word, reader)
                 return
             for text, how in found.items():
-                if _WILD_CLIMB.search(text):
+                if _WILD_CLIMB.match(text):
                     raise PathError("it has '..' after a wildcard")
                 yield text, how, kind
             yield from self._without_host(word)

@@ -11,7 +11,7 @@ from hub.guard.arguments import PathCandidate
 from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
-from hub.guard.keys.key_words import LONGEST_KEY, is_revision
+from hub.guard.keys.key_words import LONGEST_KEY, is_revision, takes_arguments
 from hub.guard.keys.nodes import FOR_SHELL
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
@@ -25,6 +25,7 @@ from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
 _QUOTING = re.compile(r"['\"\\]")
+_FIRST_REMARKS = re.compile(r"\A(?:\s*#[^\n;&|<>()$`\\]*\n)+")
 _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 
@@ -206,9 +207,16 @@ def is_option(candidate: PathCandidate) -> bool:
 
 
 def _as_run(candidate: PathCandidate, value: str) -> str:
-    """Return a value; of a command for a shell without the lines that it writes to files."""
-    is_read = "<<" in value and candidate.kind is Kind.COMMAND and candidate.why is FOR_SHELL
-    return without_lines(value) if is_read else value
+    """Return a value; of a command without the remarks that it starts with.
+
+    Without a shell there is no program called `#`, unless another argument names the program. Of a
+    command for a shell also without the lines that it writes to files.
+    """
+    if candidate.kind is not Kind.COMMAND:
+        return value
+    is_line = candidate.is_element or takes_arguments(candidate.key[-LONGEST_KEY:])
+    value = value if is_line else _FIRST_REMARKS.sub("", value)
+    return without_lines(value) if "<<" in value and candidate.why is FOR_SHELL else value
 
 
 def _shown(value: object) -> str:

@@ -737,6 +737,8 @@ def test_what_goes_elsewhere_by_the_arguments_beside_it_is_data(  # noqa: PLR091
     ("interpreter", "admitted"),
     [
         ("python3", True),
+        ("python -u", True),
+        ("bash -x", False),
         ("Python", True),
         ("ipython", True),
         ("node", True),

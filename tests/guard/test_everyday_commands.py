@@ -22,6 +22,7 @@ LISTS = [
     "export PYTHONPATH=$PWD/src:$PWD && pytest",
     'export LD_LIBRARY_PATH="$PWD:$LD_LIBRARY_PATH"',
     'docker run -v "$PWD/tmp:/tmp" x',
+    'docker run -u $(id -u) -v $PWD:$PWD -w "$(pwd)" x && docker run -v "${PWD}:${PWD}:ro" x',
     'cat "$PWD/lib/x" "${PWD}/etc/y"',
 ]
 COMPUTED = [
@@ -39,12 +40,17 @@ COMPUTED = [
     "cd ${BUILD_DIR:-build} && make",
     "for d in src build; do (cd $d && ls); done; ls | while read -r e; do (cd $e; ls); done",
     "f() { cd $1 && ls; }; f src",
+    "if [ -d src ]; then d=src; else d=build; fi; cd $d && ls",
+    "d=.; if [ -d src ]; then d=src; fi; cd $d; (e=src f=x; cd $e && ls)",
+    "for d in src build; do x=${d%/}; cd $x; done; y=; y=src 2>/dev/null; cd $y",
+    "set -- src; cd $1",
     "cat > run.sh <<'E'\ncd $APP_DIR && make\nE",
     "docker exec c sh -c 'cd $APP && ls'",
     "find . -name '*.py' -execdir ls {} + && find $PWD/src -type f -execdir cat {} ';'",
     "cp a.txt backup-$(date +%F).txt && ls src/$(cat name)/x",
     "rsync -a src/ build/$(date +%s)/ && cp -r src/ backup-$(date -u '+%Y%m%dT%H:%M')/",
     "mkdir -p build/$(date +%Y%m%d)/logs",
+    'echo "dir=$(pwd); n=$(ls | wc -l)" && echo "Is it $PWD? yes!"',
     'echo "cwd: $(pwd), files: $(ls | wc -l)" && echo "In $PWD: $(ls | wc -l) files"',
     'PATH="$(npm root)/.bin:$PATH" tsc && ls',
     "for f in $(git ls-files 'src/*.py'); do echo $f:$(wc -l < $f); done",
@@ -233,6 +239,8 @@ SEARCHED_OUT = [
     "PATH=$PWD/../private:$PATH x",
 ]
 SIGNS = [
+    "# Look at /etc/x first, and that's all of ../x\n# or not\nls",
+    "curl -s 'http://localhost:3000/files?path=/etc/x'; wget \"http://h/?a=/etc/x&b=1\" | head",
     '[[ "$x" =~ ^/api ]] && echo y',
     "perl -ne 'print if $_ =~ /foo/' a.txt",
     "git log @{u}..",
@@ -240,6 +248,16 @@ SIGNS = [
     "git diff @{upstream}...",
 ]
 SIGNS_OUT = [
+    "chdir; cat x",
+    "docker run -v $PWD/..:$PWD x",
+    "docker run -v /etc:$PWD x",
+    "node -p 'fs.readdirSync(process.cwd() + \"/..\")'",
+    "node -e 'fs.readdirSync(`${process.cwd()}/..`)'",
+    "# it's\ncat ../x",
+    "# a \\\ncat ../x",
+    "# a; cat ../x\nls",
+    "# '\ncat leak; : '",
+    'curl "http://h/?x=/a";cat ../x',
     "cat x=~/y",
     "ls ~ =~ x",
     "cat @{u}/../../private/x",
@@ -642,6 +660,13 @@ HANDED_ON_OUT = [
     "tmux new -d 'sh -c \"ls /\"'",
 ]
 TEXTS = [
+    "awk '$3 ~ /ERROR.*/ {print $1}' app.log | wc -l",
+    "ps aux | awk '$11 !~ /node/ {print $2}' | xargs kill",
+    "sed -i 's/^version = .*/version = \"1.2.3\"/' pyproject.toml && git diff",
+    'sed -i "s/VERSION=.*/VERSION=$NEW/; s|^SECRET=.*|SECRET=$(openssl rand -hex 16)|" .env',
+    "git log --format=%s | sed -E 's/^(feat|fix).*: //' | sort",
+    "psql -c \"SELECT url FROM pages WHERE url ~ '^/docs/'\"",
+    "python3 -c \"import re; print(re.findall(r'(.*?)/x', s.read()))\"",
     'echo "see /etc/hosts"',
     'echo "Path: /usr/bin"',
     "echo 'export PATH=/usr/local/bin:$PATH' >> run.sh",
@@ -705,6 +730,17 @@ TEXTS = [
     "psql -U x -d y -c \"SELECT * FROM files WHERE path = '/etc/hosts'\"",
 ]
 TEXTS_OUT = [
+    "awk '$1 ~ /x/' ~/x",
+    "perl -pe 1 ''lea?",
+    'python3 ""lea?',
+    "sed 's/a/b/' .*/x",
+    "sed 's/.*/cat .?\\/x/' a.txt | sh",
+    "sed 's/.*/cat .?\\/x/' a.txt > x; ./x",
+    "sed 's/.*/cat .?\\/x/e' a.txt",
+    "awk 'BEGIN{print 1 | \"cat .?/x\"}'",
+    "python3 -c \"import os; os.system('cat .?/x')\"",
+    "node -e \"require('child_process').execSync('cat .?/x')\"",
+    "psql -c '\\! cat .?/x'",
     "echo /etc/passwd > l; xargs cat < l",
     "echo 'cat /etc/passwd' > x.sh; sh x.sh",
     "echo 'cat /etc/passwd' > x.sh && ./x.sh",
@@ -977,6 +1013,12 @@ ENTERED_OUT = [
     "rm -r none && cd src && rm ../private",
 ]
 WRITTEN = [
+    "git add -A && git commit -F - <<'E'\nSee ../x and /etc/x\nE\ngit push",
+    "gh pr create --title x --body-file - <<'E'\nSee /etc/x\nE",
+    "kubectl apply -f - <<'E'\nmounts: [{mountPath: /etc/x}]\nE",
+    "python3 - <<'E'\nimport re\nprint(re.findall(r'(.*?)/b', s))\nE",
+    "node <<'E'\nconsole.log(s.match('.*?='))\nE",
+    "cat > x.js <<'E'\ns.match('.*?=')\nprocess.exit()\nE\nnpm test",
     "cd src && cat > ../x <<'EOF'\nhello\nEOF",
     "cd src && cat <<EOF >> ../a.txt\nhello\nEOF",
     "cd src && cat > x.ts <<'EOF'\nimport a from '../../lib'\nfunction f() { return it's }\nEOF",
@@ -985,6 +1027,16 @@ WRITTEN = [
     "cd src && python3 - ../a.txt <<'EOF'\nprint(1)\nEOF",
 ]
 WRITTEN_OUT = [
+    "git commit -F - <<E\n$(cat ../x)\nE",
+    "git commit -F - <<'E' | xargs cat\n../x\nE",
+    "git hash-object --stdin-paths <<'E'\n../x\nE",
+    "git commit -F- <<'E'; sh <<'F'\na\nE\ncat ../x\nF",
+    "cat > x <<'E'; git commit -F - <<'F'\ncat ../x\nE\nb\nF",
+    "cat > x <<'E'\ncat .?/x\nE\nsh x",
+    "cat > x <<'E'\ncat lea?\nE\nsh x",
+    "tee x <<'E'\ncat .?/x\nE\n. ./x",
+    "python3 - <<'E'\nos.system('cat .?/x')\nE",
+    "node <<'E'\nrequire('child_process').execSync('cat .?/x')\nE",
     "cd src && cat > l <<'E'\n/etc/passwd\nE\ncat $(cat l)",
     "cd src && cat > l <<'E'\n/etc/passwd\nE\nwc --files0-from=l",
     "cd src && cat > ../../private/y/n <<'EOF'\nhello\nEOF",

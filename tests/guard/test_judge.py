@@ -757,6 +757,19 @@ def test_arguments_of_another_program_are_no_command_line(world: CallContext) ->
             assert (judge.objection(candidate) is not None) is is_refused, (line, key)
 
 
+@pytest.mark.parametrize(
+    ("key", "is_element", "is_refused"),
+    [("args", False, True), ("args", True, True), ("command", False, False)],
+)
+def test_a_line_of_arguments_starts_with_no_remark(
+    world: CallContext, key: str, is_element: bool, is_refused: bool
+) -> None:
+    line = "# /etc/passwd\na.txt"
+    candidate = PathCandidate("/k/1", key, COMMAND, line, "", is_element=is_element)
+    found = Judge(world, Policy(), needs_write=True).objection(candidate)
+    assert (found is not None) is is_refused
+
+
 @pytest.mark.parametrize("sign", [",", "|", ";", " ", ":", "\n", "=", "@", "("])
 def test_the_start_of_an_oddly_spelled_path_is_judged_too(tmp_path: Path, sign: str) -> None:
     top = plant(

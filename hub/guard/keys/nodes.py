@@ -37,7 +37,8 @@ _OF_SHELLS = re.compile(
     r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
 )
 _OF_OTHERS = re.compile(
-    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*", re.IGNORECASE
+    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*(?: -[\w-]+)*",
+    re.IGNORECASE,
 )
 _METHODS = ("method", "http_method", "httpMethod")
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})

@@ -17,6 +17,7 @@ from hub.guard.text.shell import QUOTE_SIGNS, SimpleCommand, parsed, without_quo
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
 """A name and its value; with a `+` between, what is added to it."""
 _PART = re.compile(r":(?!-) ?(-?\d{1,4}|)(?::(-?\d{1,4}))?", re.ASCII)
+_SLASH = re.compile(r"(?<!\\)/")
 _ELEMENT = re.compile(r"\[[^\]]*\]=")
 _FROM_HERE = re.compile(r"\$\(|`|<\(")
 _READS = frozenset({"read", "mapfile", "readarray"})
@@ -264,7 +265,8 @@ def _altered(value: str, how: str) -> str:
     if how in {",,", "^^"}:
         return value.lower() if sign == "," else value.upper()
     if sign == "/" and ":" not in how:
-        old, _, new = map(without_quotes, wanted.lstrip("#%").partition("/"))
+        old, *rest = map(without_quotes, _SLASH.split(wanted.lstrip("#%"), 1))
+        new = "".join(rest)
         return value.replace(old, new) if old else value
     if sign in {"%", "#"}:
         ends = range(len(value) + 1)

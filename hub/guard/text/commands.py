@@ -16,7 +16,7 @@ from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
-from hub.guard.text.sure_commands import goes_home
+from hub.guard.text.sure_commands import RUNS_SCRIPTS, goes_home
 from hub.paths.resolve import Flavour
 
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
@@ -25,7 +25,8 @@ _CODE = re.compile(
     re.DOTALL,
 )
 _WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
-_READS_LINES = re.compile(r"(?:cat|tee|apply_patch|patch|git|python[\d.]*|node|ruby|jq|psql)")
+_READS_LINES = re.compile(r"cat|tee|apply_patch|patch|git|jq")
+_READS_CODE = re.compile(r"python[\d.]*|node|ruby|psql")
 """Programs that read the lines of a here-document, and are no shells."""
 _ENDS = frozenset({"}", "done", "fi", "esac"})
 """Words that end several commands, which may be piped to a shell together."""
@@ -59,13 +60,15 @@ _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
-_NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
+_NULL_IN_COMMAND = re.compile(r"(?<![^\s'\"=<>])/dev/(?:null|zero|u?random|tty)(?![^\s'\";|&)])")
 _EXECUTABLE = re.compile(r"/(?:usr/(?:local/)?|opt/homebrew/)?s?bin/[\w.+-]+", re.ASCII)
 _INTERPRETER = re.compile(rf"(?<![^\s'\"])#![ ]?{_EXECUTABLE.pattern}(?=[\s'\"]|$)", re.ASCII)
 _INSTALLED = re.compile(r"(?:/[^/]+)*/bin/(?:python|pypy|node|ruby)[\d.]*")
 _DEVICE = re.compile(rf"/dev/(?:null|zero|u?random|tty)|{SERIAL_PORT}", re.ASCII)
+_ENDS_WORD = ";&|)"
 _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
+_URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
@@ -109,10 +112,10 @@ def _character(code: re.Match[str]) -> str:
 def is_harmless(text: str) -> bool:
     """Return whether `text` is a system program, a stream or a device such as `/dev/null`.
 
-    A stream's number may stand behind it.
+    A stream's number may stand behind it, or the signs where a shell ends the word: `/dev/null;`.
     """
-    device = text.removesuffix(" 2").removesuffix(" 1")
-    return bool(_DEVICE.fullmatch(device)) or device in _STREAMS or is_program(text)
+    name = text.removesuffix(" 2").removesuffix(" 1").rstrip(_ENDS_WORD)
+    return bool(_DEVICE.fullmatch(name)) or name in _STREAMS or is_program(name)
 
 
 class ShellWord(NamedTuple):
@@ -156,11 +159,12 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
     context = WordContext(computes=_COMPUTES.search(command) is not None)
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
+    signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
+    last_run = max((one.start() for one in signs), default=-1)
     for script in scripts:
         pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
-        literal = [
-            one.owner for one in script.documents if not pipes and _is_only_text(one, command)
-        ]
+        documents = script.documents if not pipes else ()
+        literal = [one.owner for one in documents if _is_only_text(one, command, last_run)]
         for one in script.commands:
             # Where a quote is not closed it is unknown where a command ends.
             context = context.behind(one.before, goes_on=not script.is_closed)
@@ -174,12 +178,18 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
                 yield ShellWord("~", expands=True, globs=False, runs=False, creates=False)
 
 
-def _is_only_text(document: HereDocument, command: str) -> bool:
-    """Return whether no shell reads the lines of a here-document, not even for wildcards."""
+def _is_only_text(document: HereDocument, command: str, last_run: int) -> bool:
+    """Return whether no shell reads the lines of a here-document, not even for wildcards.
+
+    `last_run`: where the last sign is that a shell may.
+    """
     owner, lines = document.owner, command[document.start : document.end]
     is_whole = owner.before != "(" and owner.after == "\n" and not owner.depth
-    is_read = is_whole and _READS_LINES.fullmatch(owner.words[0].raw) is not None
-    return is_read and (document.is_literal or not _COMPUTES.search(lines))
+    program = owner.words[0].raw if is_whole else ""
+    is_code = _READS_CODE.fullmatch(program) is not None
+    is_read = is_code or _READS_LINES.fullmatch(program) is not None
+    is_inert = document.is_literal or not _COMPUTES.search(lines)
+    return is_read and is_inert and last_run < (document.start if is_code else document.end)
 
 
 def _judged_words(
@@ -191,6 +201,7 @@ def _judged_words(
         # An empty word names nothing.
         if text and not (is_device or (is_run and is_program(text))):
             is_wild = expands(word.raw) if context.takes_pattern(text) else _has_wildcard(text)
+            is_wild = is_wild and finds
             creates = ">" in word.operator or context.creates_file(text)
             is_last = word is command.words[-1] and command.after == ")"
             is_found = finds and (NUMBER in text or expands(word.raw))
@@ -322,7 +333,7 @@ def uncut_words(command: str) -> Iterator[str]:
 
     A value may be one argument of a program that is started without a shell. `$PWD` is `.`.
     """
-    command = _PWD.sub(".", command)
+    command = _URL_IN_QUOTES.sub("x", _PWD.sub(".", command))
     words = command.split()
     yield from (word for word in words if _ALTERED.search(word))
     if len(command) <= _LONGEST_WORD and words and not is_program(words[0]):

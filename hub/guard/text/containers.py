@@ -16,7 +16,7 @@ from hub.guard.text.sure_commands import renames_programs, surely_parsed
 
 _MOUNT = re.compile(
     r"( (?:-[ditPqT]*v|--volume))[ =]?((?:\"[^\":]*\"|'[^':]*'|[^\s:\"'])+|[\"'][^\":']+)"
-    r":/[\w./-]*(?::[\w,]+)?([\"']?)(?= |$)"
+    r":(?:/|\$PWD|\$\{PWD\})[\w./-]*(?::[\w,]+)?([\"']?)(?= |$)"
 )
 """A folder of this machine (group 2) and its place in a container."""
 _WORKDIR = re.compile(

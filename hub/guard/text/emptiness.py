@@ -33,10 +33,20 @@ _SURELY_PRINTS = re.compile(
     r"|(?:uname|hostname|whoami|id|nproc)(?: -[mnrsu]+)?"
 )
 _OF_FORMAT = re.compile(r"%\w|\\n")
-_SETS_WORDS = re.compile(r"\bset\b|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b")
-_ASSIGNS = re.compile(r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^\]\[]*\])?\+?:?=", re.ASCII)
+_SETS_WORDS = re.compile(
+    r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail)[^-+\s;&|]|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b"
+)
+_ASSIGNS = re.compile(
+    r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^\]\[]*\])?\+?:?="
+    # For one command only, or in a shell of its own: `x=a true`, `x=a | true`.
+    r"(?![\w./-]*[ \t]+(?!\w+=|\d*[<>])[\w./-]|[\w./-]*[ \t]*\|(?!\|))"
+    r"|[()]|\b(?:then|do|else|fi|done)\b",
+    re.ASCII,
+)
+"""An assignment (group 1 its variable), or where what may not be done here begins or ends."""
 _GIVES = re.compile(
-    r"(?:\b(?:read|mapfile|readarray|getopts|for|select|let|printf -v)\b|\(\()([^;&|\n)]*)"
+    r"(?:\b(?:read|mapfile|readarray|getopts|for(?! \w+ in *;)|select|let|printf -v)\b|\(\()"
+    r"([^;&|\n)]*)"
 )
 _TAKES_AWAY = re.compile(r"\bunset\b([^;&|\n]*)")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -76,15 +86,26 @@ def _end_of_parts(text: str, at: int, *parts: re.Pattern[str]) -> int:
 class _Given:
     """Where a command gives values to variables, by their names.
 
-    `assigned`: where the value begins. `filled` and `taken`: the first place where a program such
-    as `read` may give them one, and where `unset` takes it.
+    `assigned`: where the value begins; `ends`: where it may be gone again, by that place. `filled`
+    and `taken`: the first place where a program such as `read` may give them one, and where `unset`
+    takes it.
     """
 
     def __init__(self, command: str) -> None:
         self.command = command
         self.assigned: defaultdict[str, list[int]] = defaultdict(list)
+        self.ends: dict[int, int] = {}
+        blocks: list[list[int]] = [[]]
         for one in _ASSIGNS.finditer(command):
-            self.assigned[one[1]].append(one.end())
+            if one[1]:
+                self.assigned[one[1]].append(one.end())
+                blocks[-1].append(one.end())
+            elif one[0] in {"(", "then", "do"}:
+                blocks.append([])
+            elif one[0] == "else":  # one of several ways is gone
+                blocks[-1].clear()
+            elif len(blocks) > 1:
+                self.ends |= dict.fromkeys(blocks.pop(), one.start())
         self.filled = self._first_named(_GIVES)
         self.taken = self._first_named(_TAKES_AWAY)
 
@@ -171,7 +192,10 @@ class _Place:
             return _SETS_WORDS.search(given.command, 0, at) is not None
         if given.taken.get(name, at) < at:
             return False
-        starts = [start for start in given.assigned.get(name, ()) if start < at]
+        assigned, ends = given.assigned.get(name, ()), given.ends
+        starts = [start for start in assigned if start < at <= ends.get(start, at)]
+        if starts and given.value(starts[-1]) == "":
+            return False
         return given.filled.get(name, at) < at or any(map(self._is_value, starts[-_MOST:]))
 
     def _is_value(self, start: int) -> bool:

@@ -42,7 +42,7 @@ _OWN_SEARCH_PATH = re.compile(
     re.ASCII,
 )
 _MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
-_OF_MESSAGE = re.compile(r"\$PWD[,:]?(?=[ \"])")
+_OF_MESSAGE = re.compile(r"\$PWD[,:;.?!)]?(?=[ \"])")
 """A folder and the sign behind it in a message: `echo "In $PWD: all is well"`."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")
 _RUNS_ABOVE = re.compile(
@@ -52,6 +52,8 @@ _RUNS_ABOVE = re.compile(
     r"(?![^;|&\n]{0,512} -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
 )
 """`find` that runs a program in the folder above the one that it searches."""
+_ABOVE_IN_CODE = re.compile(r"(?:(?<=[\s(+,=]['\"`])|(?<=\(\)\}))/\.\.(?=[/'\"`])")
+"""What code adds to the path of a folder: `os.getcwd() + "/.."`, `f"{os.getcwd()}/.."`."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 
@@ -60,7 +62,8 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     """Return a command with simpler signs for what leads nowhere else.
 
     `$PWD` for `$(pwd)`, `./..` for `$(x)/..`, `.` for the `$PATH` of `PATH=$PATH:bin`, `=` for the
-    operator `=~`, `x@u` for git's `x@{u}`, and `cd ~` for a `cd` to what may be nothing.
+    operator `=~`, `x@u` for git's `x@{u}`, `./..` for the `/..` that code puts behind a path, and
+    `cd ~` for a `cd` to what may be nothing.
     """
     if _MAY_PRINT.search(command):
         command = _RUNS_ABOVE.sub(r"\1/..\2", with_printed(command.replace("${PWD}", "$PWD")))
@@ -69,6 +72,8 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = with_homes(_CD_BACK.sub('cd "$OLDPWD"', command), env)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{path[1]}.{command[path.end() :]}"
+    if "/.." in command:
+        command = _ABOVE_IN_CODE.sub("./..", command)
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
 
 

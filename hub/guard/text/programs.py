@@ -16,6 +16,7 @@ from hub.guard.text.sure_commands import (
     renames_programs,
     runs_nothing,
     surely_parsed,
+    with_plain_scripts,
     without_lines,
 )
 
@@ -160,7 +161,7 @@ _TEXTS = tuple(
 """Programs, their options that take a text, and which word behind these is the text."""
 _HAS_TEXTS = re.compile(
     r"sed |echo |printf |psql |aws |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure"
-    r"|meson|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk"
+    r"|meson|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk|python|node "
 )
 """Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
@@ -188,7 +189,10 @@ def without_texts(command: str) -> str:
     A child that starts a program without a shell may take a quoted text apart at its spaces. What
     that program may open stays.
     """
-    commands = surely_parsed(command) if _HAS_TEXTS.search(command) else []
+    if not _HAS_TEXTS.search(command):
+        return command
+    command = with_plain_scripts(command)
+    commands = surely_parsed(command)
     varies = _VARIES.search(command) or _RUNS_PRINTED.search(command)
     if not commands or varies or renames_programs(command):
         return command
@@ -320,6 +324,7 @@ _CAN_BE_TAMED = re.compile(
     r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|python3?|node)\b)"
 )
 """The start of each command that `tamed` changes."""
+_OPENS_NO_LINE = re.compile(r"\s*+(?:cd|git|gh|kubectl) ")
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
@@ -336,7 +341,7 @@ def tamed(command: str) -> str:
 
     Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
-    if "<<" in command and command.lstrip()[:3] == "cd ":
+    if "<<" in command and _OPENS_NO_LINE.match(command):
         return without_lines(command)
     if not _CAN_BE_TAMED.match(command):
         return command

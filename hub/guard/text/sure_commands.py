@@ -27,7 +27,14 @@ _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--f")
 """The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
-_RUN_NOTHING = frozenset({"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true"})
+_RUN_NOTHING = frozenset(
+    {"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true", "tee"}
+)
+_TAKES_TEXT = re.compile(
+    r"(?:git (?:commit|tag|notes|merge)|gh \w+ \w+|kubectl (?:apply|create|delete|diff|replace))"
+    r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
+)
+"""A command that reads a text from a here-document, and opens nothing that it names."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 
@@ -92,22 +99,68 @@ def renames_programs(command: str) -> bool:
 def without_lines(command: str) -> str:
     """Return a command without the lines that `cat` writes to files: `cd src && cat > a <<'E'`.
 
-    Nothing opens the words in them without a shell, and the command does not run the files.
+    Nothing opens the words in them without a shell, and the command does not run the files. So it
+    is with a text for a program: `git commit -F - <<'E'`.
     """
     script, kept = parsed(command, remarks=True), command
     for one in reversed(script.documents):
         kept = kept[: one.start] + kept[one.end :]
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
-    is_written = all(map(runs_nothing, commands)) and not _USES_LINES.search(kept)
-    return kept if commands and is_written else command
+    is_written = all(map(runs_nothing, commands)) or all(map(_takes_text, commands))
+    return kept if commands and is_written and not _USES_LINES.search(kept) else command
 
 
 def runs_nothing(command: SimpleCommand) -> bool:
     """Return whether a command starts no other, not even by what it prints; lines go to a file."""
     signs = {word.operator for word in command.words}
-    writes = len(command.given) == 1 and not signs.isdisjoint({">", ">>"})
-    runs_nothing = command.given[0].raw in _RUN_NOTHING and command.after != "|"
-    return runs_nothing and (writes or signs.isdisjoint({"<<", "<<-"}))
+    first, *names = [word.raw for word in command.given]
+    writes = not (names or signs.isdisjoint({">", ">>"})) or first == "tee"
+    runs_nothing = first in _RUN_NOTHING and command.after != "|"
+    return runs_nothing and (writes or signs.isdisjoint(_OF_DOCUMENT))
+
+
+def _takes_text(command: SimpleCommand) -> bool:
+    """Return whether a command is one of a program that takes its here-document for a text."""
+    has_lines = any(word.operator in _OF_DOCUMENT for word in command.words)
+    given = [word.raw for word in command.given]
+    is_taken = command.after != "|" and _TAKES_TEXT.fullmatch(" ".join(given)) is not None
+    return is_taken if has_lines else given[0] in {"cd", "git", "gh", "kubectl"}
+
+
+_SCRIPTS = (
+    (
+        re.compile(r"sed"),
+        re.compile(r"(?<=['\"; ]s)([/|#,@!:])(?:(?!\1)[^\\\n$]|\\.|\$(?![\w{(]))*"),
+    ),
+    (re.compile(r"[gm]?awk|psql|python[\d.]*|node|jq"), re.compile(r"(?s)\A(?!.*\|\s*\\?\").+")),
+)
+"""Programs that are no shells, and the parts of scripts for them that nothing expands."""
+_SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
+_HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
+RUNS_SCRIPTS = re.compile(
+    r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
+    r"|_process|glob|`|\\!|(?:^|[;&|\n])\s*\.",
+    re.IGNORECASE,
+)
+"""Signs that another shell may get a script, or what it prints, or that it looks for files."""
+
+
+def with_plain_scripts(command: str) -> str:
+    """Return a command without signs in its scripts that only a shell would expand.
+
+    Such as `~` and `.*` in `awk '$1 ~ /a.*/'`, and `.*` in what `sed 's/.*/b/'` looks for.
+    """
+    if not _HAS_SCRIPTS.search(command) or RUNS_SCRIPTS.search(command):
+        return command
+    is_sure = not renames_programs(QUOTED.sub("", command))
+    for one in reversed(surely_parsed(command) if is_sure else []):
+        signs = next((of[1] for of in _SCRIPTS if of[0].fullmatch(one.given[0].raw)), None)
+        for word in reversed(one.given if signs else []):
+            if signs and QUOTED.fullmatch(word.raw):
+                end = word.start + len(word.raw)
+                script = signs.sub(lambda part: _SIGN_IN_SCRIPT.sub("x", part[0]), word.raw)
+                command = f"{command[: word.start]}{script}{command[end:]}"
+    return command
 
 
 _MOST_CLIMBS = 64
@@ -229,7 +282,9 @@ def _entered(command: SimpleCommand) -> str:
     return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
-_BEFORE_CD = re.compile(r"\w+=.*|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S)
+_BEFORE_CD = re.compile(
+    r"\w+=.*|-p|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S
+)
 _OPTION_OF_CD = re.compile(r"-[-LPe]+")
 _END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
 """Not what is computed, such as the folder in `cd $(x)`."""
@@ -239,7 +294,7 @@ def goes_home(command: SimpleCommand, text: str) -> bool:
     """Return whether a command of `text` is `cd` alone, which goes to the user's home."""
     words = [word.text for word in command.given]
     rest = list(dropwhile(_BEFORE_CD.fullmatch, words))
-    if rest[:1] != ["cd"] or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
+    if rest[:1] not in (["cd"], ["chdir"]) or not all(map(_OPTION_OF_CD.fullmatch, rest[1:])):
         return False
     if command.lines_of is not None:  # it starts elsewhere in `text`
         return command.after not in {"'", '"', "`", "("}
