@@ -89,7 +89,10 @@ class SharedFiles:
         return lines
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or replace a file atomically: a reader never sees a part of the content."""
+        """Create or replace a file atomically: a reader never sees a part of the content.
+
+        A file that is shared alone is overwritten: another in its place would not be shared.
+        """
         at = Path(self._inside(path))
         if path.endswith(("/", os.sep)):
             raise SharedFilesError(f"'{path}' names a directory; give the name of a file")
@@ -98,6 +101,9 @@ class SharedFiles:
             before = at.stat() if at.exists() else None
             if before is not None:
                 _check_writable(path, at, before)
+                if str(at) in self.directories:
+                    _overwrite(at, content)
+                    return
             draft = at.with_name(f".{secrets.token_hex(8)}.tmp")
             try:
                 _write_new(draft, content, None if before is None else before.st_mode)
@@ -249,6 +255,13 @@ def _check_writable(path: str, at: Path, before: os.stat_result) -> None:
     # Replacing the file by a rename ignores its permissions.
     if not os.access(at, os.W_OK):
         raise SharedFilesError(f"'{path}' is read-only")
+
+
+def _overwrite(at: Path, content: bytes) -> None:
+    flags = getattr(os, "O_NOFOLLOW", 0)
+    with open(at, "r+b", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        file.write(content)
+        file.truncate()
 
 
 def _write_new(draft: Path, content: bytes, mode: int | None) -> None:

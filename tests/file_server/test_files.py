@@ -65,12 +65,14 @@ def test_nothing_is_shared_without_directories(tmp_path: Path) -> None:
 
 
 def test_a_single_file_can_be_shared(top: Path) -> None:
-    (top / "only").write_text("1")
+    (top / "only").write_text("12")
     (top / "other").write_text("2")
     files = SharedFiles([shared_directory(str(top / "only"))])
-    assert files.read(str(top / "only")) == b"1"
+    assert files.read(str(top / "only")) == b"12"
+    before = (top / "only").stat().st_ino
     files.write(str(top / "only"), b"3")
     assert (top / "only").read_text() == "3"
+    assert (top / "only").stat().st_ino == before  # another file would not be shared
     with pytest.raises(SharedFilesError, match="outside"):
         files.read(str(top / "other"))
 
