@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from hub.app.machine import Setting
 from hub.catalog.names import Names, NamesMode
@@ -176,6 +176,10 @@ def _is_moved(path: Path, file: FileIO) -> bool:
     return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
 
 
+_CONFINE: Final = Confine(mode="auto", allow=("any_owner",))
+"""How the embedded file server is confined: root has other users' folders shared, too."""
+
+
 def file_server_config() -> HubConfig:
     """Return the config of a hub that was given none: the embedded file server, confined."""
     config = config_from_command(
@@ -184,7 +188,7 @@ def file_server_config() -> HubConfig:
         load_context(),
     )
     (server,) = config.servers.values()
-    files = server.model_copy(update={"confine": Confine(mode="auto")})
+    files = server.model_copy(update={"confine": _CONFINE})
     return config.model_copy(update={"servers": {"files": files}})
 
 
