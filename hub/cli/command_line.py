@@ -223,13 +223,21 @@ def _perform(options: Namespace) -> int:
             sys.stdout.flush()  # what fails at the end of the program has no code and no words
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader closed the pipe. Without this, flushing stdout at exit would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError:  # the reader closed the pipe
+        code = 1
     except (RuntimeError, OSError, BaseExceptionGroup) as exc:
-        return _fail_for(cast("BaseException", exc))
+        code = _fail_for(cast("BaseException", exc))
+    _end_output()
     return code
+
+
+def _end_output() -> None:
+    """Write what stdout still holds, or drop it: Python's own try, at its end, would fail again."""
+    try:
+        if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _performed(options: Namespace) -> int:
