@@ -27,7 +27,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
-_HTTP = re.compile(r"\b(?:GET|HTTP)\b")
+_HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
@@ -118,8 +118,8 @@ def named_in(owner: str, key: str) -> str:
 def told_beside(names: Collection[str], methods: str) -> set[str]:
     """Return facts that the `names` of a tool's arguments tell; `methods` describes a `method`."""
     facts = {
-        "cookie": {"value", "domain"}.issubset(names),
-        "request": "url" not in names and _HTTP.search(methods) is not None,
+        "cookie": {"name", "value", "domain"}.issubset(names),
+        "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
         "folder": any(map(_names_folder, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
         "terminal": any(_has(_TERMINALS, name) for name in names),
@@ -138,7 +138,8 @@ def told_by_others(
     """
     last = _last_word(key)
     if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
-        is_here = any(says.search(described) for says in _SAY_HERE)
+        said = (described, " ".join(words_of(tool)))
+        is_here = any(says.search(text) for says in _SAY_HERE for text in said)
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"

@@ -218,7 +218,7 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git rep
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|work|clone|checkout"
+    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!net)work|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")

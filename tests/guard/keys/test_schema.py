@@ -282,21 +282,25 @@ def test_what_has_a_path_tells_which_it_is(owner: str, schema: JsonObject, kind:
 
 
 @pytest.mark.parametrize(
-    ("others", "described", "kind"),
+    ("tool", "others", "described", "kind"),
     [
-        (["name", "value", "domain"], "", Kind.VIRTUAL),
-        (["name", "domain"], "", Kind.PATH),
-        (["method"], "Path", Kind.VIRTUAL),
-        (["method"], "Path to save the response to", Kind.PATH),
-        (["method", "url"], "Path", Kind.PATH),
+        ("set", ["name", "value", "domain"], "", Kind.VIRTUAL),
+        ("set", ["name", "domain"], "", Kind.PATH),
+        ("set", ["key", "value", "domain"], "", Kind.PATH),
+        ("network_request", ["method"], "Path", Kind.VIRTUAL),
+        ("request", ["method"], "Path to save the response to", Kind.PATH),
+        ("request", ["method", "url"], "Path", Kind.PATH),
+        ("request", ["method", "endpoint"], "Path", Kind.PATH),
+        ("http_upload", ["method"], "Path", Kind.PATH),
+        ("file_request", ["method"], "Path", Kind.PATH),
     ],
 )
 def test_a_path_may_be_a_cookie_s_or_a_request_s(
-    others: list[str], described: str, kind: Kind
+    tool: str, others: list[str], described: str, kind: Kind
 ) -> None:
     schema: JsonObject = {name: {"description": "HTTP method or the like"} for name in others}
     schema["path"] = {"type": "string", "description": described}
-    assert shape({"properties": schema}).member("path").kind is kind
+    assert compile_schema({"properties": schema}, {}, tool=tool).member("path").kind is kind
 
 
 @pytest.mark.parametrize(
