@@ -149,7 +149,7 @@ def told_by_others(
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
-    if (last == "title" and "folder" in beside) or _is_reached(key, tool, beside):
+    if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
     is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, tool)
     is_typed = _has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)

@@ -325,6 +325,7 @@ def test_a_path_may_be_a_cookie_s_or_a_request_s(
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
         ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
+        ("save_note", "heading", "folder", Kind.NEUTRAL),
         ("create_issue", "title", "path", Kind.PAYLOAD),
     ],
 )
