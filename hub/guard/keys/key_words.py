@@ -95,11 +95,11 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
 
 
 def found_elsewhere(names: Collection[str]) -> set[str]:
-    """Return what another machine may have: `folder path` beside `folderId`, `` in a repository."""
+    """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
     known = [words_of(name[-LONGEST_KEY:]) for name in names]
     of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
     of_all = any(" ".join(words) in vocabulary.REPOSITORY for words in known)
-    found = {" ".join((*words, "path")) for words in of_ids}
+    found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
     return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 

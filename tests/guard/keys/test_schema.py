@@ -344,6 +344,8 @@ def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, k
         ("read", "file_path", "folder_id", Kind.PATH),
         ("read", "path", "id", Kind.PATH),
         ("create_application", "base_directory", "git_repository", Kind.NEUTRAL),
+        ("create_storage", "mount_path", "name", Kind.NEUTRAL),
+        ("mount_disk", "mount_path", "name", Kind.PATH),
     ],
 )
 def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, kind: Kind) -> None:
