@@ -361,10 +361,12 @@ def test_a_query_for_a_collection_is_data() -> None:
 
 def test_values_for_a_cluster_may_be_files() -> None:
     texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    for key, kind in (("values", Kind.NEUTRAL), ("set", Kind.PAYLOAD)):
+        node = compile_schema({"properties": {key: texts}}, {}, tool="helm_install").member(key)
+        assert (node.element().kind, node.member("path").kind) == (kind, Kind.PAYLOAD)
     files: JsonObject = {**texts, "description": "Values files"}
-    for values, kind in ((texts, Kind.PAYLOAD), (files, Kind.NEUTRAL)):
-        compiled = compile_schema({"properties": {"values": values}}, {}, tool="helm_install")
-        assert compiled.member("values").element().kind is kind
+    node = compile_schema({"properties": {"values": files}}, {}, tool="helm_install")
+    assert node.member("values").element().kind is Kind.NEUTRAL
 
 
 def test_a_schema_offers_values() -> None:
