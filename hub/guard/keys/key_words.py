@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json
+from hub.values import Json, object_or_empty
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
 LONGEST_KEY = 200
@@ -108,9 +108,11 @@ def names_shell(text: str) -> bool:
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
 
 
-def named_in(owner: str, key: str) -> str:
+def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
     """Return a name for the member `key` of `owner`: `cookie path` for that of a cookie."""
-    words = words_of(owner)[-2:] if key == "path" else []
+    if key != "path" or any(_says_here(object_or_empty(one).get("description")) for one in schemas):
+        return key
+    words = words_of(owner)[-2:]
     of = (" ".join(words[at:]).removesuffix("s") for at in range(len(words)))
     return next((f"{one} {key}" for one in of if one in vocabulary.HAVE_PATHS), key)
 
@@ -138,8 +140,7 @@ def told_by_others(
     """
     last = _last_word(key)
     if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
-        said = (described, " ".join(words_of(tool)))
-        is_here = any(says.search(text) for says in _SAY_HERE for text in said)
+        is_here = any(map(_says_here, (described, " ".join(words_of(tool)))))
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"
@@ -154,6 +155,10 @@ def told_by_others(
     is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, tool)
     is_typed = _has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
+
+
+def _says_here(text: Json) -> bool:
+    return any(says.search(str(text)) for says in _SAY_HERE)
 
 
 def _has(known: frozenset[str], name: str) -> bool:
@@ -375,13 +380,9 @@ def _is_known(word: str) -> bool:
 def _is_path_word(word: str) -> bool:
     if word in vocabulary.PATH_WORDS:
         return True
-    if (
-        word in vocabulary.PAYLOAD_WORDS
-        or word in vocabulary.NOT_PATHS
-        or word.endswith(("profile", "profiles"))
-    ):
+    if word in vocabulary.PAYLOAD_WORDS or word in vocabulary.NOT_PATHS:
         return False
-    return word.endswith(vocabulary.PATH_ENDINGS)
+    return word.endswith(vocabulary.PATH_ENDINGS) and not word.endswith(("profile", "profiles"))
 
 
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:

@@ -158,7 +158,7 @@ class _Compiler:
         members, items, extra = _parts(variants)
         if items and not any(_texts(self._variants(items), *_SAID)):
             items.extend({word: text} for word in _SAID for text in _texts(variants, word))
-        inside = {name: self._node(named_in(key, name), of) for name, of in members.items()}
+        inside = {name: self._node(named_in(key, name, of), of) for name, of in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
         force_setattr(node, "extra", self._node("", extra) if extra else None)

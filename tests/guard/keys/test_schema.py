@@ -276,6 +276,7 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
     [
         ({"properties": {"path": {"type": "string"}}}, Kind.VIRTUAL),
         ({"properties": {"path": {"description": "Path to a file"}}}, Kind.PATH),
+        ({"properties": {"path": {"description": "Where it is on disk"}}}, Kind.PATH),
     ],
 )
 @pytest.mark.parametrize("owner", ["cookie", "sessionCookies", "routes", "health_check"])
