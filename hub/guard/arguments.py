@@ -204,14 +204,14 @@ def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> Argu
     """Return the node of a member that is not declared, and add its key if that can be a path."""
     if node.named_by_path or _can_be_path(key, at) or node.has_entry(key):
         found.spend(_effort_of(key))
-        of_files = at.inherited is _PATH and "file" in at.key.lower()
-        is_new = key[:1] == "/" and (node.named_by_path or of_files)
-        pointer, kind = f"{at.pointer}/{escaped(key)}", _WEAK if is_new else _NEUTRAL
-        why = "an object's key can be a path"
+        of_files = node.named_by_path or (at.inherited is _PATH and "file" in at.key.lower())
+        pointer, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
+        kind = _WEAK if key[:1] == "/" and of_files else _NEUTRAL
         words = filter(is_shaped, key.split()) if at.inherited in _OF_PATHS else ()
         texts = dict.fromkeys((key, *words) if not is_prose(key) else (key,))
         found += (PathCandidate(pointer, key, kind, text, why, scope=at.scope) for text in texts)
-    return node.undeclared(named_in(at.key, key))
+    # A name that the client chose tells nothing: `{"files": {"route": {"path": "/etc/x"}}}`.
+    return node.undeclared(named_in(at.key, key) if node.declared else key)
 
 
 def _can_be_path(key: str, at: _Place) -> bool:

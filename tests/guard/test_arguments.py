@@ -29,6 +29,7 @@ def found(
         ({"paths": [["a"], None]}, [("/paths/0/0", "path", "a")]),
         ({"path": {"value": "a"}}, [("/path/value", "path", "a")]),
         ({"path": {"fd": 0}}, [("/path/fd", "path", 0)]),
+        ({"of": {"cookie": {"path": "/"}}}, [("/of/cookie/path", "path", "/")]),
         ({"path": {"a": [{"b": 1.5}]}}, [("/path/a/0/b", "path", 1.5)]),
         ({"path": '{"fd": 0}'}, [("/path/fd", "path", 0)]),
         ({"files": [{"path": "a", "line": 7, "maxSize": 3, "ok": True}]}, [

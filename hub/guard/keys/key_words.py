@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json
+from hub.values import Json, object_or_empty
 
 _WORD = re.compile(r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)\d*|[^\W\d_A-Za-z][^\W\d_]*")
 LONGEST_KEY = 200
@@ -27,7 +27,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
-_HTTP = re.compile(r"\b(?:GET|HTTP)\b")
+_HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
@@ -95,11 +95,11 @@ def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) 
 
 
 def found_elsewhere(names: Collection[str]) -> set[str]:
-    """Return what another machine may have: `folder path` beside `folderId`, `` in a repository."""
+    """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
     known = [words_of(name[-LONGEST_KEY:]) for name in names]
     of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
     of_all = any(" ".join(words) in vocabulary.REPOSITORY for words in known)
-    found = {" ".join((*words, "path")) for words in of_ids}
+    found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
     return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 
@@ -108,9 +108,11 @@ def names_shell(text: str) -> bool:
     return not vocabulary.SHELLS.isdisjoint(words_of(text)) and not _DENIES.search(text)
 
 
-def named_in(owner: str, key: str) -> str:
+def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
     """Return a name for the member `key` of `owner`: `cookie path` for that of a cookie."""
-    words = words_of(owner)[-2:] if key == "path" else []
+    if key != "path" or any(_says_here(object_or_empty(one).get("description")) for one in schemas):
+        return key
+    words = words_of(owner)[-2:]
     of = (" ".join(words[at:]).removesuffix("s") for at in range(len(words)))
     return next((f"{one} {key}" for one in of if one in vocabulary.HAVE_PATHS), key)
 
@@ -118,8 +120,8 @@ def named_in(owner: str, key: str) -> str:
 def told_beside(names: Collection[str], methods: str) -> set[str]:
     """Return facts that the `names` of a tool's arguments tell; `methods` describes a `method`."""
     facts = {
-        "cookie": {"value", "domain"}.issubset(names),
-        "request": "url" not in names and _HTTP.search(methods) is not None,
+        "cookie": {"name", "value", "domain"}.issubset(names),
+        "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
         "folder": any(map(_names_folder, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
         "terminal": any(_has(_TERMINALS, name) for name in names),
@@ -138,7 +140,7 @@ def told_by_others(
     """
     last = _last_word(key)
     if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
-        is_here = any(says.search(described) for says in _SAY_HERE)
+        is_here = any(map(_says_here, (described, " ".join(words_of(tool)))))
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
     if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
         return Kind.PAYLOAD, "the tool's name says a database"
@@ -148,11 +150,15 @@ def told_by_others(
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind not in {Kind.PAYLOAD, Kind.NEUTRAL}:
         return None
-    if (last == "title" and "folder" in beside) or _is_reached(key, tool, beside):
+    if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
     is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, tool)
     is_typed = _has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
+
+
+def _says_here(text: Json) -> bool:
+    return any(says.search(str(text)) for says in _SAY_HERE)
 
 
 def _has(known: frozenset[str], name: str) -> bool:
@@ -374,13 +380,9 @@ def _is_known(word: str) -> bool:
 def _is_path_word(word: str) -> bool:
     if word in vocabulary.PATH_WORDS:
         return True
-    if (
-        word in vocabulary.PAYLOAD_WORDS
-        or word in vocabulary.NOT_PATHS
-        or word.endswith(("profile", "profiles"))
-    ):
+    if word in vocabulary.PAYLOAD_WORDS or word in vocabulary.NOT_PATHS:
         return False
-    return word.endswith(vocabulary.PATH_ENDINGS)
+    return word.endswith(vocabulary.PATH_ENDINGS) and not word.endswith(("profile", "profiles"))
 
 
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:

@@ -40,8 +40,7 @@ _MAX_VARIANTS = _MAX_STEPS = 64
 _COMBINING = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("if", "then", "else", "contentSchema")
 _DEPENDENT = ("dependentSchemas", "dependencies")
-_SAID = ("description", "title")
-_REFERRING = ("$ref", "$dynamicRef")
+_SAID, _REFERRING = ("description", "title"), ("$ref", "$dynamicRef")
 _LEADING_ON = frozenset({*_COMBINING, *_SINGLE, *_DEPENDENT, *_REFERRING})
 """The words by which a schema has more schemas for the same value."""
 _OF_ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
@@ -152,24 +151,25 @@ class _Compiler:
 
     def _read_inside(self, key: str, node: ArgumentNode, variants: list[JsonObject]) -> None:
         if self._is_data(key, variants):
-            force_setattr(node, "items", _DATA)
             force_setattr(node, "extra", _DATA)
+            if key != "values" or "helm" not in words_of(self._tool):  # `helm --values x.yaml`
+                force_setattr(node, "items", _DATA)
             return
         members, items, extra = _parts(variants)
         if items and not any(_texts(self._variants(items), *_SAID)):
             items.extend({word: text} for word in _SAID for text in _texts(variants, word))
-        inside = {name: self._node(named_in(key, name), of) for name, of in members.items()}
+        inside = {name: self._node(named_in(key, name, of), of) for name, of in members.items()}
         force_setattr(node, "properties", inside)
         force_setattr(node, "items", self._node(key, items) if items else None)
         force_setattr(node, "extra", self._node("", extra) if extra else None)
 
     def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether what is in an object or a list goes to a cluster or to a database."""
-        described = " ".join(_texts(variants, "description"))
         if key in self._elsewhere and kind_of_key(key)[0] in _TEXTS:
             return True
-        is_data = key in self._elsewhere or vocabulary.SAYS_DATA.search(described)
-        return bool(is_data) and (key == "variables" or _is_no_text(variants))
+        says = any(map(vocabulary.SAYS_DATA.search, _texts(variants, "description")))
+        is_data = says or key in self._elsewhere
+        return is_data and (key == "variables" or _is_no_text(variants))
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]

@@ -67,10 +67,7 @@ PATH_ENDINGS = tuple(
     _words("path paths file files filename dir dirs folder directory pfad datei ordner verzeichnis")
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
-NOT_PATHS = _words(
-    "telepath psychopath sociopath osteopath homeopath naturopath empath"
-    " footpath warpath towpath multipath multipaths nadir defile"
-)
+NOT_PATHS = _words("telepath psychopath empath footpath warpath multipath multipaths nadir defile")
 
 WEAK_WORDS = _words(
     "src dst source destination dest target output out root base workspace vault db database"
@@ -218,7 +215,7 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git rep
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|work|clone|checkout"
+    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!net)work|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
@@ -304,14 +301,15 @@ SAYS_OTHER = _says(
     r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
     r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
     r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
-    r"|\b(?:starting|scene|parent|target|child|full|absolute) node paths?\b"
-    r"|\bnode path and property\b|/root/(?:main|level|game|\.\.\.)"
+    r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
+    r"|/root/(?-i:Main|Level|Game)|\babsolute /root/\.\.\. paths?\b"
     r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
     r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
     r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\b(?:api|http|request|ur[il]|web ?page) (?:end-?point|route|path)s?\b"
+    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
+    r"|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
     r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
@@ -395,6 +393,7 @@ OR_PATH = _says(
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast|text) patterns?\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast) patterns?\b"
     r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
+    r"|\btext pattern to (?:look|search) for\b"
 )

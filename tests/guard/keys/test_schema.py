@@ -114,7 +114,8 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("nodePath", {"description": "Path to the parent node (root/Player)"}, Kind.PAYLOAD),
         ("root_path", {"description": "Starting node path"}, Kind.PAYLOAD),
         ("track_path", {"description": "Node path and property"}, Kind.PAYLOAD),
-        ("paths", {"description": "Absolute node paths to include"}, Kind.PAYLOAD),
+        ("node_path", {"description": "Absolute node path, such as /usr/bin/node"}, Kind.PATH),
+        ("path", {"description": "Where it is (e.g. /root/main.py)"}, Kind.PATH),
         ("path", {"description": "Where it is (e.g. /root/Main/Player)"}, Kind.PAYLOAD),
         ("path", {"description": "Path of the scene file; see /root/Main"}, Kind.PATH),
         ("node_path", {"description": "Path to the Node.js program"}, Kind.PATH),
@@ -222,6 +223,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("pattern", {"description": "Text pattern to search for in files"}, Kind.PAYLOAD),
         ("pathname", {"description": "Webpage path (without domain)"}, Kind.PAYLOAD),
         ("uri", {"description": "A URI path to redirect to"}, Kind.PAYLOAD),
+        ("path", {"description": "URI path of the document to open"}, Kind.PATH),
+        ("path", {"description": "The HTML web page path to render"}, Kind.PATH),
+        ("file_pattern", {"description": "Text pattern to match file names"}, Kind.GLOB),
         ("query", {"description": "Text or file to look for"}, Kind.PAYLOAD),
         ("query", {"description": "Text to find in a path or file"}, Kind.PAYLOAD),
         ("text", {"description": "Text or file contents to write"}, Kind.PAYLOAD),
@@ -272,6 +276,7 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
     [
         ({"properties": {"path": {"type": "string"}}}, Kind.VIRTUAL),
         ({"properties": {"path": {"description": "Path to a file"}}}, Kind.PATH),
+        ({"properties": {"path": {"description": "Where it is on disk"}}}, Kind.PATH),
     ],
 )
 @pytest.mark.parametrize("owner", ["cookie", "sessionCookies", "routes", "health_check"])
@@ -282,21 +287,25 @@ def test_what_has_a_path_tells_which_it_is(owner: str, schema: JsonObject, kind:
 
 
 @pytest.mark.parametrize(
-    ("others", "described", "kind"),
+    ("tool", "others", "described", "kind"),
     [
-        (["name", "value", "domain"], "", Kind.VIRTUAL),
-        (["name", "domain"], "", Kind.PATH),
-        (["method"], "Path", Kind.VIRTUAL),
-        (["method"], "Path to save the response to", Kind.PATH),
-        (["method", "url"], "Path", Kind.PATH),
+        ("set", ["name", "value", "domain"], "", Kind.VIRTUAL),
+        ("set", ["name", "domain"], "", Kind.PATH),
+        ("set", ["key", "value", "domain"], "", Kind.PATH),
+        ("network_request", ["method"], "Path", Kind.VIRTUAL),
+        ("request", ["method"], "Path to save the response to", Kind.PATH),
+        ("request", ["method", "url"], "Path", Kind.PATH),
+        ("request", ["method", "endpoint"], "Path", Kind.PATH),
+        ("http_upload", ["method"], "Path", Kind.PATH),
+        ("file_request", ["method"], "Path", Kind.PATH),
     ],
 )
 def test_a_path_may_be_a_cookie_s_or_a_request_s(
-    others: list[str], described: str, kind: Kind
+    tool: str, others: list[str], described: str, kind: Kind
 ) -> None:
     schema: JsonObject = {name: {"description": "HTTP method or the like"} for name in others}
     schema["path"] = {"type": "string", "description": described}
-    assert shape({"properties": schema}).member("path").kind is kind
+    assert compile_schema({"properties": schema}, {}, tool=tool).member("path").kind is kind
 
 
 @pytest.mark.parametrize(
@@ -317,6 +326,7 @@ def test_a_path_may_be_a_cookie_s_or_a_request_s(
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
         ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
+        ("save_note", "heading", "folder", Kind.NEUTRAL),
         ("create_issue", "title", "path", Kind.PAYLOAD),
     ],
 )
@@ -335,6 +345,8 @@ def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, k
         ("read", "file_path", "folder_id", Kind.PATH),
         ("read", "path", "id", Kind.PATH),
         ("create_application", "base_directory", "git_repository", Kind.NEUTRAL),
+        ("create_storage", "mount_path", "name", Kind.NEUTRAL),
+        ("mount_disk", "mount_path", "name", Kind.PATH),
     ],
 )
 def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, kind: Kind) -> None:
@@ -350,10 +362,12 @@ def test_a_query_for_a_collection_is_data() -> None:
 
 def test_values_for_a_cluster_may_be_files() -> None:
     texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    for key, kind in (("values", Kind.NEUTRAL), ("set", Kind.PAYLOAD)):
+        node = compile_schema({"properties": {key: texts}}, {}, tool="helm_install").member(key)
+        assert (node.element().kind, node.member("path").kind) == (kind, Kind.PAYLOAD)
     files: JsonObject = {**texts, "description": "Values files"}
-    for values, kind in ((texts, Kind.PAYLOAD), (files, Kind.NEUTRAL)):
-        compiled = compile_schema({"properties": {"values": values}}, {}, tool="helm_install")
-        assert compiled.member("values").element().kind is kind
+    node = compile_schema({"properties": {"values": files}}, {}, tool="helm_install")
+    assert node.member("values").element().kind is Kind.NEUTRAL
 
 
 def test_a_schema_offers_values() -> None:
