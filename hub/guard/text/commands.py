@@ -160,7 +160,7 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
-    last_run = max((one.start() for one in signs), default=-1)
+    last_run = max((command.rfind("$("), *(one.start() for one in signs)))
     for script in scripts:
         pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
         documents = script.documents if not pipes else ()

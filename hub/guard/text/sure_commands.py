@@ -139,7 +139,8 @@ _SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
 _HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
 RUNS_SCRIPTS = re.compile(
     r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
-    r"|_process|glob|`|\\!|(?:^|[;&|\n])\s*\.",
+    r"|_process|shell|glob|mapfile|readarray|`|\\!|\\\w+\s+\||(?<![.\w-])read(?=\s)"
+    r"|(?:^|[;&|\n])[^\S\n]*(?:\.|make\b)",
     re.IGNORECASE,
 )
 """Signs that another shell may get a script, or what it prints, or that it looks for files."""
@@ -153,8 +154,10 @@ def with_plain_scripts(command: str) -> str:
     if not _HAS_SCRIPTS.search(command) or RUNS_SCRIPTS.search(command):
         return command
     is_sure = not renames_programs(QUOTED.sub("", command))
+    # What a script prints, a shell may read again; `sed` does not print what it looks for.
+    scripts = _SCRIPTS[:1] if "$(" in command else _SCRIPTS
     for one in reversed(surely_parsed(command) if is_sure else []):
-        signs = next((of[1] for of in _SCRIPTS if of[0].fullmatch(one.given[0].raw)), None)
+        signs = next((of[1] for of in scripts if of[0].fullmatch(one.given[0].raw)), None)
         for word in reversed(one.given if signs else []):
             if signs and QUOTED.fullmatch(word.raw):
                 end = word.start + len(word.raw)
