@@ -35,6 +35,11 @@ _TAKES_TEXT = re.compile(
     r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
 )
 """A command that reads a text from a here-document, and opens nothing that it names."""
+_RUNS_NO_TEXT = re.compile(
+    r"(?:cd|gh|kubectl"
+    r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
+)
+"""Not `git -c core.editor=sh`, or `git bisect run`."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 
@@ -122,9 +127,10 @@ def runs_nothing(command: SimpleCommand) -> bool:
 def _takes_text(command: SimpleCommand) -> bool:
     """Return whether a command is one of a program that takes its here-document for a text."""
     has_lines = any(word.operator in _OF_DOCUMENT for word in command.words)
-    given = [word.raw for word in command.given]
-    is_taken = command.after != "|" and _TAKES_TEXT.fullmatch(" ".join(given)) is not None
-    return is_taken if has_lines else given[0] in {"cd", "git", "gh", "kubectl"}
+    given = " ".join(word.raw for word in command.given)
+    if not has_lines:
+        return _RUNS_NO_TEXT.match(given) is not None
+    return command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None
 
 
 _SCRIPTS = (
