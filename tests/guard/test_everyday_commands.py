@@ -239,7 +239,7 @@ SEARCHED_OUT = [
     "PATH=$PWD/../private:$PATH x",
 ]
 SIGNS = [
-    "# Look at /etc/x first, and that's all of ../x\n# or not\nls",
+    "# Look at /etc/x first, and that's all of ../x\n# or not\r\nls",
     "curl -s 'http://localhost:3000/files?path=/etc/x'; wget \"http://h/?a=/etc/x&b=1\" | head",
     '[[ "$x" =~ ^/api ]] && echo y',
     "perl -ne 'print if $_ =~ /foo/' a.txt",
@@ -256,6 +256,10 @@ SIGNS_OUT = [
     "# it's\ncat ../x",
     "# a \\\ncat ../x",
     "# a; cat ../x\nls",
+    "#!/bin/cat ../x\nls",
+    "# a\rcat ../x\nls",
+    "# a\x03cat ../x\nls",
+    "# a\u2028cat ../x\nls",
     "# '\ncat leak; : '",
     'curl "http://h/?x=/a";cat ../x',
     "cat x=~/y",
