@@ -44,6 +44,8 @@ COMPUTED = [
     "d=.; if [ -d src ]; then d=src; fi; cd $d; (e=src f=x; cd $e && ls)",
     "for d in src build; do x=${d%/}; cd $x; done; y=; y=src 2>/dev/null; cd $y",
     "set -- src; cd $1",
+    "v=$(git describe) | cat",
+    "$(git ls-files) <<E\na\nE",
     "cat > run.sh <<'E'\ncd $APP_DIR && make\nE",
     "docker exec c sh -c 'cd $APP && ls'",
     "find . -name '*.py' -execdir ls {} + && find $PWD/src -type f -execdir cat {} ';'",

@@ -162,7 +162,8 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
     signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
     last_run = max((command.rfind("$("), *(one.start() for one in signs)))
     for script in scripts:
-        pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
+        piped = (one.words[-1:] for one in script.commands if one.after == "|")
+        pipes = any(word.raw in _ENDS for words in piped for word in words)
         documents = script.documents if not pipes else ()
         literal = [one.owner for one in documents if _is_only_text(one, command, last_run)]
         for one in script.commands:
@@ -185,7 +186,7 @@ def _is_only_text(document: HereDocument, command: str, last_run: int) -> bool:
     """
     owner, lines = document.owner, command[document.start : document.end]
     is_whole = owner.before != "(" and owner.after == "\n" and not owner.depth
-    program = owner.words[0].raw if is_whole else ""
+    program = owner.words[0].raw if is_whole and owner.words else ""
     is_code = _READS_CODE.fullmatch(program) is not None
     is_read = is_code or _READS_LINES.fullmatch(program) is not None
     is_inert = document.is_literal or not _COMPUTES.search(lines)
