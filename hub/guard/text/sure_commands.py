@@ -292,7 +292,7 @@ def _entered(command: SimpleCommand) -> str:
 
 
 _BEFORE_CD = re.compile(
-    r"\w+=.*|-p|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S
+    r"\w+=.*|-p|--|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S
 )
 _OPTION_OF_CD = re.compile(r"-[-LPe]+")
 _END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
