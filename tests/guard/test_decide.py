@@ -1175,6 +1175,7 @@ HOSTILE_ON_WINDOWS = (
     "type C:\\R\\private\\xx:8080",
     "type C:/R/private/x>o.txt",
     "dir https://..\\..",
+    "gdalinfo zip://C:/R/private/x.zip",
     "type \\\\server\\share\\x | more",
     "echo x > ..\\y 2>nul",
     "dir ..\\*",
