@@ -73,6 +73,8 @@ _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
+_WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)
+_GLUED_ON_WINDOWS = re.compile(r"(?:(?<![^&|(\n;])|(?<=[&|;] ))(?:cd|chdir|dir|type)(?=\\)", re.I)
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _ODD = re.compile(r"[^\w./-]", re.ASCII)
 
@@ -326,7 +328,13 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
             yield _GLUED.sub(r"${\1}", spelling)
     if "\\" in command or not posix:
         # In the shells of Windows a backslash separates names; they escape in other ways.
-        yield _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
+        yield _BEFORE_A_NAME.sub("/", command) if posix else _as_windows_runs(command)
+
+
+def _as_windows_runs(command: str) -> str:
+    r"""Return a command with `/` for each backslash, `~` for `$HOME`, and `cd /` for `cd\`."""
+    plain = _GLUED_ON_WINDOWS.sub(r"\g<0> ", _WINDOWS_HOME.sub("~", command))
+    return plain.replace("\\", "/")
 
 
 def uncut_words(command: str) -> Iterator[str]:
