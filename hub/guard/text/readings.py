@@ -88,8 +88,7 @@ _CUT, _CUT_IN_PATTERN = re.compile(r"[?#]"), re.compile("#")
 _CLIMB = re.compile(r"(?<![^/])\.\./")
 _NO_NAMES = str.maketrans("", "", '<>"?*')
 """Signs that Windows allows in no name, but those of lists: what tidies a path drops them."""
-_NO_WINDOWS_QUOTES = str.maketrans("", "", "\"'`^")
-"""Signs that `cmd` and PowerShell take out of a word."""
+_NO_WINDOWS_QUOTES = str.maketrans("", "", "\"'`^")  # taken out by `cmd` and PowerShell
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 _VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
