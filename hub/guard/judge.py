@@ -25,7 +25,10 @@ from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
 _QUOTING = re.compile(r"['\"\\]")
-_FIRST_REMARKS = re.compile(r"\A(?:\s*#[^\n;&|<>()$`\\]*\n)+")
+_FIRST_REMARKS = re.compile(
+    # Not `#!/bin/cat x`; and a terminal, or what splits lines, may end one in other ways.
+    r"\A(?:[ \t\r\n]*#(?!!)[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029;&|<>()$`\\]*\r?\n)+"
+)
 _CLIMBING = re.compile(r"(?:^|[^\w.])(?:\\?\.){2}(?:$|[^\w.])")
 
 

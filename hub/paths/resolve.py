@@ -89,7 +89,8 @@ _WINDOWS_SHORT = re.compile(r"~[0-9]")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*]')
 _WINDOWS_ENDS = re.compile(r"(?<=[^\\/. ]) +\.?(?=[\\/]|\Z)")
 _NO_WINDOWS_FILE = re.compile(
-    r"(?i:nul)\Z|.*[<>|\"]|[^\\/:]*(?:\w\w:(?://|\d)|\s[A-Za-z]:[\\/])(?!.*\.\.)", re.DOTALL
+    r"(?i:nul)\Z|.*[<>|\"]|[^\\/:]*(?:\w\w:(?://(?!\w:)|\d)|\s[A-Za-z]:[\\/])(?!.*\.\.)",
+    re.DOTALL,
 )
 """The null device, a sign that no name has, `https://` or `host:80`, and words before a drive."""
 

@@ -142,7 +142,8 @@ def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     values |= {name: values["@"] for name in names & _POSITIONS if "@" in values}
     if not values:
         return
-    joined = [name for name in values if name in _joined_in(command, values)]
+    in_words = _joined_in(command, values)
+    joined = [name for name in values if name in in_words]
     number = max(prod(len(values[name]) for name in joined), *map(len, values.values()))
     if number > min(_MOST_VALUES, max(1, _MOST_TEXT // len(command))):
         raise TooManyWaysError

@@ -73,6 +73,8 @@ _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
+_WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)
+_GLUED_ON_WINDOWS = re.compile(r"(?:(?<![^&|(\n;])|(?<=[&|;] ))(?:cd|chdir|dir|type)(?=\\)", re.I)
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _ODD = re.compile(r"[^\w./-]", re.ASCII)
 
@@ -160,9 +162,10 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
-    last_run = max((one.start() for one in signs), default=-1)
+    last_run = max((command.rfind("$("), *(one.start() for one in signs)))
     for script in scripts:
-        pipes = any(one.after == "|" and one.words[-1].raw in _ENDS for one in script.commands)
+        piped = (one.words[-1:] for one in script.commands if one.after == "|")
+        pipes = any(word.raw in _ENDS for words in piped for word in words)
         documents = script.documents if not pipes else ()
         literal = [one.owner for one in documents if _is_only_text(one, command, last_run)]
         for one in script.commands:
@@ -185,7 +188,7 @@ def _is_only_text(document: HereDocument, command: str, last_run: int) -> bool:
     """
     owner, lines = document.owner, command[document.start : document.end]
     is_whole = owner.before != "(" and owner.after == "\n" and not owner.depth
-    program = owner.words[0].raw if is_whole else ""
+    program = owner.words[0].raw if is_whole and owner.words else ""
     is_code = _READS_CODE.fullmatch(program) is not None
     is_read = is_code or _READS_LINES.fullmatch(program) is not None
     is_inert = document.is_literal or not _COMPUTES.search(lines)
@@ -325,7 +328,13 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
             yield _GLUED.sub(r"${\1}", spelling)
     if "\\" in command or not posix:
         # In the shells of Windows a backslash separates names; they escape in other ways.
-        yield _BEFORE_A_NAME.sub("/", command) if posix else command.replace("\\", "/")
+        yield _BEFORE_A_NAME.sub("/", command) if posix else _as_windows_runs(command)
+
+
+def _as_windows_runs(command: str) -> str:
+    r"""Return a command with `/` for each backslash, `~` for `$HOME`, and `cd /` for `cd\`."""
+    plain = _GLUED_ON_WINDOWS.sub(r"\g<0> ", _WINDOWS_HOME.sub("~", command))
+    return plain.replace("\\", "/")
 
 
 def uncut_words(command: str) -> Iterator[str]:

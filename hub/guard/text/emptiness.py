@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice
 
+from hub.guard.text.shell import parsed
+
 UNSURE = "/././"
 """Stands in a path that is printed only if a program finds it, and then behind all links."""
 _NESTED = r"\((?:[^()`]|\((?:[^()`]|\([^()`]*\))*\))*\)"
@@ -59,17 +61,18 @@ _DEEPEST = 24
 def with_homes(command: str, env: Mapping[str, str]) -> str:
     """Return a command with `cd ~` for each `cd` to what may be nothing: `cd $x`, `cd $(true)`.
 
-    In quotes it would stay where it is. A command with lines for a program is left as it is.
+    In quotes it would stay where it is. The lines for a program are left as they are.
     """
-    if "<<" in command:
-        return command
-    kept, at, given = list[str](), 0, _Given(command)
-    for entered in islice(_ENTERS.finditer(command), _MOST):
+    read = command
+    for one in parsed(command, remarks=True).documents if "<<" in command else ():
+        read = f"{read[: one.start]}{' ' * (one.end - one.start)}{read[one.end :]}"
+    kept, at, given = list[str](), 0, _Given(read)
+    for entered in islice(_ENTERS.finditer(read), _MOST):
         start = entered.end()
-        end = _end_of_parts(command, start, _COMPUTED, _ALL_WORDS, _SPACE)
-        folder = command[start:end].strip()
+        end = _end_of_parts(read, start, _COMPUTED, _ALL_WORDS, _SPACE)
+        folder = read[start:end].strip()
         # In single quotes it is read once more if a shell gets it.
-        is_read = start >= at and _END_OF_CD.match(command, end) and not given.is_quoted(start)
+        is_read = start >= at and _END_OF_CD.match(read, end) and not given.is_quoted(start)
         if folder and is_read and _Place(given, start, env).can_be_nothing(folder):
             kept += (command[at:start], "~")
             at = start + len(folder)

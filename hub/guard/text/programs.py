@@ -324,7 +324,12 @@ _CAN_BE_TAMED = re.compile(
     r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|python3?|node)\b)"
 )
 """The start of each command that `tamed` changes."""
-_OPENS_NO_LINE = re.compile(r"\s*+(?:cd|git|gh|kubectl) ")
+_OPENS_NO_LINE = re.compile(
+    r"\s*+(?:cd |(?:git|gh|kubectl) "
+    r"(?![^\n]*\n(?:.*\s)?-(?:[A-Za-z]*[FTfkt]|[a-z-]*(?:file|input))))",
+    re.DOTALL,
+)
+"""Without a shell `git` takes the words in the lines, too: not `-F../x`."""
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")

@@ -88,6 +88,7 @@ _CUT, _CUT_IN_PATTERN = re.compile(r"[?#]"), re.compile("#")
 _CLIMB = re.compile(r"(?<![^/])\.\./")
 _NO_NAMES = str.maketrans("", "", '<>"?*')
 """Signs that Windows allows in no name, but those of lists: what tidies a path drops them."""
+_NO_WINDOWS_QUOTES = str.maketrans("", "", "\"'`^")  # taken out by `cmd` and PowerShell
 _LOOKALIKES = str.maketrans({"\u2215": "/", "\u2044": "/", "\u29f8": "/", "\u2216": "\\"})
 _BREAKS = re.compile(r"[\t\r\n]")
 _VIRTUAL = re.compile(r"/vsi(?!curl|s3|gs|az|oss|swift|hdfs|mem|stdin|stdout)\w+/", re.I)
@@ -336,7 +337,7 @@ def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
     if not reader.as_shell:
         return ()
     if reader.flavour is Flavour.WINDOWS:
-        return (text.replace('"', ""),)
+        return (text.translate(_NO_WINDOWS_QUOTES),)
     start = _end_of_folder(text, reader)
     return (text[:start] + without_quotes(text[start:]),)
 

@@ -35,6 +35,11 @@ _TAKES_TEXT = re.compile(
     r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
 )
 """A command that reads a text from a here-document, and opens nothing that it names."""
+_RUNS_NO_TEXT = re.compile(
+    r"(?:cd|gh|kubectl"
+    r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
+)
+"""Not `git -c core.editor=sh`, or `git bisect run`."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 
@@ -122,9 +127,10 @@ def runs_nothing(command: SimpleCommand) -> bool:
 def _takes_text(command: SimpleCommand) -> bool:
     """Return whether a command is one of a program that takes its here-document for a text."""
     has_lines = any(word.operator in _OF_DOCUMENT for word in command.words)
-    given = [word.raw for word in command.given]
-    is_taken = command.after != "|" and _TAKES_TEXT.fullmatch(" ".join(given)) is not None
-    return is_taken if has_lines else given[0] in {"cd", "git", "gh", "kubectl"}
+    given = " ".join(word.raw for word in command.given)
+    if not has_lines:
+        return _RUNS_NO_TEXT.match(given) is not None
+    return command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None
 
 
 _SCRIPTS = (
@@ -139,7 +145,8 @@ _SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
 _HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
 RUNS_SCRIPTS = re.compile(
     r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
-    r"|_process|glob|`|\\!|(?:^|[;&|\n])\s*\.",
+    r"|_process|shell|glob|mapfile|readarray|`|\\!|\\\w+\s+\||(?<![.\w-])read(?=\s)"
+    r"|(?:^|[;&|\n])[^\S\n]*(?:\.|make\b)",
     re.IGNORECASE,
 )
 """Signs that another shell may get a script, or what it prints, or that it looks for files."""
@@ -153,8 +160,10 @@ def with_plain_scripts(command: str) -> str:
     if not _HAS_SCRIPTS.search(command) or RUNS_SCRIPTS.search(command):
         return command
     is_sure = not renames_programs(QUOTED.sub("", command))
+    # What a script prints, a shell may read again; `sed` does not print what it looks for.
+    scripts = _SCRIPTS[:1] if "$(" in command else _SCRIPTS
     for one in reversed(surely_parsed(command) if is_sure else []):
-        signs = next((of[1] for of in _SCRIPTS if of[0].fullmatch(one.given[0].raw)), None)
+        signs = next((of[1] for of in scripts if of[0].fullmatch(one.given[0].raw)), None)
         for word in reversed(one.given if signs else []):
             if signs and QUOTED.fullmatch(word.raw):
                 end = word.start + len(word.raw)
@@ -283,7 +292,7 @@ def _entered(command: SimpleCommand) -> str:
 
 
 _BEFORE_CD = re.compile(
-    r"\w+=.*|-p|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S
+    r"\w+=.*|-p|--|[!{]|if|then|elif|else|while|until|do|time|builtin|command", re.S
 )
 _OPTION_OF_CD = re.compile(r"-[-LPe]+")
 _END_OF_CD = re.compile(r"[^\S\n]*(?:[;&|)}\n#]|\d*[<>]|\Z)")
