@@ -218,15 +218,9 @@ def _meant(wrong: str, known: Iterable[str]) -> str:
 
 def _perform(options: Namespace) -> int:
     try:
-        if not getattr(options, "any_home", False):
-            _ensure_home(os.environ.get("HOME"))
-        code: int = options.perform(options)
+        code = _performed(options)
         if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
             sys.stdout.flush()  # what fails at the end of the program has no code and no words
-    except HubError as exc:
-        if getattr(options, "json", False):
-            _print_json(exc)
-        return _fail(exc)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -236,6 +230,18 @@ def _perform(options: Namespace) -> int:
     except (RuntimeError, OSError, BaseExceptionGroup) as exc:
         return _fail_for(cast("BaseException", exc))
     return code
+
+
+def _performed(options: Namespace) -> int:
+    try:
+        if not getattr(options, "any_home", False):
+            _ensure_home(os.environ.get("HOME"))
+        return cast("int", options.perform(options))
+    except HubError as exc:
+        code = _fail(exc)
+        if getattr(options, "json", False):
+            _print_json(exc)
+        return code
 
 
 def _ensure_home(home: str | None) -> None:

@@ -307,17 +307,19 @@ def test_a_full_disk_below_the_output_is_told_in_two_lines(
 
 @pytest.mark.live
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_output_that_is_written_at_the_end_is_not_lost_without_a_word() -> None:
+@pytest.mark.parametrize("command", ["roots detect", "tools --config /nowhere/hub.yaml"])
+def test_output_that_is_written_at_the_end_is_not_lost_without_a_word(command: str) -> None:
     with Path("/dev/full").open("w") as full:
-        ran = subprocess.run(
-            [sys.executable, "-m", "hub", "roots", "detect", "--json"],
+        ran = subprocess.run(  # noqa: S603 - this Python
+            [sys.executable, "-m", "hub", *command.split(), "--json"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
         )
     assert ran.returncode == 1
-    assert ran.stderr.startswith("roots-hub: there is no space left where the output goes\n")
+    assert "roots-hub: there is no space left where the output goes\n" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize(
