@@ -257,12 +257,9 @@ def _without_envelope(params: JsonObject) -> JsonObject:
     """Return `params` without progress token, protocol envelope and `_FOR_HUB`, for the child."""
     if _BETWEEN.isdisjoint(params):
         return params
-    meta = params.get("_meta")
-    rest: JsonObject = {key: value for key, value in params.items() if key not in _FOR_HUB}
-    if not isinstance(meta, dict):
-        return rest
+    meta = object_or_empty(params.get("_meta"))
+    rest: JsonObject = {key: value for key, value in params.items() if key not in _BETWEEN}
     kept: JsonObject = {key: value for key, value in meta.items() if key not in _ENVELOPE}
-    del rest["_meta"]
     return {**rest, "_meta": kept} if kept else rest
 
 

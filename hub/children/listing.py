@@ -135,25 +135,26 @@ async def read_listing(  # noqa: PLR0913 - what is read, and who hears of it
 ) -> Listing:
     """Return `known` with the lists of `methods` read again, as far as the child declares them.
 
-    If the child answers a list request with an error, that list stays as in `known`; `log` tells,
-    and `failed` is called with the method.
+    If the child answers a list request with an error, that list stays as in `known`, or is what was
+    read before; `log` tells, and `failed` is called with the method.
 
     Raises: SilentError, GoneError.
     """
     listing = known or Listing()
     for method in methods:
         if handshake.offers(_CAPABILITY[method]):
-            entries = await _read_list(request, method, log)
-            if entries is None:
+            entries, is_whole = await _read_list(request, method, log)
+            if not is_whole:
                 failed(method)
-            else:
+            if is_whole or known is None:
                 listing = replace(listing, **{_FIELD[method]: entries})
     return listing
 
 
 async def _read_list(
     request: SendRequest, method: str, log: ChildLog
-) -> tuple[JsonObject, ...] | None:
+) -> tuple[tuple[JsonObject, ...], bool]:
+    """Return a list as far as it could be read, and whether that is all that counts."""
     entries: list[JsonObject] = []
     cursors: set[str] = set()
     cursor: Json = None
@@ -162,9 +163,9 @@ async def _read_list(
             page = await request(method, {} if cursor is None else {"cursor": cursor})
         except (RpcError, WireError) as exc:
             if isinstance(exc, RpcError) and exc.code == METHOD_NOT_FOUND:
-                return ()
+                return (), True
             log.warning("listing failed", method=method, error=str(exc))
-            return None
+            return tuple(entries), False
         found = page.get(LISTS[method])
         entries.extend(
             entry for entry in (found if isinstance(found, list) else []) if isinstance(entry, dict)
@@ -178,4 +179,4 @@ async def _read_list(
         cursors.add(cursor)
     else:
         log.warning("listing cut off", method=method, pages=MAX_PAGES)
-    return tuple(entries[:MAX_ENTRIES])
+    return tuple(entries[:MAX_ENTRIES]), True

@@ -23,6 +23,7 @@ from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.launch.known_servers import FILE_SERVER
 from hub.system.log import ThreadedLog
+from hub.system.machine import Kernel
 
 
 class Subparsers(Protocol):
@@ -176,19 +177,24 @@ def _is_moved(path: Path, file: FileIO) -> bool:
     return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
 
 
-_CONFINE: Final = Confine(mode="auto", allow=("any_owner",))
-"""How the embedded file server is confined: root has other users' folders shared, too."""
+_MOVES: Final = 2
+"""The first Landlock ABI under which files can be moved into other directories."""
 
 
-def file_server_config() -> HubConfig:
-    """Return the config of a hub that was given none: the embedded file server, confined."""
+def file_server_config(kernel: Kernel) -> HubConfig:
+    """Return the config of a hub that was given none: the embedded file server.
+
+    It is confined where `kernel` can. Nobody asked for that, so nothing is said where it cannot.
+    """
     config = config_from_command(
         # -P: import no module from the served directory.
         [sys.executable, "-P", "-m", FILE_SERVER, "${roots}"],
         load_context(),
     )
     (server,) = config.servers.values()
-    files = server.model_copy(update={"confine": _CONFINE})
+    # Root may share the folders of others, too.
+    where = Confine(mode="auto", allow=("any_owner",)) if kernel.abi >= _MOVES else Confine()
+    files = server.model_copy(update={"confine": where})
     return config.model_copy(update={"servers": {"files": files}})
 
 

@@ -40,6 +40,7 @@ from hub.config.own_files import record_key
 from hub.config.records import FOUND, trust_record
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
+from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
@@ -181,7 +182,7 @@ def _chosen(options: Namespace) -> tuple[HubConfig, Setting, str | None]:
         digest = trusted_digest(trust_record(this_machine(os.environ)))
         source = FOUND if digest is not None else None
     if source is None:
-        return file_server_config(), file_server_setting(options), None
+        return file_server_config(this_kernel()), file_server_setting(options), None
     context = load_context(digest, reads_secrets=options.http is not None)
     # Looked at before it is loaded: what changes later is then noticed.
     watched = None if is_inline(source) else Watched.now(source, context)

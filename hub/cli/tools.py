@@ -32,6 +32,7 @@ from hub.cli.own_client import OwnClient, own_client, reason_of
 from hub.config.load import config_source
 from hub.config.models import HubConfig
 from hub.config.records import found_in
+from hub.confinement.confined_launch import this_kernel
 from hub.errors import HubError, RouteError
 from hub.legible import legible, on_one_line
 from hub.system.this_process import run_loop
@@ -68,7 +69,7 @@ def register(subparsers: Subparsers) -> None:
 def _chosen(options: Namespace) -> tuple[HubConfig, Setting]:
     """Return the config, and how it is used: without one, the embedded file server as for `run`."""
     if config_source(options.config, os.environ) is None and not found_in(Path.cwd()):
-        config, setting = file_server_config(), file_server_setting(options)
+        config, setting = file_server_config(this_kernel()), file_server_setting(options)
     else:
         watched = watched_config(options)
         config, warnings = required_config(options)

@@ -113,7 +113,8 @@ def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
         case Confined(abi, no_seccomp):
             if no_seccomp:
                 log.warning("confined WITHOUT seccomp", server=spec.name, reason=no_seccomp)
+            tell = log.warning if spec.confine.mode == "require" else log.info
             for text in missing(abi):
-                log.warning("not enforced by this kernel", server=spec.name, abi=abi, what=text)
+                tell("not enforced by this kernel", server=spec.name, abi=abi, what=text)
         case NotAsked():
             pass

@@ -153,7 +153,8 @@ def test_what_is_between_the_client_and_the_hub_stays_there() -> None:
     assert named("tools/call", "x", task={"ttl": 60000}).params == {"name": "x"}
     kept = named("tools/call", "x", _meta={**meta, "com.example/trace": 7}).params
     assert kept == {"name": "x", "_meta": {"com.example/trace": 7}}
-    assert named("tools/call", "x", _meta=None).params == {"name": "x", "_meta": None}
+    for no_object in (None, 3, "x"):
+        assert named("tools/call", "x", _meta=no_object).params == {"name": "x"}
 
 
 def test_a_completion_is_judged_by_all_that_it_gives() -> None:

@@ -143,7 +143,7 @@ async def test_a_list_that_is_answered_with_an_error_stays_as_known(error: Excep
     ] * 2
 
 
-async def test_an_error_in_the_middle_of_a_list_leaves_no_half_of_it() -> None:
+async def test_an_error_in_the_middle_of_a_list_leaves_what_was_known_or_is_there() -> None:
     def second_page(method: str, params: JsonObject) -> JsonObject:
         if params:
             raise RpcError(INTERNAL_ERROR, "broken")
@@ -154,6 +154,11 @@ async def test_an_error_in_the_middle_of_a_list_leaves_no_half_of_it() -> None:
         PagedChild(second_page).request, handshake("tools"), LOG, known=known
     )
     assert listing == known
+    failed: list[str] = []
+    asked = PagedChild(second_page).request
+    first = await read_listing(asked, handshake("tools"), LOG, failed=failed.append)
+    assert first == Listing(tools=({"name": "half"},))
+    assert failed == ["tools/list"]
 
 
 @pytest.mark.parametrize("error", [SilentError("no answer"), GoneError("gone")])

@@ -310,7 +310,7 @@ def test_a_full_disk_below_the_output_is_told_in_two_lines(
 @pytest.mark.parametrize("command", ["roots detect", "tools --config /nowhere/hub.yaml"])
 def test_output_that_is_written_at_the_end_is_not_lost_without_a_word(command: str) -> None:
     with Path("/dev/full").open("w") as full:
-        ran = subprocess.run(
+        ran = subprocess.run(  # noqa: S603 - this Python
             [sys.executable, "-m", "hub", *command.split(), "--json"],
             stdout=full,
             stderr=subprocess.PIPE,

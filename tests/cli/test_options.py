@@ -8,13 +8,16 @@ from hub.cli.options import (
     add_config_option,
     add_root_option,
     configured,
+    file_server_config,
     load_context,
     log_file_of,
     log_to_file,
     required_config,
     watched_config,
 )
+from hub.config.models import StdioServer
 from hub.errors import ConfigError
+from hub.system.machine import Kernel
 
 INLINE = '{"mcpServers": {"inline": {"command": "x"}}}'
 
@@ -123,3 +126,15 @@ def test_a_log_file_is_named_in_full(directory: Path) -> None:
 def test_roots_are_given_one_by_one_and_forgotten_after() -> None:
     assert parsed("--root", "a", "--root", "b").root == ["a", "b"]
     assert parsed().root == []
+
+
+@pytest.mark.parametrize(("abi", "mode"), [(0, "off"), (1, "off"), (2, "auto"), (7, "auto")])
+def test_the_embedded_file_server_is_confined_where_it_can_still_move_files(
+    abi: int, mode: str
+) -> None:
+    # A link that is swapped after the check must not lead it outside.
+    (server,) = file_server_config(Kernel(abi)).servers.values()
+    assert isinstance(server, StdioServer)
+    assert server.confine.mode == mode
+    # As root it serves other users' folders.
+    assert server.confine.allow == (("any_owner",) if mode == "auto" else ())

@@ -164,10 +164,6 @@ def test_without_a_config_this_directory_is_served(top: Path, served: Served) ->
     assert program[0] == sys.executable
     assert "hub.file_server.server" in program
     assert program[-1] == "ROOTS"
-    # A link that is swapped after the check must not lead it outside.
-    (confine,) = (one.confine for one in served.only.servers.values())
-    assert confine.mode == "auto"
-    assert confine.allow == ("any_owner",)  # as root it serves other users' folders
 
 
 @pytest.mark.live

@@ -50,9 +50,13 @@ def test_without_seccomp_auto_warns_and_require_refuses() -> None:
         settle_confinement([server("require")], kernel)
 
 
-def test_rights_that_an_older_kernel_does_not_enforce_are_logged() -> None:
+@pytest.mark.parametrize(("mode", "level"), [("require", "warning"), ("auto", "info")])
+def test_rights_that_an_older_kernel_does_not_enforce_are_logged(
+    mode: ConfineMode, level: str
+) -> None:
     with capture_logs() as logs:
-        settle_confinement([server("require")], Kernel(4, ""))
+        settle_confinement([server(mode)], Kernel(4, ""))
+    assert {one["log_level"] for one in logs} == {level}
     assert {one["event"] for one in logs} == {"not enforced by this kernel"}
     assert [one["what"].split()[0] for one in logs] == ["ioctl", "signals"]
 
