@@ -206,7 +206,7 @@ class ChildCall(Struct, eq=False):
                 self._send_again()
                 return
             if exc.code == HEADER_MISMATCH:  # its tools may want other headers by now
-                self.child.lists.note_change({"notifications/tools/list_changed"})
+                self.child.lists.note_change({"notifications/tools/list_changed"}, is_told=False)
             # Its traceback would hold it, however large, until the garbage is collected.
             result = exc.with_traceback(None)
         except WireError as exc:

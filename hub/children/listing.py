@@ -55,12 +55,18 @@ class ChildLists:
         self.timeout = timeout
         self._hub = hub
         self._outdated: set[str] = set()
+        self._is_told = False
         self._unread: set[str] = set()
         self._wake = anyio.Event()
 
-    def note_change(self, methods: Collection[str]) -> None:
-        """Have the lists read again that these notifications are about."""
+    def note_change(self, methods: Collection[str], *, is_told: bool = True) -> None:
+        """Have the lists read again that these notifications are about.
+
+        If the child has not told of the change itself, the notifications are passed on only if
+        there is one: a client that calls again after each would go on for ever.
+        """
         self._outdated.update(methods)
+        self._is_told |= is_told
         self._wake.set()
 
     def try_again(self) -> None:
@@ -92,6 +98,7 @@ class ChildLists:
         while True:
             await self._wake.wait()
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
+            is_told, self._is_told = self._is_told, False
             methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
             began, request = anyio.current_time(), self._pages(peer, handshake)
             self._unread.difference_update(methods)
@@ -102,7 +109,7 @@ class ChildLists:
             except (RpcError, SilentError, WireError) as exc:
                 log.warning("listing failed", error=str(exc))
                 listing = known
-            if listing is not known:
+            if listing is not known and (is_told or listing != known):
                 known = listing
                 await changed_to(listing, changed)
             taken = anyio.current_time() - began

@@ -479,6 +479,20 @@ async def test_lists_that_change_all_the_time_are_read_now_and_then() -> None:
 
 
 @virtual_time
+async def test_of_a_list_that_only_may_have_changed_nobody_is_told_if_it_has_not() -> None:
+    fake, user = FakeChild(ECHO), RecordingLessee()
+    async with owned(fake, user=user) as child:
+        await child.ready()
+        for nth, tool in enumerate((ECHO, READ), 2):
+            fake.answers["tools/list"] = {"tools": [tool]}
+            child.lists.note_change({"notifications/tools/list_changed"}, is_told=False)
+            await fake.link.request("tools/list", nth=nth)
+            await all_tasks_blocked()
+            assert len(user.heard) == (tool is READ)
+            await anyio.sleep(2 * RELIST_PAUSE)
+
+
+@virtual_time
 @pytest.mark.parametrize("broken", [failure(INTERNAL_ERROR, "no"), b"[]", b'"x"'])
 async def test_the_last_known_list_stays_where_it_cannot_be_read_again(broken: Answer) -> None:
     fake, user = FakeChild(ECHO), RecordingLessee()
