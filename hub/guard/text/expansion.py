@@ -93,12 +93,12 @@ def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iter
 def defaulted(text: str, env: Mapping[str, str]) -> Iterable[str]:
     """Yield a text with `${X:-y}` and the like expanded, `X` set or unset; and each `y` alone."""
     if "${" in text and _DEFAULT.search(text):
+        yield from (match[3] for match in _DEFAULT.finditer(text))
         # Else a name would go on in what is put beside it: `$x${y:-z}`.
         text = VARIABLE.sub(lambda match: f"${{{match[1] or match[2]}}}", text)
         yield _DEFAULT.sub(lambda match: env.get(match[1]) or match[3], text)
         yield _DEFAULT.sub(lambda match: _default_of(match, env), text)
         yield _DEFAULT.sub(lambda match: match[3], text)
-        yield from (match[3] for match in _DEFAULT.finditer(text))
 
 
 def _default_of(variable: re.Match[str], env: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ def test_a_plain_path_has_one_reading(text: str) -> None:
         ("$HOME/x", "/h/x", "with variables and '~' expanded"),
         ("${HOME}/x", "/h/x", "with variables and '~' expanded"),
         ("${NO:-/etc}", "/etc", "with variables and '~' expanded"),
+        ("${NO-/a/$HOME/b}", "/a/$HOME/b", "with variables and '~' expanded"),
         ("${HOME:+/etc}", "/etc", "with variables and '~' expanded"),
         ("~/x", "/h/x", "with variables and '~' expanded"),
         ("{a,/etc}", "/etc", "one alternative of the braces"),
