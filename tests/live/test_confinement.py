@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
+from hub.confinement import landlock
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import AccessRule, Policy, ToolPolicy
@@ -24,6 +28,7 @@ from hub.values import Call, JsonObject
 from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock
 from tests.kit.rigs import roots_at
+from tests.kit.trees import plant
 from tests.kit.warm import ROOTS_HUB
 from tests.live.confined import server
 from tests.live.programs import RECORDER, call, config_file, connected, http_hub, report
@@ -31,6 +36,10 @@ from tests.live.programs import RECORDER, call, config_file, connected, http_hub
 MODES: list[ConfineMode] = ["off", "require"]
 both = pytest.mark.parametrize("mode", MODES)
 pytestmark = needs_landlock
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+SWAPPED_READS = 600
+"""Unconfined, one of about sixty led outside."""
 
 PLACE = PROJECT / ".confinement"
 """Where `make confinement-tests` installs servers that are too heavy to be installed always."""
@@ -429,6 +438,46 @@ async def test_the_hub_says_who_is_confined(project: Path, tmp_path: Path) -> No
     assert "the secret" not in stopped
     assert said["confined"].startswith("landlock (ABI ")
     assert (said["open"], said["elsewhere"]) == ("off", "unconfined")
+
+
+@contextmanager
+def swapped(one: Path, other: Path) -> Generator[None]:
+    """Exchange two entries of a directory again and again, as the kernel does it in one step."""
+    done = threading.Event()
+    exchange = partial(
+        ctypes.CDLL(None).renameat2, AT_FDCWD, bytes(one), AT_FDCWD, bytes(other), RENAME_EXCHANGE
+    )
+
+    def swap() -> None:
+        while not done.is_set():
+            exchange()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.skipif(
+    landlock.abi() < 2, reason="it is not confined here: it takes Linux 5.19 or newer"
+)
+async def test_a_link_that_is_swapped_does_not_lead_the_hubs_own_file_server_outside(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "project/dir/x", "private/x", "project/link => ../private")
+    project, read = top / "project", str(top / "project/dir/x")
+    await anyio.Path(read).write_text("inside")
+    await anyio.Path(top / "private/x").write_text("the secret")
+    async with connected([ROOTS_HUB, "run", "--stdio"], cwd=project) as client:
+        assert await call(client, "read_file", path=read) == "inside"
+        with swapped(project / "dir", project / "link"):
+            said = [await call(client, "read_file", path=read) for _ in range(SWAPPED_READS)]
+    assert "inside" in said
+    assert any("Access denied" in one for one in said), "the link stood there, too"
+    assert "the secret" not in said
 
 
 async def test_a_server_that_must_be_confined_and_cannot_be_stops_the_hub(tmp_path: Path) -> None:
