@@ -219,25 +219,23 @@ def _meant(wrong: str, known: Iterable[str]) -> str:
 def _perform(options: Namespace) -> int:
     try:
         code = _performed(options)
-        if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
-            sys.stdout.flush()  # what fails at the end of the program has no code and no words
+        _flush()  # what fails at the end of the program has no code and no words
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader closed the pipe
         code = 1
     except (RuntimeError, OSError, BaseExceptionGroup) as exc:
         code = _fail_for(cast("BaseException", exc))
-    _end_output()
+    try:
+        _flush()
+    except OSError:  # Python's own try, at its end, would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
-def _end_output() -> None:
-    """Write what stdout still holds, or drop it: Python's own try, at its end, would fail again."""
-    try:
-        if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
-            sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _flush() -> None:
+    if not sys.stdout.closed:  # as it is after `run`, which had it as a stream of its own
+        sys.stdout.flush()
 
 
 def _performed(options: Namespace) -> int:
