@@ -173,10 +173,10 @@ def split(path: str, flavour: Flavour) -> tuple[str, list[str]]:
 
 
 def as_windows_reads(text: str) -> str:
-    """Return a text of which it is not known that it is a path as Windows would read it as one.
+    """Return a text that may be no path, as Windows would read it as one.
 
-    That is without spaces at the end of names, which `resolve` refuses in a path, and empty if no
-    file can be opened by it. Then the parts of the text may still be paths.
+    Spaces at the end of names, which `resolve` refuses in a path, are gone. The text is empty if it
+    opens no file; parts of it may still be paths.
     """
     return "" if _NO_WINDOWS_FILE.match(text) else _WINDOWS_ENDS.sub("", text)
 
