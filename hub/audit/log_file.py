@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import operator
 import os
 import stat
 import threading
@@ -12,7 +13,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 from msgspec.structs import asdict
@@ -36,6 +37,10 @@ BATCH = 64
 MAX_WRITTEN = 1024 * 1024
 """Bytes of encoded lines above which they are written before more records are encoded."""
 _NONE_FREE = (errno.EMFILE, errno.ENFILE)
+_STAYS_OPEN: Final = os.name == "posix"
+"""Elsewhere another hub could not put a file aside that is open here."""
+_marks = operator.attrgetter("st_dev", "st_ino", "st_mode", "st_nlink", "st_uid")
+"""What tells a file from another one, and from itself as one that is not fit any more."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -105,6 +110,8 @@ class _Writer:
         self._end = threading.Event()
         self._going = threading.Lock()
         self._is_gone = False
+        self._file: FileIO | None = None
+        self._file_marks: object = None
         self.thread = self._new_thread()
 
     def _new_thread(self) -> threading.Thread:
@@ -144,6 +151,8 @@ class _Writer:
         """Return whether the thread, which is not called any more, is to end."""
         with self._going:
             self._is_gone = not self._call.is_set()
+            if self._is_gone:
+                self.close()
             return self._is_gone
 
     def _run(self) -> None:
@@ -155,30 +164,31 @@ class _Writer:
             is_ending = self._end.wait(self._pause)
             # Before the records are taken: a record that comes later wakes the thread again.
             self._is_called = False
-            while not self._tried_to_write():
-                pass
+            is_written = False
+            while not is_written:
+                try:
+                    self._write_all()
+                    is_written = True
+                except Exception:  # the thread has to go on, without what it failed at
+                    log.exception("audit lines lost")
             lost = self._lost
             if lost > self._told:
                 log.error("audit lines lost: the disk is too slow", lines=lost - self._told)
             self._told = lost
-
-    def _tried_to_write(self) -> bool:
-        """Write the records that came so far, up to a failure; return whether there was none."""
-        try:
-            self._write_all()
-        except Exception:  # the thread has to go on, without what it failed at
-            log.exception("audit lines lost")
-            return False
-        return True
+        self.close()
 
     def _write_all(self) -> None:
+        """Write the records that came so far, up to a failure."""
         lines: list[bytes] = []
         size, left = 0, len(self._ends)  # later ones wait; the backlog bounds them
         try:
             while left:
                 batch = self._batch(left)
                 left -= len(batch)
-                lines.append(_lines(batch))
+                try:
+                    lines.append(exact_json.encoder.encode_lines(batch))
+                except exact_json.UNWRITABLE:  # a file name with bytes that are not UTF-8
+                    lines.append(exact_json.encoder.encode_lines([*map(_encodable, batch)]))
                 size += len(lines[-1])
                 if left:
                     time.sleep(0)
@@ -202,30 +212,51 @@ class _Writer:
     def _append(self, lines: bytes) -> None:
         written = 0
         try:
-            with self._opened() as file:
-                try:
-                    while written < len(lines):
-                        written += file.write(memoryview(lines)[written:])
-                except OSError:
-                    # A partial line would make the next line unreadable, too.
-                    half = written - lines.rfind(b"\n", 0, written) - 1
-                    with suppress(OSError):  # a pipe or device cannot be truncated
-                        # Another hub may have added lines meanwhile.
-                        if half and os.fstat(file.fileno()).st_size == file.tell():
-                            file.truncate(file.tell() - half)
-                    raise
+            file = self._opened()
+            try:
+                while written < len(lines):
+                    written += file.write(memoryview(lines)[written:])
+            except OSError:
+                # A partial line would make the next line unreadable, too.
+                half = written - lines.rfind(b"\n", 0, written) - 1
+                with suppress(OSError):  # a pipe or device cannot be truncated
+                    # Another hub may have added lines meanwhile.
+                    if half and os.fstat(file.fileno()).st_size == file.tell():
+                        file.truncate(file.tell() - half)
+                self.close()
+                raise
         except OSError as exc:
             log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the text of the OSError is enough
+        if not _STAYS_OPEN:
+            self.close()
 
     def _opened(self) -> FileIO:
-        """Open the file; wait while no file descriptor is free, until the log ends."""
+        """Return the file; it is opened anew if it is full, or not the one that it was.
+
+        Waits while no file descriptor is free, until the log ends.
+        """
+        with suppress(OSError):
+            found = self._path.lstat()
+            is_same = stat.S_ISREG(found.st_mode) and _marks(found) == self._file_marks
+            if self._file is not None and is_same and found.st_size < self._max_bytes:
+                return self._file
+        self.close()
         while True:
             try:
                 self._make_room()
-                return open_to_add(self._path)
+                file = self._file = open_to_add(self._path)
             except OSError as exc:
                 if exc.errno not in _NONE_FREE or self._end.wait(self._pause):
                     raise
+            else:
+                self._file_marks = _marks(os.fstat(file.fileno()))
+                return file
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _make_room(self) -> None:
         with suppress(OSError):  # a log that grows is better than a log that loses lines
@@ -238,13 +269,6 @@ class _Writer:
     def _is_full(self) -> bool:
         found = self._path.lstat()
         return stat.S_ISREG(found.st_mode) and found.st_size >= self._max_bytes
-
-
-def _lines(records: list[AuditRecord]) -> bytes:
-    try:
-        return exact_json.encode_lines(records)
-    except exact_json.WireError:  # a file name with bytes that are not UTF-8
-        return exact_json.encode_lines([_encodable(record) for record in records])
 
 
 def _encodable(record: AuditRecord) -> JsonObject:

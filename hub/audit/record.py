@@ -64,11 +64,6 @@ def _second(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def milliseconds(seconds: float) -> float:
-    """Return a duration in milliseconds, rounded to the microsecond."""
-    return round(seconds * 1e6) / 1000
-
-
 def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
     """Return the refusal in a verdict; None if there is none.
 

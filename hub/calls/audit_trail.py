@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.audit.record import AuditRecord, CallOutcome, milliseconds, moment, refusal_of
+from hub.audit.record import AuditRecord, CallOutcome, moment, refusal_of
 from hub.calls.permission import Circumstances, changes_for, text_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.children.failures import denied
@@ -102,9 +102,11 @@ class CallAudit(Struct, eq=False, gc=False):
         machine, verdict = self.services.machine, self.verdict
         self._outcome, self._reason = outcome, reason
         self._at, self._took = machine.wall_clock(), machine.clock() - self.began
-        self._objection = refusal_of(verdict)
         if type(verdict) is Admitted:
+            self._objection = verdict.would_refuse
             self.verdict = None  # it has the arguments, and records may wait for long
+        else:
+            self._objection = verdict
         self.services.audit.write(self)
 
     def record(self) -> AuditRecord:
@@ -122,7 +124,7 @@ class CallAudit(Struct, eq=False, gc=False):
             None if named is None else named.pointer,
             None if named is None else named.path,
             refused is not None and self.verdict is None,
-            milliseconds(self._took),
+            round(self._took * 1e6) / 1000,
             self.consent,
             self.services.profile,
         )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -105,6 +105,7 @@ def _as_read(value: object) -> msgspec.Raw:
 _T = TypeVar("_T")
 
 encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=_as_read)
+"""Give its `encode_lines` only lists: of others msgspec 0.22 makes a list that it never frees."""
 UNWRITABLE = (UnicodeEncodeError, RecursionError)
 """The errors that `encoder` raises for a value that has no JSON form."""
 
@@ -116,26 +117,11 @@ def encode(value: object) -> bytes:
     """
     try:
         return encoder.encode(value)
-    except UNWRITABLE as exc:
-        raise _no_json(exc) from exc
-
-
-def encode_lines(values: list[Any]) -> bytes:
-    """Return one line of JSON, ended by a newline, for each of `values`.
-
-    Raises: WireError as `encode`.
-    """
-    try:
-        # Only a list: from other iterables msgspec 0.22 makes a list that it never frees.
-        return encoder.encode_lines(values)
-    except UNWRITABLE as exc:
-        raise _no_json(exc) from exc
-
-
-def _no_json(why: UnicodeEncodeError | RecursionError) -> WireError:
-    if isinstance(why, RecursionError):
-        return WireError(INVALID_REQUEST, "Nested too deeply")
-    return WireError(INVALID_REQUEST, "Text is not valid Unicode (a lone surrogate)")
+    except RecursionError as exc:
+        raise WireError(INVALID_REQUEST, "Nested too deeply") from exc
+    except UnicodeEncodeError as exc:
+        said = "Text is not valid Unicode (a lone surrogate)"
+        raise WireError(INVALID_REQUEST, said) from exc
 
 
 def _number(text: str) -> float | Decimal:
@@ -289,9 +275,13 @@ def as_we_write_it(line: bytes, decoder: msgspec.json.Decoder[_T]) -> _T | None:
                     return None
                 value = decoder.decode(line)
                 written = encoder.encode(value)
-        return value if written == line or _differs_in_space(written, line) else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    # Space in texts is left out, too, but those are as the decoder has read them in any case.
+    is_same = written == line or (
+        len(written) < len(line) and written.translate(None, _SPACE) == line.translate(None, _SPACE)
+    )
+    return value if is_same else None
 
 
 def has_long_number(line: bytes) -> bool:
@@ -302,13 +292,6 @@ def has_long_number(line: bytes) -> bool:
     if _SAMPLED not in line[::_STEP].translate(_AS_ZEROS):
         return False
     return _LONGEST in line.translate(_AS_ZEROS)
-
-
-def _differs_in_space(written: bytes, line: bytes) -> bool:
-    # Space in texts is left out, too, but those are as the decoder has read them in any case.
-    return len(written) < len(line) and (
-        written.translate(None, _SPACE) == line.translate(None, _SPACE)
-    )
 
 
 def is_too_deep(line: bytes, value: Json, *, below: int = 0) -> bool:

@@ -4,10 +4,11 @@ import json
 import os
 import resource
 import signal
+import stat
 import threading
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,36 @@ def test_a_log_is_continued(tmp_path: Path) -> None:
 
 def test_a_log_that_has_grown_large_is_put_aside_before_more_is_written(tmp_path: Path) -> None:
     path, rotated = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
-    writer = Writer(path, max_bytes=1)
-    for record in numbered(3):
-        writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
-        assert [line["tool"] for line in lines(path)] == [record.tool]
+    with closing(Writer(path, max_bytes=1)) as writer:
+        for record in numbered(3):
+            writer._append(exact_json.encode(record) + b"\n")  # pyright: ignore[reportPrivateUsage] - to know when
+            assert [line["tool"] for line in lines(path)] == [record.tool]
     assert [line["tool"] for line in lines(rotated)] == ["t1"]
+
+
+def test_a_log_is_opened_anew_only_if_the_file_is_not_as_it_was(tmp_path: Path) -> None:
+    path, moved = tmp_path / "audit.jsonl", tmp_path / "moved.jsonl"
+    with closing(Writer(path)) as writer:
+        opened: list[object] = []
+
+        def append() -> None:
+            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - to know when
+            opened.append(writer._file)  # pyright: ignore[reportPrivateUsage] - to know which
+
+        append()
+        append()
+        assert opened[0] is opened[1]
+        path.rename(moved)
+        append()
+        assert (len(lines(moved)), len(lines(path))) == (2, 1)
+        path.chmod(0o644)
+        append()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        moved.unlink()
+        moved.hardlink_to(path)
+        with capture_logs() as logs:
+            append()
+    assert [entry["event"] for entry in logs] == ["audit lines lost"]
 
 
 @pytest.mark.long
@@ -67,8 +93,9 @@ def test_of_several_hubs_one_puts_a_large_log_aside(
     path = tmp_path / "audit.jsonl"
 
     def write_much(writer: Writer) -> None:
-        for _ in range(3000):
-            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - as fast as it can be
+        with closing(writer):
+            for _ in range(3000):
+                writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - as fast as it can be
 
     threads = [
         threading.Thread(target=write_much, args=(Writer(path, max_bytes=30),)) for _ in range(3)
@@ -131,8 +158,9 @@ def test_records_that_arrive_during_formatting_wait_for_the_next_write(tmp_path:
     writer.meanwhile = later
     for record in (first, second, third):
         writer.write(record)
-    for _ in range(2):
-        writer._write_all()  # pyright: ignore[reportPrivateUsage] - its thread would choose when
+    with closing(writer):
+        for _ in range(2):
+            writer._write_all()  # pyright: ignore[reportPrivateUsage] - its thread would choose when
     assert writer.written == [3, 3]
 
 
@@ -328,7 +356,7 @@ def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -
 def test_lines_wait_for_a_free_descriptor_until_the_log_ends(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     writer = Writer(path)
-    with ExitStack() as scarce:
+    with ExitStack() as scarce, closing(writer):
         scarce.enter_context(no_descriptor_free())
         writer._end.wait = lambda _: bool(scarce.close())  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue] - one is free by then
         writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - its thread would choose when
@@ -377,8 +405,8 @@ def test_a_full_disk_takes_no_line_of_another_hub(tmp_path: Path) -> None:
 
     before = signal.signal(signal.SIGXFSZ, add_theirs)
     try:
-        with capture_logs() as logs, files_end_at(1):
-            Writer(path)._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
+        with capture_logs() as logs, files_end_at(1), closing(Writer(path)) as writer:
+            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - at this moment
     finally:
         signal.signal(signal.SIGXFSZ, before)
     assert [entry["lines"] for entry in logs] == [1]

@@ -36,6 +36,15 @@ async def test_a_call_that_is_answered_is_admitted() -> None:
         assert written.ms >= 0
 
 
+@pytest.mark.parametrize(("took", "ms"), [(0.00123456789, 1.235), (0.0000001, 0.0)])
+async def test_time_spent_is_rounded_to_microseconds(took: float, ms: float) -> None:
+    async with rig({}, {}) as at:
+        record = recording(at)
+        record.write("admitted")
+        record._took = took  # pyright: ignore[reportPrivateUsage] - no clock is as exact
+        assert record.record().ms == ms
+
+
 async def test_a_call_that_the_child_fails_is_failed() -> None:
     async with rig({}, {}) as at:
         record = recording(at)

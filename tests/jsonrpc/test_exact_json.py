@@ -22,7 +22,7 @@ from hub.jsonrpc.exact_json import (
     WireError,
     decode_strict,
     encode,
-    encode_lines,
+    encoder,
     has_long_number,
     has_surrogates,
     limit_halves,
@@ -153,7 +153,7 @@ def test_the_last_of_several_keys_wins_where_they_are_let_through() -> None:
 
 def test_no_memory_is_kept_of_what_is_written() -> None:
     def as_a_line(value: object) -> bytes:
-        return encode_lines([value])
+        return encoder.encode_lines([value])
 
     for write in (encode, as_a_line):
         write({"a": 1})
