@@ -63,15 +63,8 @@ class Here(LazyContext):
         self._around = CallContext(
             roots, root.path, {}, OsDisk(), Flavour.POSIX, enforcing=True, index=index
         )
-        self._plain_check = PlainPathCheck.of(self._around, (), policy, needs_write=True)
-
-    @property
-    def plain_check(self) -> PlainPathCheck | None:
-        return self._plain_check
-
-    @property
-    def disk(self) -> LinkReader:
-        return self._around.links
+        self.plain_check = PlainPathCheck.of(self._around, (), policy, needs_write=True)
+        self.disk = self._around.links
 
     def memory(self) -> LinkReader:
         return CachedDisk(self.disk)
@@ -135,7 +128,7 @@ def line(case: Case, folder: Path) -> str:
         return decide(call, guard, here.context(here.memory()))
 
     def at_once() -> object:
-        return judge_inline(call, guard, here)
+        return judge_inline(call, guard, here.plain_check, here.disk, here)
 
     if isinstance(anew(), Refused) is case.is_inside or (
         isinstance(at_once(), Admitted) is not case.is_inside

@@ -15,6 +15,7 @@ from hub.catalog.search_tools import CALL, Inner, SearchQuery, read
 from hub.errors import RouteError
 from hub.guard.text.uris import uri_parts
 from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import Request
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -251,6 +252,13 @@ def label_of(method: str, params: JsonObject, expose: Expose) -> str | None:
     else:
         name = params.get("name" if method == "prompts/get" else "uri")
     return f"{method}\0{name}" if isinstance(name, str) and len(name) <= _LONGEST_LABEL else None
+
+
+def is_modern(request: Request) -> bool:
+    """Return whether a request has the envelope of the modern era; `initialize` never counts."""
+    meta = request.params.get("_meta")
+    enveloped = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
+    return enveloped and request.method != "initialize"
 
 
 def _without_envelope(params: JsonObject) -> JsonObject:

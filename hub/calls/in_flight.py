@@ -124,33 +124,26 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         return self.register.has_room and self.route.is_open
 
     def ended(self, result: CallResult) -> None:
-        """Pass the result of the call on to the client."""
+        """Pass the result of the call on to the client; an error in the place of one too large."""
         self.is_settled = True
         try:
             if isinstance(result, Exception):
                 self._ended_without_result(result)
-            else:
-                self._pass_on(self.route.complete(result))
+                return
+            result, objection = self.route.complete(result), None
+            limit = self.owner.services.max_result
+            if limit is not None:
+                objection = self._objection(result, limit)
+            if objection is not None:
+                result = self.route.complete(failed(self.route.resolved.method, objection))
+            self.audit.write("admitted" if objection is None else "failed", objection)
+            self._answer(Response(self.request.id, result))
         except RpcError as exc:
             self._fail(exc)
         except Exception:
             # Raised from here, it would end the child's connection, and the calls of others.
             log.exception("result not passed on", tool=self.route.resolved.name)
             self._fail(InternalError())
-
-    def _pass_on(self, result: Payload) -> None:
-        """Answer with the child's result; if that is too large, with an error in its place.
-
-        Raises: RpcError for a too large result of a prompt or a resource.
-        """
-        limit = self.owner.services.max_result
-        objection = None if limit is None else self._objection(result, limit)
-        if objection is None:
-            self.audit.write("admitted")
-        else:
-            result = self.route.complete(failed(self.route.resolved.method, objection))
-            self.audit.write("failed", objection)
-        self._answer(Response(self.request.id, result))
 
     def _objection(self, result: Payload, limit: ResultLimit) -> str | None:
         resolved = self.route.resolved

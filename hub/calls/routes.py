@@ -110,18 +110,13 @@ class CallRoute(Struct, frozen=True):
         if its is None:
             return None
         call = call_to(resolved.method, resolved.name, resolved.own, its)
-        return None if call is None else judge_inline(call, resolved.guard, self)
-
-    @property
-    def plain_check(self) -> PlainPathCheck | None:
-        return self.resolved.plain_check
-
-    @property
-    def disk(self) -> LinkReader:
-        return self.owner.services.machine.links
+        if call is None:
+            return None
+        disk = self.owner.services.machine.links
+        return judge_inline(call, resolved.guard, resolved.plain_check, disk, self)
 
     def memory(self) -> LinkReader:
-        return CachedDisk(self.disk)
+        return CachedDisk(self.owner.services.machine.links)
 
     def context(self, links: LinkReader) -> CallContext | None:
         """Return the context that a call is judged in; None if a root has changed on disk."""
@@ -274,7 +269,7 @@ class SessionRoute(CallRoute, frozen=True):
         return (
             owner.roots.state is self.roots
             and self.resolved.is_open(owner.services)
-            and owner.is_using(self.resolved.slot)
+            and owner.held.get(self.resolved.spec.name) is self.resolved.slot
         )
 
     def is_current(self, links: LinkReader) -> bool:

@@ -142,7 +142,7 @@ class Subscriptions:
         A child that has taken its place is asked, too; under other roots it is judged again.
         """
         slot, child, session = resolved.slot, resolved.child, self._session
-        if slot.child is not child or not session.is_using(slot):
+        if slot.child is not child or session.held.get(slot.spec.name) is not slot:
             self._leave(child, own)
         elif resolved.effective != session.known_effective():
             child.answers.unsubscribe(own, session.key)  # so that `renew` makes it again

@@ -52,7 +52,7 @@ class ChildRequest:
         request = self._asked.request
         if not isinstance(request, RequestWithin):
             return None
-        waiter = self._asked.pending.waiting(request.within)
+        waiter = self._asked.pending.get(request.within)
         if waiter is None:
             raise RpcError(INTERNAL_ERROR, "the call is over")
         return waiter.request_owner

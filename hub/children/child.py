@@ -31,10 +31,9 @@ from hub.jsonrpc import messages as wire
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.errors import GoneError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.loop_share import PASSED_ON
 from hub.jsonrpc.messages import Message, Notification, Payload
 from hub.jsonrpc.peer import Asked, Peer
-from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.peer_conduct import PASSED_ON, PeerConduct
 from hub.legible import shortened
 from hub.protocol.constants import LIST_CHANGED
 from hub.protocol.input_requests import FOR_CLIENTS

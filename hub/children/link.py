@@ -116,12 +116,12 @@ class ProcessLink:
         self.private_directory = process.private_directory
 
     def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        answered = self.conduct.answered
+        conduct = self.conduct
 
         def take(line: bytes) -> bool:
             found = parsed(line)
             if isinstance(found, _ANSWERS) and settle(found):
-                answered()
+                conduct.answers += 1
                 return True
             # `next` returns this line: parsing a large message takes long, and is done once.
             self._offered = line, found

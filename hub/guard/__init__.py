@@ -13,6 +13,6 @@ are judged; `local_paths.py` tells which are meant as paths of this machine; `co
 follows those on the disk and compares them with the roots; `named_folders.py` finds where else a
 relative value may start; `judge.py` puts this together.
 `plain_paths.py` is the quick check for simple paths, `budget.py` limits the work, `rewriting.py`
-puts canonical paths into a call. Then `policy.py`, `own_files.py` and `own_names.py` (the hub's own
-files), `consent.py` (ask the user), `roots_hint.py` (tell models the roots).
+puts canonical paths into a call. Then `policy.py`, `own_files.py` (the hub's own files),
+`consent.py` (ask the user), `roots_hint.py` (tell models the roots).
 """

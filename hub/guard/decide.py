@@ -16,8 +16,15 @@ from hub.guard.judge import Judge, is_option
 from hub.guard.keys.nodes import ArgumentNode, nodes_of
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.own_files import ELSEWHERE, OWN, OwnFiles, by_proc, moves_folders
-from hub.guard.own_names import OwnNames, own_names_in
+from hub.guard.own_files import (
+    ELSEWHERE,
+    OWN,
+    OwnFiles,
+    OwnNames,
+    by_proc,
+    moves_folders,
+    own_names_in,
+)
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.guard.rewriting import rewritten
@@ -105,16 +112,6 @@ def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy, name: str
 class LazyContext(Protocol):
     """The context of a call, only built if a value of the call is judged."""
 
-    @property
-    def plain_check(self) -> PlainPathCheck | None:
-        """The quick check for plain paths, or None if this call has none."""
-        ...
-
-    @property
-    def disk(self) -> LinkReader:
-        """The disk, without a cache."""
-        ...
-
     def memory(self) -> LinkReader:
         """Return a new cache of the disk, for one call."""
         ...
@@ -124,8 +121,16 @@ class LazyContext(Protocol):
         ...
 
 
-def judge_inline(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | Refused | None:
+def judge_inline(
+    call: Call,
+    guard: ToolGuard,
+    plain_check: PlainPathCheck | None,
+    disk: LinkReader,
+    lazy: LazyContext,
+) -> Admitted | Refused | None:
     """Return the verdict of `decide` if the inline budget is enough, and if nobody has to be asked.
+
+    `plain_check` is the quick check for plain paths, if this call has one. `disk` has no cache.
 
     None decides nothing: the caller must ask `decide`.
     """
@@ -137,11 +142,11 @@ def judge_inline(call: Call, guard: ToolGuard, lazy: LazyContext) -> Admitted | 
         if not found:
             return Admitted(call, token=_TOKEN)
         named = own_names_in(policy.own, call.arguments)
-        plain_check = None if named.ends or named.begins else lazy.plain_check
         is_single = len(found) == 1
         # A single path looks up no directory twice: a cache would not help yet.
-        links = lazy.disk if is_single else lazy.memory()
-        if plain_check is not None and plain_check.admits(found, links):
+        links = disk if is_single else lazy.memory()
+        is_plain = plain_check is not None and not (named.ends or named.begins)
+        if is_plain and plain_check.admits(found, links):
             return Admitted(call, token=_TOKEN)
         context = lazy.context(lazy.memory() if is_single else links)
         if context is not None:

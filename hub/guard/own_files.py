@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from hub.paths.resolve import LinkReader, is_inside
+from hub.values import JsonObject
 
 OWN: Final = "it is one of the hub's own files"
 """The reason of a refusal."""
@@ -43,6 +44,7 @@ _COPYING: Final = frozenset(
 """Words in the names of tools and commands that copy whole directories to readable places."""
 _USUAL_NAME: Final = 256
 """Characters of a name up to which its words are remembered: URIs may be very long."""
+_LONGEST: Final = 4096
 _OTHER_THINGS: Final = frozenset(
     {
         *("branch", "branches", "tag", "tags", "commit", "remote", "stash", "ref", "worktree"),
@@ -233,3 +235,51 @@ _LEAPS: Final = {"root": "", "cwd": "."}
 _OF_PROCESS: Final = 3
 """The number of names in `/proc/PID/cwd`."""
 _OF_TASK: Final = 5
+
+
+class OwnNames(Struct, frozen=True):
+    """Which names of the hub's own files a call has in its arguments.
+
+    `ends`: a value ends with the name of a file that no call may write. `begins`: a value begins
+    with the last part of the path of a secret place, which no call may reach.
+    """
+
+    ends: bool = False
+    begins: bool = False
+
+
+_NO_NAMES: Final = OwnNames()
+
+
+def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
+    """Return which of the hub's own names the values in `arguments` have.
+
+    Case and surrounding blanks are ignored. Not searched: object keys, JSON inside strings, and
+    strings of more than 4096 characters.
+    """
+    if own is None:
+        return _NO_NAMES
+    named: list[str] = []
+    values = [*arguments.values()]
+    for value in values:  # it grows meanwhile
+        if isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, str) and len(value) <= _LONGEST:
+            text = value.strip().casefold()
+            if text.endswith(own.endings) or own.mark in text:
+                named.append(text)
+    if not named:
+        return _NO_NAMES
+    return OwnNames(
+        any(_ends(text, own) for text in named), any(_begins(text, own) for text in named)
+    )
+
+
+def _ends(text: str, own: OwnFiles) -> bool:
+    return text.endswith(own.endings) and text.replace("\\", "/").rpartition("/")[2] in own.names
+
+
+def _begins(text: str, own: OwnFiles) -> bool:
+    return own.mark in text and text.startswith(own.beginnings)

@@ -12,6 +12,6 @@ side of a connection), `Outlet` (where messages are sent), `Lines` (reads a pipe
 Reading order:
 - `exact_json`, `messages`, `parsing`, `raw_objects`: from bytes to messages and back.
 - `errors`, `requests`, `peer`: what a connection answers, the requests under way, and the peer.
-- `lines`, `write_batches`, `pipes`, `send_queue`: transport over pipes.
-- `loop_share`, `rated_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
+- `pipes`, `lines`, `send_queue`: transport over pipes.
+- `rated_log`, `peer_conduct`, `deadlines`: limits on time, log and misbehaviour.
 """

@@ -11,9 +11,8 @@ import anyio
 
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.loop_share import READ
-from hub.jsonrpc.peer_conduct import PeerConduct
-from hub.jsonrpc.write_batches import arrival
+from hub.jsonrpc.peer_conduct import READ, PeerConduct
+from hub.jsonrpc.pipes import arrival
 
 ENDS = 256
 """Bytes that are kept of the start and of the end of a line that is too long."""

@@ -275,14 +275,15 @@ def parse_child(line: bytes) -> Message:
     if not line.isascii():
         _check_text(line, envelope)
     if envelope.method is not None:
-        params = _params_of(envelope)
-        if envelope.id is None:
-            return Notification(envelope.method, params)
-        return Request(envelope.id, envelope.method, as_object(params))
+        return _asked(envelope, envelope.method)
     if envelope.error and bytes(envelope.error) != b"null":
-        return Failure(envelope.id, _carried(envelope.error, "error", envelope.id))
+        if memoryview(envelope.error)[0] != _OPENING:
+            raise _no_object(envelope.error, "error", envelope.id)
+        return Failure(envelope.id, envelope.error)
     if envelope.result and envelope.id is not None:
-        return Response(envelope.id, _carried(envelope.result, "result", envelope.id))
+        if memoryview(envelope.result)[0] != _OPENING:
+            raise _no_object(envelope.result, "result", envelope.id)
+        return Response(envelope.id, envelope.result)
     raise WireError(INVALID_REQUEST, 'Neither "method" nor "result" nor "error"')
 
 
@@ -294,12 +295,10 @@ def _check_text(line: bytes, envelope: _Envelope) -> None:
         raise kind(PARSE_ERROR, f"Not UTF-8: {exc}", envelope.id) from exc
 
 
-def _carried(answered: Raw, what: str, id_: RequestId | None) -> Raw:
-    if memoryview(answered)[0] == _OPENING:
-        return answered
+def _no_object(answered: Raw, what: str, id_: RequestId | None) -> WireError:
     kind = WireError if id_ is None else UnreadableAnswerError
     shown = bytes(answered)[:200].decode("utf-8", "replace")
-    raise kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
+    return kind(INVALID_REQUEST, f"its {what} is no object: {shown}", id_)
 
 
 def _unreadable(line: bytes, why: Exception) -> WireError:
@@ -311,14 +310,15 @@ def _unreadable(line: bytes, why: Exception) -> WireError:
     return WireError(PARSE_ERROR, f"Not a JSON-RPC message: {why}", _id_of(line))
 
 
-def _params_of(envelope: _Envelope) -> Payload:
-    """Return the params; absent or null counts as empty.
+def _asked(envelope: _Envelope, method: str) -> Request | Notification:
+    """Return the request or notification; params that are absent or null count as empty.
 
     Raises: WireError if they are anything else than an object.
     """
     text = bytes(envelope.params)
-    if text in {b"", b"null"}:
-        return {}
-    if not text.startswith(b"{"):
+    if text not in {b"", b"null"} and not text.startswith(b"{"):
         raise WireError(INVALID_PARAMS, '"params" must be an object', envelope.id)
-    return envelope.params
+    params: Payload = {} if text in {b"", b"null"} else envelope.params
+    if envelope.id is None:
+        return Notification(method, params)
+    return Request(envelope.id, method, as_object(params))

@@ -179,7 +179,7 @@ class Peer:
         id_, waiting = next(self._ids), AwaitedRequest(request_owner)
         own = params if waiting.progress is None else with_token(params, id_)
         asked = Request(id_, method, own)
-        self.pending.add(id_, waiting)
+        self.pending[id_] = waiting
         through = outlet or self._outlet
         try:
             with anyio.fail_after(timeout):
@@ -194,7 +194,7 @@ class Peer:
             )
             raise
         finally:
-            self.pending.forget(id_)
+            self.pending.pop(id_, None)
         return self.result_of(waiting.answer)
 
     def post(self, method: str, params: JsonObject, waiter: PendingRequest) -> Request:
@@ -214,7 +214,7 @@ class Peer:
             is_sent = self._letterbox is not None and self._letterbox.post(asked)
         except WireError as exc:
             raise RpcError(exc.code, str(exc)) from exc
-        self.pending.add(id_, waiter)
+        self.pending[id_] = waiter
         if not is_sent:
             self._late[id_] = scope = anyio.CancelScope()
             self._tasks.start_soon(self._post_late, asked, scope)
@@ -235,7 +235,7 @@ class Peer:
         """Cancel a request that `post` sent: its waiter gets nothing, the other side is told."""
         if asked.id in self._late:
             self._late[asked.id].cancel()
-        if self.pending.forget(asked.id):
+        if self.pending.pop(asked.id, None) is not None:
             self._tasks.start_soon(self._cancel, asked, self._outlet, reason)
 
     def result_of(self, answer: Answer) -> Payload:
@@ -302,7 +302,7 @@ class Peer:
         if not is_wanted:
             self._watch.stray(what, size_of(payload))
         else:
-            self._watch.answered()
+            self._watch.answers += 1
 
     def take(self, request: Request, outlet: Outlet) -> None:
         """Answer a request through `outlet`, in a task of its own.

@@ -105,27 +105,8 @@ class AwaitedRequest:
         self.done.set()
 
 
-class PendingRequests:
-    """The requests that we sent to one peer and that have no response yet, by id."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[RequestId, PendingRequest] = {}
-
-    def is_waiting(self) -> bool:
-        """Return whether a request has no response yet."""
-        return bool(self._waiting)
-
-    def add(self, id_: RequestId, waiter: PendingRequest) -> None:
-        """Register `waiter` for the response to the request `id_`."""
-        self._waiting[id_] = waiter
-
-    def forget(self, id_: RequestId) -> bool:
-        """Remove the waiter of a request; return whether there was one."""
-        return self._waiting.pop(id_, None) is not None
-
-    def waiting(self, id_: RequestId) -> PendingRequest | None:
-        """Return the waiter of a request; None if the request is not pending."""
-        return self._waiting.get(id_)
+class PendingRequests(dict[RequestId, PendingRequest]):
+    """The waiters for the responses to the requests that we sent to one peer, by id."""
 
     def settle(self, answer: Response | Failure) -> bool:
         """Give a response to its waiter; return whether there was one.
@@ -133,16 +114,16 @@ class PendingRequests:
         An id returned as text instead of a number is accepted, too.
         """
         id_ = answer.id
-        if id_ not in self._waiting:
+        if id_ not in self:
             id_ = self._known(id_)
             if id_ is None:
                 return False
-        self._waiting.pop(id_).settle(answer)
+        self.pop(id_).settle(answer)
         return True
 
     def settle_gone(self, id_: RequestId) -> None:
         """Settle the waiter of a request with None, if it is pending: no response will come."""
-        waiter = self._waiting.pop(id_, None)
+        waiter = self.pop(id_, None)
         if waiter is not None:
             waiter.settle(None)
 
@@ -151,25 +132,26 @@ class PendingRequests:
         token = self._known(request_id(as_object(params).get("progressToken")))
         if token is None:
             return False
-        progress = self._waiting[token].progress
+        progress = self[token].progress
         if progress is not None:
             await progress(params)
         return True
 
     def _known(self, id_: RequestId | None) -> RequestId | None:
         """Return the id of a pending request as we sent it, or None."""
-        if id_ in self._waiting:
+        if id_ in self:
             return id_
         if isinstance(id_, str) and _NUMBER.fullmatch(id_):  # some servers return ids as text
             number = int(id_)
-            return number if number in self._waiting else None
+            return number if number in self else None
         return None
 
     def close(self) -> None:
         """Settle all waiters with None: no response will come."""
-        waiting, self._waiting = self._waiting, {}
+        waiting = [*self.values()]
+        self.clear()
         with ExitStack() as stack:  # one that raises must not leave the others waiting
-            for waiter in reversed(waiting.values()):
+            for waiter in reversed(waiting):
                 stack.callback(waiter.settle, None)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import anyio
 
+from hub.calls.addressing import is_modern
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls
 from hub.calls.resolve import Relay
@@ -30,7 +31,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     UNSUPPORTED_VERSION,
 )
-from hub.server.modern import CAPABILITIES, GREETING_GRACE, Modern, is_modern, supported
+from hub.server.modern import CAPABILITIES, GREETING_GRACE, Modern, supported
 from hub.sessions.client import MAX_DECLARED, Client
 from hub.sessions.services import Services
 from hub.sessions.session import Session

@@ -57,13 +57,6 @@ GREETING_GRACE: Final = 1.0
 """Seconds that `initialize` and `server/discover` wait for children to start (single client)."""
 
 
-def is_modern(request: Request) -> bool:
-    """Return whether a request has the envelope of the modern era; `initialize` never counts."""
-    meta = request.params.get("_meta")
-    enveloped = isinstance(meta, dict) and PROTOCOL_VERSION_META in meta
-    return enveloped and request.method != "initialize"
-
-
 class _Roots(Struct, frozen=True):
     """The roots of a request that brings none itself.
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - its pipes carry lines without worker threads
+import os
+import stat
 import sys
 from contextlib import suppress
 from typing import BinaryIO
 
 import anyio
+import anyio.to_thread
 import structlog
 
 from hub.jsonrpc import messages, parsing
@@ -16,7 +20,7 @@ from hub.jsonrpc.lines import Lines, TruncatedLine
 from hub.jsonrpc.messages import Failure, Message, Request, Response
 from hub.jsonrpc.parsing import asked_by
 from hub.jsonrpc.peer import Outlet
-from hub.jsonrpc.pipes import FileOutlet, PipeOutlet, open_lines, open_outlet
+from hub.jsonrpc.pipes import FileOutlet, Flow, PipeOutlet, TerminalOutlet
 from hub.jsonrpc.requests import LIGHT, Answer
 from hub.protocol.constants import CALLS, INVALID_REQUEST
 from hub.server.connection import ClientConnection, ConnectionFactory
@@ -25,6 +29,7 @@ from hub.values import STDIO
 
 LAST_ANSWERS = 10.0
 """Seconds for the last answers to a script, which sends requests without waiting for answers."""
+READ_CHUNK = 256 * 1024
 HURRIED_ANSWERS = 0.3
 """Seconds for the last answers to a client that waited for answers, and has closed stdin."""
 
@@ -49,6 +54,34 @@ async def serve_stdio(
     await serve_lines(
         open_connection, lines, outlet, last_answers=last_answers, hurried_answers=hurried_answers
     )
+
+
+def _can_be_watched(file: BinaryIO) -> bool:
+    """Return whether a selector can watch `file`: not a regular file and not /dev/null."""
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or file.isatty()
+
+
+async def open_outlet(file: BinaryIO) -> PipeOutlet | FileOutlet:
+    """Return an outlet that writes messages to `file`."""
+    if not _can_be_watched(file):
+        return FileOutlet(file)
+    if file.isatty() or os.path.samestat(os.fstat(file.fileno()), os.fstat(0)):
+        return TerminalOutlet(file)
+    transport, flow = await asyncio.get_running_loop().connect_write_pipe(Flow, file)
+    return PipeOutlet(transport, flow)
+
+
+async def open_lines(file: BinaryIO) -> Lines:
+    """Return the lines of `file`; a file that no selector can watch is first read to its end."""
+    if _can_be_watched(file):
+        _, lines = await asyncio.get_running_loop().connect_read_pipe(Lines, file)
+        return lines
+    lines = Lines()
+    while chunk := await anyio.to_thread.run_sync(file.read, READ_CHUNK):
+        lines.data_received(chunk)
+    lines.eof_received()
+    return lines
 
 
 async def serve_lines(

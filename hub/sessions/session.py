@@ -47,9 +47,10 @@ class Session:
     """The session of one client, or of one request of a modern client; never used for another.
 
     `identity` is the key of what belongs to the client's principal. `party` is the key of the
-    client's connection, the same for all requests of a modern client. `unasked`: the request is
-    served without its client's roots; the client is asked if a call needs them. `headers` are the
-    headers of an HTTP request, with lower-case names. `log` is for lines about the client.
+    client's connection, the same for all requests of a modern client. `held` are the slots that its
+    calls go to now. `unasked`: the request is served without its client's roots; the client is
+    asked if a call needs them. `headers` are the headers of an HTTP request, with lower-case names.
+    `log` is for lines about the client.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Session:
         # Later they would lease children for nobody.
         self._own_tasks = TasksUntilClosed(tasks)
         self._session_children = SessionChildren(services, self.key, self._client_of_key)
+        self.held = self._session_children.held
         self.roots = ClientRoots(
             ask=self._ask_for_roots,
             read=self._read_roots,
@@ -236,10 +238,6 @@ class Session:
         """Return the slot of this session's child of a server for the roots `effective`."""
         return self._session_children.slot_for(spec, self.at(spec, effective), self)
 
-    def is_using(self, slot: ChildSlot) -> bool:
-        """Return whether this session's calls to the server go to `slot` now."""
-        return self._session_children.held.get(slot.spec.name) is slot
-
     def is_current(self, server: ServerName, links: LinkReader) -> bool:
         """Return whether all roots that count at a server are unchanged on disk."""
         return self.roots.is_current(links) and self.services.operator.is_current(server, links)
@@ -276,7 +274,7 @@ class Session:
     @property
     def slots(self) -> Iterable[ChildSlot]:
         """The child slots that this session uses."""
-        return self._session_children.held.values()
+        return self.held.values()
 
     async def _move_children(self) -> None:
         """Apply changed roots to the children in use.
@@ -302,7 +300,7 @@ class Session:
 
     async def _take_servers(self, before: Mapping[ServerName, ServerSpec]) -> None:
         """Apply changed servers: the children of those that are gone end, and the client lists."""
-        for name in [name for name in self._session_children.held if name not in self._served]:
+        for name in [name for name in self.held if name not in self._served]:
             self._session_children.drop(name)
         for spec in (*self._served.values(), *before.values())[:1]:  # all lists are the hub's
             for method in LIST_CHANGED:
@@ -370,11 +368,11 @@ class Session:
         """Set the least log level of all children, of those that start later, too."""
         self.notifier.log_level = level
         async with anyio.create_task_group() as telling:
-            for name in list(self._session_children.held):
+            for name in list(self.held):
                 telling.start_soon(self._set_level_at, name, level)
 
     async def _set_level_at(self, server: ServerName, level: str) -> None:
-        slot = self._session_children.held.get(server)
+        slot = self.held.get(server)
         if slot is not None and slot.child is not None:
             await log_from(slot.child, level, self.key)
 

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.calls.dispatch import CallDispatcher
-from hub.calls.in_flight import InFlightCall
-from hub.calls.routes import KnownAnswer
+from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.errors import InternalError
@@ -569,7 +568,7 @@ async def test_a_fault_in_passing_a_result_on_ends_no_connection(
 
     async with calling(fake, top) as caller:
         with monkeypatch.context() as broken, capture_logs() as logs:
-            broken.setattr(InFlightCall, "_pass_on", fail)
+            broken.setattr(CallRoute, "complete", fail)
             assert caller.take(1, "echo", {})
             await caller.reply.signals.until(lambda: bool(caller.reply.answers))
         assert caller.reply.answers == [Failure(1, InternalError().error)]

@@ -108,8 +108,8 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
     made, outlet, pending = answers(), RecordingOutlet(), PendingRequests()
     askers = [RecordingAsker(name) for name in ("a", "b")]
     for id_, caller in enumerate(askers):
-        pending.add(id_, AwaitedRequest(caller))
-    pending.add(2, AwaitedRequest(None))
+        pending[id_] = AwaitedRequest(caller)
+    pending[2] = AwaitedRequest(None)
 
     async def answer(within: int) -> Payload:
         asked = Asked(RequestWithin("q", SAMPLING, within=within), outlet, pending=pending)
@@ -123,7 +123,7 @@ async def test_a_question_may_say_itself_whose_call_the_child_serves() -> None:
     with in_flight(made, askers[0]):
         assert await answer(2) == {"answered": "a"}, "it named a request of the hub's own"
     assert made.line.is_active
-    pending.forget(1)
+    del pending[1]
     with in_flight(made, askers[0]), pytest.raises(ExceptionGroup) as caught:
         await answer(1)
     assert "the call is over" in str(caught.value.exceptions[0])
@@ -299,8 +299,8 @@ class Waiter:
 @pytest.mark.parametrize("has_task", [True, False])
 async def test_a_child_may_say_within_which_request_it_asks(*, has_task: bool) -> None:
     pending, waiter = PendingRequests(), Waiter()
-    pending.add(7, AwaitedRequest(waiter) if has_task else waiter)
-    pending.add(8, AwaitedRequest(None))
+    pending[7] = AwaitedRequest(waiter) if has_task else waiter
+    pending[8] = AwaitedRequest(None)
     outlet = RecordingOutlet()
     async with some_tasks() as tasks:
         for request, served in (

@@ -13,14 +13,12 @@ from hub.guard.budget import Budget
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import (
     Admitted,
-    LazyContext,
     Refused,
     ToolGuard,
     compile_tool,
     decide,
     decide_within_inline_budget,
     explain,
-    judge_inline,
 )
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.plain_paths import PlainPathCheck
@@ -36,6 +34,8 @@ from tests.kit.worlds import (
     POSIX,
     WINDOWS,
     Directories,
+    Sight,
+    at_once,
     context,
     on_windows,
     share,
@@ -300,7 +300,7 @@ def test_the_operators_access_goes_before_the_tools_own_hint() -> None:
         assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
 
 
-class Looking(LazyContext):
+class Looking(Sight):
     """A lazy context of the given world; None: there is no quick check."""
 
     def __init__(
@@ -324,6 +324,16 @@ class Looking(LazyContext):
         return None if self.world is None else replace(self.world, links=links)
 
 
+class Untouched(LinkReader):
+    """A disk that is not to be looked at."""
+
+    def entry(self, path: str) -> Entry | None:
+        raise AssertionError(path)
+
+    def target(self, path: str) -> str:
+        raise AssertionError(path)
+
+
 class Blind(Looking):
     """Is not to look at anything."""
 
@@ -332,7 +342,7 @@ class Blind(Looking):
 
     @property
     def disk(self) -> LinkReader:
-        raise AssertionError("nothing is to be looked at")
+        return Untouched()
 
     def memory(self) -> LinkReader:
         raise AssertionError("nothing is to be looked at")
@@ -341,12 +351,12 @@ class Blind(Looking):
 def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
     pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
-    admitted = judge_inline(pathless, guard, Blind())
+    admitted = at_once(pathless, guard, Blind())
     assert isinstance(admitted, Admitted)
     assert admitted.call is pathless
     off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
     call = Call("tools/call", "t", {"path": "/x"}, {})
-    assert isinstance(judge_inline(call, off, Blind()), Admitted)
+    assert isinstance(at_once(call, off, Blind()), Admitted)
 
 
 def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> None:
@@ -360,18 +370,18 @@ def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> No
             call = Call("tools/call", "t", arguments, {"arguments": arguments})
             decided = decide(call, guard, world)
             plainly = isinstance(decided, Admitted) and decided.would_refuse is None
-            found = judge_inline(call, guard, Looking(world))
+            found = at_once(call, guard, Looking(world))
             is_final = plainly or (mode is Mode.ENFORCE and arguments == {"path": "/etc/x"})
             assert found == decided or (found is None and not is_final), (mode, arguments)
             if mode is Mode.ENFORCE and arguments is inside:
-                assert judge_inline(call, guard, Looking(None)) is None
+                assert at_once(call, guard, Looking(None)) is None
 
 
 def test_a_refusal_that_the_user_may_be_asked_about_is_not_decided_inline(tmp_path: Path) -> None:
     world, call = context(share(tmp_path)), tool_call({"path": "/etc/x"})
     for policy in (Policy(on_refused="ask"), Policy(mode=Mode.REPORT)):
         guard = compile_tool({}, read_only=True, policy=ToolPolicy(policy))
-        assert judge_inline(call, guard, Looking(world)) is None
+        assert at_once(call, guard, Looking(world)) is None
 
 
 class Remembering(Looking):
@@ -393,7 +403,7 @@ def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
     # Only the first is plain, so that the ground and then the judge look at the disk.
     arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
     sight = Remembering(context(roots), plain_check)
-    assert isinstance(judge_inline(Call("tools/call", "t", arguments, {}), guard, sight), Admitted)
+    assert isinstance(at_once(Call("tools/call", "t", arguments, {}), guard, sight), Admitted)
     assert sight.recorded.asked
     assert len(sight.recorded.asked) == len(set(sight.recorded.asked))
 
@@ -404,11 +414,11 @@ def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_p
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
     sight = Looking(None, PlainPathCheck.of(context(roots), (), Policy(), needs_write=False))
     plain = tool_call({"path": f"{tmp_path}/r/f", "limit": 5})
-    assert isinstance(judge_inline(plain, guard, sight), Admitted)
+    assert isinstance(at_once(plain, guard, sight), Admitted)
     for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
-        assert judge_inline(tool_call({"path": other}), guard, sight) is None
+        assert at_once(tool_call({"path": other}), guard, sight) is None
         both = tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}})
-        assert judge_inline(both, guard, sight) is None
+        assert at_once(both, guard, sight) is None
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
@@ -459,7 +469,7 @@ def test_a_call_over_the_inline_budget_is_not_decided_inline(
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
     call = tool_call(arguments)
     assert decide_within_inline_budget(call, guard, world) is None
-    assert judge_inline(call, guard, Looking(world)) is None
+    assert at_once(call, guard, Looking(world)) is None
     assert isinstance(decide(call, guard, world), Admitted) is admitted
 
 
@@ -1134,7 +1144,7 @@ def test_what_is_read_only_is_not_moved_with_a_folder_around_it(
         guard = compile_tool(None, read_only=not writes, policy=ToolPolicy(policy), name=name)
         call = Call("tools/call", name, {"path": str(tmp_path / source)}, {})
         lazy = Looking(world, PlainPathCheck.of(world, (), policy, needs_write=writes, tool=name))
-        verdict = judge_inline(call, guard, lazy) if inline else decide(call, guard, world)
+        verdict = at_once(call, guard, lazy) if inline else decide(call, guard, world)
         assert isinstance(verdict, Refused) is (refused and writes)
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from hub.guard.decide import Admitted, compile_tool, decide, judge_inline
+from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import Policy, ToolPolicy
 from tests.kit.trees import PROJECT, plant
-from tests.kit.worlds import context, share, tool_call
+from tests.kit.worlds import at_once, context, share, tool_call
 from tests.oracle.keys import KEYS
 from tests.oracle.spellings import Attack, attacks
 from tests.oracle.trees import planted
@@ -34,14 +34,14 @@ def test_what_is_decided_at_once_is_decided_later_too(attack: Attack) -> None:
         for key, guard in zip(KEYS, GUARDS, strict=True):
             for value in values:
                 call = tool_call(key.put(value))
-                at_once = judge_inline(call, guard, FastPath(here))
-                if at_once is None:
+                soon = at_once(call, guard, FastPath(here))
+                if soon is None:
                     continue
                 later = decide(call, guard, here)
-                if isinstance(at_once, Admitted):
+                if isinstance(soon, Admitted):
                     assert isinstance(later, Admitted), (key, value)
                 else:
-                    assert at_once == later, (key, value)
+                    assert soon == later, (key, value)
 
 
 def test_patterns_with_several_readings_are_not_admitted_at_once(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_patterns_with_several_readings_are_not_admitted_at_once(tmp_path: Path)
     here = context(share(top / "project"), top / "project")
     guard = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()))
     for pattern in ODD_PATTERNS:
-        assert judge_inline(tool_call({"pattern": pattern}), guard, FastPath(here)) is None, pattern
+        assert at_once(tool_call({"pattern": pattern}), guard, FastPath(here)) is None, pattern
     later = [decide(tool_call({"pattern": pattern}), guard, here) for pattern in ODD_PATTERNS]
     assert [isinstance(verdict, Admitted) for verdict in later] == [True, *[False] * 5, True]
     plain = tool_call({"pattern": "src/*"})
-    assert isinstance(judge_inline(plain, guard, FastPath(here)), Admitted)
+    assert isinstance(at_once(plain, guard, FastPath(here)), Admitted)

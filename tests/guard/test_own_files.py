@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from hub.config.own_files import OwnInodes
 from hub.guard.consent import wanted
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, Refused, compile_tool, decide, explain, judge_inline
+from hub.guard.decide import Admitted, Refused, compile_tool, decide, explain
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.own_files import OWN, OwnFiles, OwnPlace, by_proc
-from hub.guard.own_names import own_names_in
+from hub.guard.own_files import OWN, OwnFiles, OwnPlace, by_proc, own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
@@ -23,7 +22,7 @@ from hub.system.machine import OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.guard.test_plain_paths import candidate
 from tests.kit.trees import plant
-from tests.kit.worlds import context, share
+from tests.kit.worlds import at_once, context, share
 
 TREE = (
     *("root/a.txt", "root/conf/hub.yaml", "root/conf/other.yaml", "root/audit.jsonl", "root/deep/"),
@@ -190,7 +189,7 @@ def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
     policy = Policy(own=own_of(top))
     guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(policy))
     on = plain_check(top, "save")
-    quick = judge_inline(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
+    quick = at_once(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
     assert not isinstance(quick, Admitted) or not refused
 
 

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from hub.jsonrpc import messages
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import PORTION, PORTIONS, SMALL, Lines, LineSplitter, TruncatedLine
-from hub.jsonrpc.loop_share import BURST, BYTE, READ, LoopShare, TimeBudget
-from hub.jsonrpc.peer_conduct import MAX_WASTE, PeerConduct
+from hub.jsonrpc.peer_conduct import (
+    BURST,
+    BYTE,
+    MAX_WASTE,
+    READ,
+    LoopShare,
+    PeerConduct,
+    TimeBudget,
+)
 from tests.kit.fakes import FakeClock, batched_writer, taken_into
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hub.jsonrpc.loop_share import (
+from hub.jsonrpc.peer_conduct import (
     BURST,
     MOST_OF_ONE,
     SHARE,

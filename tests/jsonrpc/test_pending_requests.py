@@ -36,8 +36,8 @@ class Note:
 
 def test_a_response_is_delivered_once_to_its_request() -> None:
     pending, one, other = PendingRequests(), Note(), Note()
-    pending.add(1, one)
-    pending.add("1", other)
+    pending[1] = one
+    pending["1"] = other
     pending.settle(Response(1, {"a": 1}))
     pending.settle(Response(1, {"a": 2}))
     pending.settle(Failure(None, {}))
@@ -47,7 +47,7 @@ def test_a_response_is_delivered_once_to_its_request() -> None:
 
 def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
     pending, one = PendingRequests(), Note()
-    pending.add(7, one)
+    pending[7] = one
     for other in ("x", "07", "+7", " 7", "\u0667", "8", "9" * 5000):
         pending.settle(Response(other, {}))
     assert one.answers == []
@@ -57,9 +57,9 @@ def test_an_id_that_comes_back_as_text_is_the_same_id() -> None:
 
 def test_a_forgotten_request_gets_nothing() -> None:
     pending, one = PendingRequests(), Note()
-    pending.add(1, one)
-    assert pending.forget(1)
-    assert not pending.forget(1)
+    pending[1] = one
+    assert pending.pop(1, None)
+    assert not pending.pop(1, None)
     pending.settle(Response(1, {}))
     pending.close()
     assert one.answers == []
@@ -67,7 +67,7 @@ def test_a_forgotten_request_gets_nothing() -> None:
 
 def test_closing_fails_every_pending_request_once() -> None:
     pending, one = PendingRequests(), Note()
-    pending.add(1, one)
+    pending[1] = one
     pending.close()
     pending.close()
     assert one.answers == [None]
@@ -80,8 +80,8 @@ async def test_a_progress_report_is_delivered_unchanged() -> None:
         reports.append(params)
 
     pending = PendingRequests()
-    pending.add(1, Note(keep))
-    pending.add(2, Note())
+    pending[1] = Note(keep)
+    pending[2] = Note()
     for token in (b"1", b"2", b"3", b"[1]", b"null", b"true"):
         await pending.report(Raw(b'{"progressToken":%b,"progress":1e400}' % token))
     assert reports == [Raw(b'{"progressToken":1,"progress":1e400}')]
@@ -155,7 +155,7 @@ async def test_a_report_under_an_id_that_comes_back_as_text_is_wanted() -> None:
         reports.append(params)
 
     pending = PendingRequests()
-    pending.add(7, Note(keep))
+    pending[7] = Note(keep)
     assert await pending.report({"progressToken": "7", "progress": 1})
     assert not await pending.report({"progressToken": "07", "progress": 1})
     assert len(reports) == 1
@@ -169,7 +169,7 @@ def test_a_waiter_that_raises_leaves_no_other_one_waiting() -> None:
     pending = PendingRequests()
     waiters = [AwaitedRequest(None), RaisingRequest(None), AwaitedRequest(None)]
     for id_, waiter in enumerate(waiters):
-        pending.add(id_, waiter)
+        pending[id_] = waiter
     with pytest.raises(ZeroDivisionError):
         pending.close()
     assert [waiter.done.is_set() for waiter in waiters] == [True, False, True]

@@ -14,15 +14,8 @@ from structlog.testing import capture_logs
 
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification, Response, to_bytes
-from hub.jsonrpc.pipes import (
-    WRITE_HIGH_WATER,
-    FileOutlet,
-    Flow,
-    PipeOutlet,
-    open_lines,
-    open_outlet,
-)
-from hub.jsonrpc.write_batches import turn
+from hub.jsonrpc.pipes import WRITE_HIGH_WATER, FileOutlet, Flow, PipeOutlet, turn
+from hub.server.stdio import open_lines, open_outlet
 from tests.kit.loops import BOTH, all_tasks_blocked
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import anyio.lowlevel
 
-from hub.jsonrpc.write_batches import LARGE, BatchedWriter, arrival, turn
+from hub.jsonrpc.pipes import LARGE, BatchedWriter, arrival, turn
 from tests.kit.fakes import WrittenTransport, batched_writer
 
 

@@ -30,8 +30,8 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.peer import Outlet
 from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.pipes import BatchedWriter
 from hub.jsonrpc.requests import UNSAID, RequestOwner
-from hub.jsonrpc.write_batches import BatchedWriter
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import Entry, LinkReader, PathError
 from hub.protocol.constants import (

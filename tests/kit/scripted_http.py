@@ -13,8 +13,8 @@ import httpx2
 from hub.children.remote.resumption import Pauses
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
-from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.jsonrpc.messages import Message, Request
+from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from tests.kit.fakes import Signals
 
 AnyLink = TypeVar("AnyLink", HttpLink, SseLink)

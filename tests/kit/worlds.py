@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from hub.guard.containment import CallContext
+from hub.guard.decide import Admitted, LazyContext, Refused, ToolGuard, judge_inline
+from hub.guard.plain_paths import PlainPathCheck
 from hub.paths.resolve import Entry, Flavour, LinkReader
 from hub.roots.roots import RootSet, root_from_path, root_set
 from hub.system.machine import CachedDisk, OsDisk
@@ -49,6 +52,21 @@ def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> CallContext
     links = Directories()
     shared = share(*roots, links=links, flavour=WINDOWS)
     return CallContext(shared, roots[0], env or {}, links, WINDOWS)
+
+
+class Sight(LazyContext, Protocol):
+    """What a call is judged by at once."""
+
+    @property
+    def plain_check(self) -> PlainPathCheck | None: ...
+
+    @property
+    def disk(self) -> LinkReader: ...
+
+
+def at_once(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | Refused | None:
+    """Return the guard's verdict if it needs no long look."""
+    return judge_inline(call, guard, sight.plain_check, sight.disk, sight)
 
 
 def tool_call(arguments: JsonObject) -> Call:

@@ -7,12 +7,12 @@ from functools import cache
 from typing import Protocol
 
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, LazyContext, ToolGuard, compile_tool, decide, judge_inline
+from hub.guard.decide import Admitted, ToolGuard, compile_tool, decide
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Policy, ToolPolicy
 from hub.paths.resolve import LinkReader
 from hub.values import JsonObject
-from tests.kit.worlds import context, share, tool_call
+from tests.kit.worlds import Sight, at_once, context, share, tool_call
 from tests.oracle.keys import ArgumentKey
 from tests.oracle.trees import PlantedWorld
 
@@ -23,7 +23,7 @@ class Gate(Protocol):
     def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool: ...
 
 
-class FastPath(LazyContext):
+class FastPath(Sight):
     """Judges plain paths in one world, which does not change meanwhile, and nothing else."""
 
     def __init__(self, context: CallContext) -> None:
@@ -54,9 +54,9 @@ class Guard(Gate):
 
     def admits(self, key: ArgumentKey, arguments: JsonObject) -> bool:
         guard, call = _compiled(json.dumps(key.schema)), tool_call(arguments)
-        at_once = judge_inline(call, guard, self._fast_path)
+        soon = at_once(call, guard, self._fast_path)
         later = decide(call, guard, self._around)
-        return isinstance(at_once, Admitted) or isinstance(later, Admitted)
+        return isinstance(soon, Admitted) or isinstance(later, Admitted)
 
 
 @cache

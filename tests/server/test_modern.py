@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hub.calls.addressing import is_modern
 from hub.catalog.pages import PAGE_SIZE
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.messages import Failure, Request
@@ -25,7 +26,7 @@ from hub.protocol.constants import (
     UNSUPPORTED_VERSION,
 )
 from hub.protocol.input_requests import ROOTS_KEY, URL_NEEDED
-from hub.server.modern import is_modern, supported
+from hub.server.modern import supported
 from hub.sessions.client import MAX_DECLARED
 from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, failure

@@ -19,9 +19,8 @@ from hub.jsonrpc import messages
 from hub.jsonrpc import requests as requests_module
 from hub.jsonrpc.errors import InternalError
 from hub.jsonrpc.lines import Lines
-from hub.jsonrpc.pipes import open_lines
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
-from hub.server.stdio import serve_stdio
+from hub.server.stdio import open_lines, serve_stdio
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.loops import all_tasks_blocked

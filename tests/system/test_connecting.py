@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from hub.children.remote.paced_network import paced_transport
-from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.peer_conduct import LoopShare
 from hub.system.connecting import (
     HostLookups,
     LookUp,

@@ -22,8 +22,7 @@ from hub.children.process.supervised import when_ended
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines, LineSplitter, TruncatedLine
-from hub.jsonrpc.loop_share import READ, LoopShare
-from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.peer_conduct import READ, LoopShare, PeerConduct
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan

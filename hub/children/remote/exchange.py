@@ -18,7 +18,7 @@ import httpx2
 
 from hub.errors import leaves
 from hub.jsonrpc import messages
-from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.peer_conduct import LoopShare
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 from hub.specs import shown_url
 

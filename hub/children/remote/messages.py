@@ -19,7 +19,6 @@ from hub.jsonrpc import parsing
 from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
 from hub.jsonrpc.exact_json import MAX_PARTS, RequestId, WireError, request_id
 from hub.jsonrpc.lines import MANY_LINES, PORTION
-from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import (
     Failure,
     Message,
@@ -30,7 +29,7 @@ from hub.jsonrpc.messages import (
     size_of,
     to_bytes,
 )
-from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.peer_conduct import LoopShare, PeerConduct
 from hub.protocol.constants import METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
@@ -70,7 +69,7 @@ class InboundQueue:
             and isinstance(message, Response | Failure)
             and self.settle(message)
         ):
-            self._conduct.answered()
+            self._conduct.answers += 1
             return
         if self.ended is not None:
             return

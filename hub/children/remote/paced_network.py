@@ -17,7 +17,7 @@ import httpcore2
 import httpx2
 
 from hub.jsonrpc.lines import end_of_lines
-from hub.jsonrpc.loop_share import LoopShare
+from hub.jsonrpc.peer_conduct import LoopShare
 from hub.system.connecting import HostLookups, HttpTransport, LookingUpBackend
 
 KEEP_ALIVE = 4.0

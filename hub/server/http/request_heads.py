@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.types import Scope
 
+from hub.calls.addressing import is_modern
 from hub.jsonrpc.messages import MAX_MESSAGE_BYTES, Message, Request
 from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.http.access import BLANKS, AccessCheck, ProxiedTo, Refusal, RequestHeaders
@@ -25,7 +26,6 @@ from hub.server.http.bounds.failed_logins import FailedLogins
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
-from hub.server.modern import is_modern
 
 KEPT: Final = 1024
 """How many results are cached; at this number all are forgotten."""

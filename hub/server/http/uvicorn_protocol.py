@@ -13,7 +13,7 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from hub.jsonrpc.write_batches import LARGE, turn
+from hub.jsonrpc.pipes import LARGE, turn
 from hub.server.http.bounds.bodies import BodyLoad, BodyPieces
 from hub.server.http.bounds.bounded_protocol import BoundedHttp
 from hub.server.http.fast_calls import FastCallAcceptor, PlainCall

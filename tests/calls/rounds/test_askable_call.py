@@ -145,7 +145,7 @@ async def test_a_child_that_says_within_which_call_it_asks_may_ask_again(
         in_flight = connection.dispatcher.take(request, connection.route_for(request), reply)
         assert isinstance(in_flight, AskableCall)
         sent = await child.link.request("tools/call")
-        waiter = in_flight.route.resolved.peer.pending.waiting(sent["id"])
+        waiter = in_flight.route.resolved.peer.pending.get(sent["id"])
         assert waiter is not None
         assert waiter.request_owner is in_flight
         child.link.ask("q", ELICITATION, FORM)

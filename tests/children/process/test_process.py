@@ -21,8 +21,8 @@ from hub.children.process.process import STDERR_LINE_LIMIT, Process, Stderr, lau
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Notification
+from hub.jsonrpc.peer_conduct import LoopShare
 from hub.jsonrpc.rated_log import BESIDE, LINES, ChildLog
 from hub.launch.plan import LaunchPlan
 from hub.roots.roots import EMPTY

@@ -22,8 +22,7 @@ from hub.children.remote.exchange import (
 from hub.children.remote.http_client import MAX_REDIRECTS, PIECE, Endpoint
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.loop_share import LoopShare
-from hub.jsonrpc.peer_conduct import PeerConduct
+from hub.jsonrpc.peer_conduct import LoopShare, PeerConduct
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles

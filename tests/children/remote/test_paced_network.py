@@ -6,7 +6,7 @@ from typing import Any
 import httpcore2
 
 from hub.children.remote.paced_network import LINES_AT_ONCE, USUAL_LINES, PacedStream
-from hub.jsonrpc.loop_share import BURST, LoopShare
+from hub.jsonrpc.peer_conduct import BURST, LoopShare
 from tests.kit.fakes import FakeClock
 
 TINY_CHUNKS = b"1\r\n \r\n" * 1000

@@ -6,8 +6,8 @@ from structlog.testing import capture_logs
 
 from hub.children.remote.exchange import Exchange, UnfinishedMessages
 from hub.children.remote.streamable_http import MAX_MARKED, RemoteSession
-from hub.jsonrpc.loop_share import LoopShare
 from hub.jsonrpc.messages import Request
+from hub.jsonrpc.peer_conduct import LoopShare
 from hub.jsonrpc.rated_log import LINES, ChildLog
 from hub.protocol.constants import MODERN_VERSIONS, PROTOCOL_VERSION_META
 from hub.values import Json, JsonObject

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 import anyio
 
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, TimeBudget
 from hub.jsonrpc.messages import Message
 from hub.jsonrpc.parsing import parse_client
+from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, TimeBudget
 from hub.system.this_process import give_back
 
 MOST: Final = 256 * 1024 * 1024

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.lines import end_of_lines
-from hub.jsonrpc.loop_share import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
+from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.server.http.bounds.connections import CONNECTION, Connections
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
 from hub.server.http.bounds.plain_http import PlainHttp

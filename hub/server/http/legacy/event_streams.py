@@ -154,8 +154,8 @@ class EventStream:
 
     def _unanswered(self) -> Iterable[tuple[int, Request]]:
         """Return what the client was asked over the stream and has not answered, by event."""
-        waiting = self._journal.pending.waiting
-        return [(at, one) for at, one in self._questions.items() if waiting(one.id)]
+        waiting = self._journal.pending
+        return [(at, one) for at, one in self._questions.items() if one.id in waiting]
 
     async def ask_again(self) -> None:
         """Ask anew what the client has not answered: it does not say which events it has got."""

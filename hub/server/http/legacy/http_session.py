@@ -45,7 +45,7 @@ class HttpSession(Struct, eq=False):
         self.idle_since = self.clock()
         journal, session = self.streams.journal, self.connection.session
         journal.pending, journal.log = self.connection.peer.pending, session.log
-        self.streams.is_asking = self.connection.peer.pending.is_waiting
+        self.streams.is_asking = lambda: bool(self.connection.peer.pending)
         self.streams.lost = session.roots.connection_lost
 
     @property

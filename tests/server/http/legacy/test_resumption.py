@@ -263,7 +263,7 @@ async def test_of_what_is_stored_no_more_the_rest_and_the_answer_come_and_the_lo
 async def asked_of(streams: ResumableStreams, post: PostedRequest, id_: int) -> AwaitedRequest:
     """Ask the client something, and return what waits for its answer."""
     waiting = AwaitedRequest(None)
-    streams.journal.pending.add(id_, waiting)
+    streams.journal.pending[id_] = waiting
     await post.response.send(Request(id_, "elicitation/create", {}))
     return waiting
 

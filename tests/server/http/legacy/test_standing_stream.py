@@ -204,7 +204,7 @@ async def test_who_opens_the_stream_anew_is_asked_again_what_it_has_not_answered
     journal = EventStore(FakeClock()).journal()
     notification_stream = NotificationStream(journal)
     for number in (1, 2):
-        journal.pending.add(number, AwaitedRequest(None))
+        journal.pending[number] = AwaitedRequest(None)
     async with held(notification_stream) as stream:
         for number in (1, 2):
             await notification_stream.send(Request(number, "elicitation/create", {"at": number}))
