@@ -244,13 +244,19 @@ class _Writer:
         while True:
             try:
                 self._make_room()
-                file = self._file = open_to_add(self._path)
+                return self.open()
             except OSError as exc:
                 if exc.errno not in _NONE_FREE or self._end.wait(self._pause):
                     raise
-            else:
-                self._file_marks = _marks(os.fstat(file.fileno()))
-                return file
+
+    def open(self) -> FileIO:
+        """Open the file, which must not be open.
+
+        Raises: OSError.
+        """
+        file = self._file = open_to_add(self._path)
+        self._file_marks = _marks(os.fstat(file.fileno()))
+        return file
 
     def close(self) -> None:
         """Close the file, if it is open."""
@@ -288,8 +294,9 @@ def audit_log(
 
     Raises: OSError if the file cannot be opened; its subclass UnfitFileError if it is not safe.
     """
-    open_to_add(path).close()
-    return _writing(_Writer(path, max_bytes=max_bytes, pause=pause))
+    writer = _Writer(path, max_bytes=max_bytes, pause=pause)
+    writer.open()
+    return _writing(writer)
 
 
 @contextmanager

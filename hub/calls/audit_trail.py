@@ -6,20 +6,20 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.audit.record import AuditRecord, CallOutcome, moment, refusal_of
+from hub.audit.record import AuditRecord, CallOutcome, moment
 from hub.calls.permission import Circumstances, changes_for, text_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
-from hub.children.failures import denied
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.messages import Request
+from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
@@ -173,25 +173,37 @@ def called_in(request: Request) -> str:
     return named[:_LONGEST_NAME] if isinstance(named, str) else request.method
 
 
-def note_objection(
-    session: Session, spec: ServerSpec, call: Call, audit: CallAudit, no_overlap: str | None
-) -> None:
-    """Record the guard's objection to a call, if it has one, also where it only reports.
+class JudgedBy(Protocol):
+    """What a call was judged by.
 
-    `no_overlap` says why no path is admitted, if roots and the server's directories do not overlap.
+    `effective` are the client's effective roots. `no_overlap` says why no path is admitted, if
+    roots and the server's own directories do not overlap.
     """
-    refused = refusal_of(audit.verdict)
-    if refused is None:
-        return
-    at, named = Circumstances.of(session, spec), Call(call.method, call.name, {}, {})
+
+    @property
+    def spec(self) -> ServerSpec: ...
+
+    @property
+    def effective(self) -> EffectiveRoots: ...
+
+    @property
+    def no_overlap(self) -> str | None: ...
+
+
+def note_refusal(
+    session: Session, call: Call, judged_by: JudgedBy, refused: Refused, consent: Consent | None
+) -> Refused:
+    """Record a refusal of the guard, also where it only reports; return it as it is told."""
+    spec, no_overlap = judged_by.spec, judged_by.no_overlap
+    at = Circumstances.of(session, spec, judged_by.effective)
+    named = Call(call.method, call.name, {}, {})
     # Lines may wait long to be written, and many of them: without the arguments.
     allowed_by = Later(partial(_allowed_by, refused, named, at))
     told = {**session.named(), "allowed_by": allowed_by}
     if no_overlap is not None:
         refused = replace(refused, reason=no_overlap)
-    session.refusals.add(spec, call, refused, audit.consent, told)
-    if isinstance(audit.verdict, Refused):
-        audit.verdict = refused
+    session.refusals.add(spec, call, refused, consent, told)
+    return refused
 
 
 def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
@@ -199,16 +211,3 @@ def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     place = at.place_of(refused)
     found = changes_for(refused, call, at, () if place is None else (place,))
     return text_of(found, at.profile)
-
-
-def refusal(spec: ServerSpec, call: Call, audit: CallAudit, base: str) -> Payload:
-    """Return the result of a call that the guard has refused, by its record.
-
-    `base` is the JSON pointer to the call's arguments within the client's arguments.
-
-    Raises: RpcError for a prompt or a resource.
-    """
-    refused = audit.verdict
-    if not isinstance(refused, Refused):
-        raise TypeError("the call was not refused")
-    return denied(call, refused, spec, base + refused.pointer)

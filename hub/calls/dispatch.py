@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from hub.calls.audit_trail import CallAudit, note_objection, refusal
+from hub.calls.audit_trail import CallAudit, note_refusal
 from hub.calls.in_flight import InFlightCall, InFlightRegistry, ReplySink
 from hub.calls.lookup import has_scopes
 from hub.calls.routes import CallRoute, KnownAnswer
-from hub.children.failures import failed
+from hub.children.failures import denied, failed
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import RequestId
 from hub.jsonrpc.messages import Failure, Request, Response
@@ -75,7 +75,7 @@ class CallDispatcher:
         owner, resolved, services = route.owner, route.resolved, route.owner.services
         audit = CallAudit.of(owner, resolved.spec.name, resolved.name, verdict)
         if type(verdict) is Refused:
-            self._refuse(request, route, audit, reply)
+            self._refuse(request, route, verdict, audit, reply)
             return ANSWERED
         limits = services.usage
         usage = limits.of(owner.principal, services.profile) if limits.is_limited else None
@@ -102,14 +102,19 @@ class CallDispatcher:
         return in_flight
 
     def _refuse(
-        self, request: Request, route: CallRoute, audit: CallAudit, reply: ReplySink
+        self,
+        request: Request,
+        route: CallRoute,
+        refused: Refused,
+        audit: CallAudit,
+        reply: ReplySink,
     ) -> None:
         resolved = route.resolved
         call = Call(resolved.method, resolved.name, {}, {})
-        note_objection(route.owner, resolved.spec, call, audit, resolved.no_overlap)
-        told = partial(refusal, resolved.spec, call, audit, resolved.base)
-        answer = route.answer(request, told)
-        audit.close(None)
+        told = audit.verdict = note_refusal(route.owner, call, resolved, refused, None)
+        result = partial(denied, call, told, resolved.spec, resolved.base + told.pointer)
+        answer = route.answer(request, result)
+        audit.write("refused", told.reason)
         self._give(answer, reply)
 
     def _give(self, answer: Response | Failure, reply: ReplySink) -> None:

@@ -111,7 +111,7 @@ class JudgingContext(Struct, eq=False):
         if made is None:
             made = self.judged_in = self._made()
         links = CachedDisk(self.session.services.machine.links)
-        return replace(made, links=links, granted=self._within_ceilings(granted))
+        return replace(made, links=links, granted=self._within_ceilings(granted) if granted else ())
 
     def _made(self) -> CallContext:
         services, plan, here = self.session.services, self.snapshot.plan, self.snapshot.here
@@ -194,5 +194,5 @@ class JudgingContext(Struct, eq=False):
         return tuple(ceiling for ceiling in ceilings if ceiling is not None)
 
     def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
-        ceilings = self._ceilings if granted else ()
+        ceilings = self._ceilings
         return tuple(root for root in granted if within(root, ceilings))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeAlias, cast
+from typing import NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -174,7 +174,9 @@ class CallLookup:
         """
         session, named = request.session, request.named
         effective = await session.effective(request.asked.outlet)
-        self.ask_first(request, need_before_looking(session, named, request.owners))
+        need = need_before_looking(session, named, request.owners)
+        if need is not None:
+            self.ask_first(request, need)
         state, operator = session.roots.state, self._services.operator
         version = operator.version
         catalog = await self._catalog_for(request, effective)
@@ -206,14 +208,13 @@ class CallLookup:
                 raise
             raise ChildError(trouble) from None
 
-    def ask_first(self, request: CallRequest, need: RootsRequirement | None) -> None:
-        """Do nothing if `need` is None; otherwise remember it for the next calls of the same kind.
+    def ask_first(self, request: CallRequest, need: RootsRequirement) -> NoReturn:
+        """Remember a need for the client's roots for the next calls of the same kind.
 
-        Raises: RootsNeededError if there is a need: the client is asked for its roots.
+        Raises: RootsNeededError: the client is asked for its roots.
         """
-        if need is not None:
-            self._modern_routes.ask(request.session, request.asked.request, need)
-            raise RootsNeededError
+        self._modern_routes.ask(request.session, request.asked.request, need)
+        raise RootsNeededError
 
     async def _catalog_for(self, request: CallRequest, effective: EffectiveRoots) -> Catalog:
         """Return the catalog that a call's route is looked up in.

@@ -74,14 +74,14 @@ class Circumstances(Struct, frozen=True):
     profile: str | None = None
 
     @staticmethod
-    def of(session: Session, spec: ServerSpec) -> Circumstances:
-        """Return the circumstances of a client's call at a server, as they are known now."""
+    def of(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> Circumstances:
+        """Return the circumstances of a client's call at a server, judged by these roots."""
         services, last = session.services, session.roots.state.last
-        machine, operator = services.machine, services.operator.roots()
+        machine = services.machine
         return Circumstances(
             spec=spec,
-            effective=session.known_effective(operator),
-            ceiling=operator.ceiling,
+            effective=effective,
+            ceiling=services.operator.ceiling,
             announced=None if last is None else last.announcement.roots,
             has_config=services.has_config,
             links=machine.links,

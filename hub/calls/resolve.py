@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from hub.calls.addressing import address, label_of
-from hub.calls.audit_trail import CallAudit, note_objection, refusal, turned_away
+from hub.calls.audit_trail import CallAudit, note_refusal, turned_away
 from hub.calls.builtin_tools import answer, get_roots
 from hub.calls.in_flight import AwaitedReply, InFlightCall
 from hub.calls.judging import JudgingContext
@@ -28,7 +28,7 @@ from hub.calls.routes import (
 from hub.catalog.search import SearchError
 from hub.children.child import Child, log_from
 from hub.children.clients import MovedError, StaleError
-from hub.children.failures import failed, tool_error
+from hub.children.failures import denied, failed, tool_error
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.messages import Payload
@@ -36,6 +36,7 @@ from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import token_in
 from hub.protocol.constants import CALLS
 from hub.protocol.input_requests import NO_RETRY, RetryInput
+from hub.sessions.logins import ServerLogins
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.usage.principals import underway
@@ -119,8 +120,10 @@ class Relay:
 
         Raises: ChildError after `MAX_JUDGEMENTS` stale verdicts, or if no server can take it.
         """
-        with self.lookup.recording(request):
-            await self._log_in_first(request)
+        logins = self._services.logins
+        if logins is not None:
+            with self.lookup.recording(request):
+                await self._log_in_first(request, logins)
         judged, backlog = 0, request.asked.backlog
         while judged < MAX_JUDGEMENTS:
             await backlog.wait_for_room()
@@ -153,10 +156,9 @@ class Relay:
         objection = too_large(result, self._services.max_result, "the hub")
         return result if objection is None else tool_error(objection)
 
-    async def _log_in_first(self, request: CallRequest) -> None:
+    async def _log_in_first(self, request: CallRequest, logins: ServerLogins) -> None:
         """Have the client's user log in at the call's server, if that is needed and possible."""
-        logins = self._services.logins
-        if logins is None or request.named.question is not None:
+        if request.named.question is not None:
             return
         specs = (self._services.servers.get(name) for name in request.owners or ())
         for spec in [one for one in specs if one is not None and one.has_login]:
@@ -173,15 +175,18 @@ class Relay:
 
         `cached` is the call's route, if it needs not be resolved.
         """
-        self.lookup.ask_first(request, need_before_deciding(case, self._stateful))
+        need = need_before_deciding(case, self._stateful)
+        if need is not None:
+            self.lookup.ask_first(request, need)
         call, spec = case.call, case.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)
-            note_objection(case.session, spec, call, audit, case.no_overlap)
             if isinstance(verdict, Refused):
                 if cached is None:
                     self._keep_of_refused(request, case)
-                return refusal(spec, case.call, audit, case.base)
+                return _refused(case, audit, verdict)
+            if verdict.would_refuse is not None:
+                note_refusal(case.session, call, case, verdict.would_refuse, audit.consent)
             with case.slot.trying():
                 child = await self._obtain(case)
                 resolved = self._keep(request, case, child, cached)
@@ -273,9 +278,17 @@ class Relay:
         if not isinstance(verdict, Refused):
             return None
         with CallAudit.of(case.session, spec.name, case.call.name) as audit:
-            audit.verdict = verdict
-            note_objection(case.session, spec, case.call, audit, case.no_overlap)
-            return refusal(spec, case.call, audit, case.base)
+            return _refused(case, audit, verdict)
+
+
+def _refused(case: JudgingContext, audit: CallAudit, refused: Refused) -> Payload:
+    """Return the result of a call that the guard has refused, and have that recorded.
+
+    Raises: RpcError for a prompt or a resource.
+    """
+    told = note_refusal(case.session, case.call, case, refused, audit.consent)
+    audit.verdict = told
+    return denied(case.call, told, case.spec, case.base + told.pointer)
 
 
 def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bool:

@@ -83,10 +83,6 @@ class ResolvedRoute(Struct, frozen=True):
         known = services.children.known.last
         return all(slot.is_kept and known(slot) is listing for slot, listing in self.others)
 
-    def context(self, links: LinkReader) -> CallContext:
-        """Return the context that one call is judged in, with `links` as its disk."""
-        return replace(self.judged_in, links=links)
-
 
 class CallRoute(Struct, frozen=True):
     """A resolved route for the calls of `owner`; the `LazyContext` of each call.
@@ -120,7 +116,7 @@ class CallRoute(Struct, frozen=True):
 
     def context(self, links: LinkReader) -> CallContext | None:
         """Return the context that a call is judged in; None if a root has changed on disk."""
-        return self.resolved.context(links) if self.is_current(links) else None
+        return replace(self.resolved.judged_in, links=links) if self.is_current(links) else None
 
     def is_current(self, links: LinkReader) -> bool:
         """Return whether all roots that a call is judged by are unchanged on disk."""
@@ -273,7 +269,9 @@ class SessionRoute(CallRoute, frozen=True):
         )
 
     def is_current(self, links: LinkReader) -> bool:
-        return self.owner.is_current(self.resolved.spec.name, links)
+        owner, server = self.owner, self.resolved.spec.name
+        operator = owner.services.operator
+        return owner.roots.is_current(links) and operator.is_current(server, links)
 
 
 class SessionRoutes:

@@ -56,7 +56,9 @@ class Refused(Struct, frozen=True):
 
     def message(self) -> str:
         """Return the refusal as one line, for the client and its model."""
-        path = _one_line(self.path)
+        path = self.path[:SHOWN]
+        if not path.isprintable():
+            path = "".join(char if char.isprintable() else "?" for char in path)
         if self.reason == OUTSIDE:
             roots = _listed(self.roots)
             why = f". {self.no_roots}" if self.no_roots and not self.roots else ""
@@ -145,8 +147,8 @@ def judge_inline(
         is_single = len(found) == 1
         # A single path looks up no directory twice: a cache would not help yet.
         links = disk if is_single else lazy.memory()
-        is_plain = plain_check is not None and not (named.ends or named.begins)
-        if is_plain and plain_check.admits(found, links):
+        check = None if named.ends or named.begins else plain_check
+        if check is not None and check.admits(found, links):
             return Admitted(call, token=_TOKEN)
         context = lazy.context(lazy.memory() if is_single else links)
         if context is not None:
@@ -385,10 +387,3 @@ def _text(candidate: PathCandidate) -> str:
 @lru_cache(maxsize=64)
 def _listed(uris: tuple[str, ...]) -> str:
     return json.dumps(uris)
-
-
-def _one_line(text: str) -> str:
-    shown = text[:SHOWN]
-    if shown.isprintable():
-        return shown
-    return "".join(char if char.isprintable() else "?" for char in shown)

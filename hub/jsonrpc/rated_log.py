@@ -54,29 +54,27 @@ class RatedLog:
         if not log.is_enabled_for(level):
             return
         size = BESIDE + sum(map(_written, fields.values()))
-        now = self._fill()
+        self._fill()
         if self._lines < 1 or self._bytes < size:
             self.leave_out(1, size)
         else:
             self._lines -= 1
             self._bytes -= size
             log.log(level, event, **fields)
-        self._finish_in_time(now)
+        if self._left_out and self._at - self._told_at >= TOLD_EVERY:
+            self.finish()
 
     def look(self) -> None:
         """Log how much was left out, if that is due."""
-        self._finish_in_time(self._fill())
-
-    def _finish_in_time(self, now: float) -> None:
-        if self._left_out and now - self._told_at >= TOLD_EVERY:
+        self._fill()
+        if self._left_out and self._at - self._told_at >= TOLD_EVERY:
             self.finish()
 
-    def _fill(self) -> float:
+    def _fill(self) -> None:
         now = self._clock()
         passed, self._at = now - self._at, now
         self._lines = min(LINES, self._lines + passed * LINES_A_SECOND)
         self._bytes = min(BYTES, self._bytes + passed * BYTES_A_SECOND)
-        return now
 
     @property
     def is_full(self) -> bool:

@@ -113,11 +113,9 @@ class PendingRequests(dict[RequestId, PendingRequest]):
 
         An id returned as text instead of a number is accepted, too.
         """
-        id_ = answer.id
-        if id_ not in self:
-            id_ = self._known(id_)
-            if id_ is None:
-                return False
+        id_ = answer.id if answer.id in self else self._known(answer.id)
+        if id_ is None:
+            return False
         self.pop(id_).settle(answer)
         return True
 

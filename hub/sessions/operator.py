@@ -125,6 +125,11 @@ class Operator:
             rejected=(*self._roots.rejected, *absent),
         )
 
+    @property
+    def ceiling(self) -> RootSet | None:
+        """The ceiling of all servers as it was looked at last; None if there is none."""
+        return _present(self._ceiling)
+
     def ceiling_of(self, server: ServerName) -> RootSet | None:
         """Return the ceiling from a server's own arguments; None if they name no directory."""
         known = self._servers[server] = self._refreshed(self._servers.get(server))

@@ -17,16 +17,8 @@ from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.messages import Notification, Payload
 from hub.jsonrpc.peer import Outlet, Peer
 from hub.legible import shortened
-from hub.paths.resolve import LinkReader
 from hub.protocol.constants import LIST_CHANGED
-from hub.roots.effective import (
-    NOT_ASKED,
-    EffectiveRoots,
-    OperatorRoots,
-    effective_roots,
-    for_server,
-    why_no_roots,
-)
+from hub.roots.effective import NOT_ASKED, EffectiveRoots, effective_roots, for_server, why_no_roots
 from hub.roots.roots import Announcement, parse_announcement, sifted
 from hub.roots.state import NotConnected
 from hub.sessions.client import Client, ClientNotifier, ConsentGrants, Refusals
@@ -115,13 +107,10 @@ class Session:
 
     def named(self) -> JsonObject:
         """Return who the client is, as fields of a line of the log."""
-        one = {"client": self._client_name, "session": self.key}
+        # With a long name its lines would be left out.
+        name = None if self.client is None else _shown(self.client.info.get("name"))
+        one = {"client": name, "session": self.key}
         return one if self.principal in THIS_USER else {"principal": self.principal, **one}
-
-    @property
-    def _client_name(self) -> str | None:
-        """The client's name as the log has it: with a long one its lines would be left out."""
-        return None if self.client is None else _shown(self.client.info.get("name"))
 
     def opened(self) -> None:
         """Process that the client is ready: from now on it may be asked for its roots."""
@@ -202,14 +191,11 @@ class Session:
         else:
             operator.warn_of_all_paths(self.log, self.services.servers.values(), *who)
 
-    def known_effective(self, operator: OperatorRoots | None = None) -> EffectiveRoots:
-        """Return the effective roots as far as they are known now, without asking.
-
-        `operator` are the operator's roots, if they were looked at just now.
-        """
+    def known_effective(self) -> EffectiveRoots:
+        """Return the effective roots as far as they are known now, without asking."""
         if self.unasked:
             return NOT_ASKED
-        return effective_roots(self.roots.state, operator or self.services.operator.roots())
+        return effective_roots(self.roots.state, self.services.operator.roots())
 
     def at(self, spec: ServerSpec, effective: EffectiveRoots) -> EffectiveRoots:
         """Return the effective roots for calls to one server: `effective`, cut to its ceiling."""
@@ -237,10 +223,6 @@ class Session:
     def slot_for(self, spec: ServerSpec, effective: EffectiveRoots) -> ChildSlot:
         """Return the slot of this session's child of a server for the roots `effective`."""
         return self._session_children.slot_for(spec, self.at(spec, effective), self)
-
-    def is_current(self, server: ServerName, links: LinkReader) -> bool:
-        """Return whether all roots that count at a server are unchanged on disk."""
-        return self.roots.is_current(links) and self.services.operator.is_current(server, links)
 
     def asks(self) -> JsonObject:
         """Return the client's capabilities that children may use."""

@@ -103,16 +103,13 @@ class ThreadedLog(logging.Handler):
             record = self._records.popleft()
             lost, self._lost = self._lost, 0
             note = f"({lost} lines of the log were lost: stderr was not read)\n" if lost else ""
-            line = record if isinstance(record, str) else self._text_of(record)
+            try:
+                line = record if isinstance(record, str) else self.format(record)
+            except Exception as exc:  # noqa: BLE001 - the thread has to go on
+                line = f"a line of the log could not be written: {exc!r}"
             with suppress(OSError):
                 self._write(f"{note}{line}\n")
         self._is_writing = False
-
-    def _text_of(self, record: logging.LogRecord) -> str:
-        try:
-            return self.format(record)
-        except Exception as exc:  # noqa: BLE001 - the thread has to go on
-            return f"a line of the log could not be written: {exc!r}"
 
     def flush(self) -> None:
         """Wait until all lines are written, at most `patience` seconds. Called at exit."""

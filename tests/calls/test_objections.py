@@ -3,16 +3,27 @@ from __future__ import annotations
 import gc
 import weakref
 from pathlib import Path
+from typing import NamedTuple
 
 from structlog.testing import capture_logs
 
-from hub.calls.audit_trail import CallAudit, note_objection
+from hub.calls.audit_trail import note_refusal
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
+from hub.roots.effective import EffectiveRoots
+from hub.specs import ServerSpec
 from hub.values import Call, JsonObject
 from tests.kit.fakes import READ, FakeChild
 from tests.kit.rigs import remote, rig
 from tests.kit.trees import plant
+
+
+class JudgedHere(NamedTuple):
+    """What a call was judged by."""
+
+    spec: ServerSpec
+    effective: EffectiveRoots
+    no_overlap: str | None = None
 
 
 class Arguments(JsonObject):
@@ -23,13 +34,12 @@ async def test_a_line_that_waits_to_be_written_holds_no_arguments(tmp_path: Path
     top, spec = plant(tmp_path, "a/f"), remote("files")
     async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
         session = at.client(top / "a").session
-        audit = CallAudit.of(session, spec.name, "read")
-        audit.verdict = Refused("/path", "/etc/passwd", OUTSIDE, ())
+        refused = Refused("/path", "/etc/passwd", OUTSIDE, ())
         arguments = Arguments(path="/etc/passwd")
         held = weakref.ref(arguments)
         call = Call("tools/call", "read", arguments, {"arguments": arguments})
         with capture_logs() as logged:
-            note_objection(session, spec, call, audit, None)
+            note_refusal(session, call, JudgedHere(spec, session.known_effective()), refused, None)
         del arguments, call
         gc.collect()
         assert held() is None
