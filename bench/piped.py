@@ -95,7 +95,8 @@ class Piped:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=folder,
-                env={**os.environ, **(environment or {})},
+                # The hub looks at its own files again and again: not at those that this user has.
+                env={**os.environ, "XDG_STATE_HOME": str(folder), **(environment or {})},
                 start_new_session=True,
             )
         prioritise(self.process.pid)
