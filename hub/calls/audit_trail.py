@@ -139,13 +139,15 @@ def looking_up(
     `owners` are the servers that may own the name, None for any. A RouteError is not recorded: an
     unknown name is no call. An InsufficientScopeError is recorded where it is raised.
     """
-    record = _unresolved(session, owners, name)
+    began = session.services.machine.clock()
     try:
         yield
     except (RouteError, InsufficientScopeError):
         raise
     except BaseException as exc:
         if owners is None or owners:
+            record = _unresolved(session, owners, name)
+            record.began = began
             record.close(exc)
         raise
 

@@ -262,14 +262,14 @@ def own_names_in(own: OwnFiles | None, arguments: JsonObject) -> OwnNames:
     named: list[str] = []
     values = [*arguments.values()]
     for value in values:  # it grows meanwhile
-        if isinstance(value, dict):
+        if isinstance(value, str):
+            text = value.strip().casefold() if len(value) <= _LONGEST else ""
+            if text and (text.endswith(own.endings) or own.mark in text):
+                named.append(text)
+        elif isinstance(value, dict):
             values += value.values()
         elif isinstance(value, list):
             values += value
-        elif isinstance(value, str) and len(value) <= _LONGEST:
-            text = value.strip().casefold()
-            if text.endswith(own.endings) or own.mark in text:
-                named.append(text)
     if not named:
         return _NO_NAMES
     return OwnNames(

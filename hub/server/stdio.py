@@ -130,19 +130,20 @@ class _Calls:
         Returns whether it was taken.
         """
         try:
-            request = parsing.parse_client(line)
+            message = parsing.parse_client(line)
         except WireError:
             return False
-        if isinstance(request, Response | Failure):
-            return self._connection.peer.pending.settle(request)
-        if not isinstance(request, Request) or request.method not in CALLS:
+        if not isinstance(message, Request):
+            is_answer = isinstance(message, Response | Failure)
+            return is_answer and self._connection.peer.pending.settle(message)
+        if message.method not in CALLS:
             return False
         try:
-            return self._take_call(request, len(line))
+            return self._take_call(message, len(line))
         except Exception:
             # Raised from here, it would end the client's connection.
-            log.exception("request failed", method=request.method)
-            failure = Failure(request.id, InternalError().error)
+            log.exception("request failed", method=message.method)
+            failure = Failure(message.id, InternalError().error)
             self._connection.dispatcher.tasks.start_soon(self.deliver, failure)
             return True
 
