@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
-from hub.legible import shortened
-from hub.values import Call, JsonObject, ServerName, SessionKey
-
-LONGEST: Final = 4096
-"""Characters of a refused path that are kept beside the audit log, as many as Linux takes."""
+from hub.values import SessionKey
 
 CallOutcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
 
@@ -70,17 +66,3 @@ def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
     In report mode an admitted call has one, too: `would_refuse`.
     """
     return verdict.would_refuse if isinstance(verdict, Admitted) else verdict
-
-
-def refusal_details(
-    server: ServerName, call: Call, refused: Refused, consent: Consent | None
-) -> JsonObject:
-    """Return the fields of a refusal for the operator's log, and for `get-roots`."""
-    details: JsonObject = {
-        "server": server,
-        "name": shortened(call.name, LONGEST),
-        "argument": refused.pointer,
-        "path": shortened(refused.path, LONGEST),
-        "reason": refused.reason,
-    }
-    return details if consent is None else {**details, "consent": consent}

@@ -9,7 +9,6 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from hub.audit.record import refusal_details
 from hub.catalog.resource_uris import wrapped
 from hub.children.clients import reaches
 from hub.guard.consent import Consent
@@ -23,6 +22,7 @@ from hub.jsonrpc.peer import Outlet, Peer
 from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import RequestOwner, without_token
 from hub.jsonrpc.send_queue import SendQueue
+from hub.legible import shortened
 from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.input_requests import ELICITED, accepts, mode_of
 from hub.roots.roots import Root
@@ -218,6 +218,8 @@ class ClientNotifier:
 
 RECENT: Final = 20
 """Number of refusals that are kept."""
+LONGEST: Final = 4096
+"""Characters of a refused path that are kept or logged, as many as Linux takes."""
 
 
 class Refusals:
@@ -242,7 +244,14 @@ class Refusals:
     ) -> None:
         """Keep a refusal, and log it for the operator, who is `told` more than the client."""
         mode = spec.policy.mode
-        details = refusal_details(spec.name, call, refused, consent)
+        details: JsonObject = {
+            "server": spec.name,
+            "name": shortened(call.name, LONGEST),
+            "argument": refused.pointer,
+            "path": shortened(refused.path, LONGEST),
+            "reason": refused.reason,
+            **({} if consent is None else {"consent": consent}),
+        }
         # The hub's own files are refused in every mode.
         is_refused = mode is Mode.ENFORCE or refused.reason == OWN
         self._log.warning("refused" if is_refused else "would be refused", **details, **told)

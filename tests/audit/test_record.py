@@ -2,13 +2,13 @@ import json
 
 import msgspec
 
-from hub.audit.record import AuditRecord, moment, refusal_details, refusal_of
+from hub.audit.record import AuditRecord, moment, refusal_of
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, compile_tool, decide
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
-from hub.values import Call, JsonObject, ServerName, SessionKey
+from hub.values import Call, JsonObject, SessionKey
 from tests.kit.fakes import FakeLinks
 
 REFUSAL = AuditRecord(
@@ -67,17 +67,3 @@ def test_a_call_admitted_in_report_mode_is_objected_to_as_well() -> None:
 def test_nothing_is_said_against_other_calls() -> None:
     assert refusal_of(verdict(Mode.OFF, "/etc/passwd")) is None
     assert refusal_of(None) is None
-
-
-def test_a_refusal_has_the_path_and_the_users_consent() -> None:
-    call = Call("tools/call", "read", {"path": "/x"}, {"name": "read"})
-    details = refusal_details(ServerName("files"), call, Refused("/path", "/x", "no", ()), None)
-    assert details == {
-        "server": "files",
-        "name": "read",
-        "argument": "/path",
-        "path": "/x",
-        "reason": "no",
-    }
-    asked = refusal_details(ServerName("files"), call, Refused("", "", "no", ()), "refused")
-    assert asked["consent"] == "refused"

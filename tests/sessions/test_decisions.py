@@ -58,6 +58,8 @@ def test_the_operator_reads_what_was_refused_or_would_be(mode: Mode, said: str) 
     told = {**details, "reason": "no", "consent": "refused"}
     assert logs == [{"event": said, "log_level": "warning", **told}]
     assert refusals.recent == [{**told, "mode": mode.value}]
+    refusals.add(remote("files"), CALL, refused("/etc/x"))
+    assert "consent" not in refusals.recent[1], "nobody was asked"
 
 
 FILES, OTHER = ServerName("files"), ServerName("other")
