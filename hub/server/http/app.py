@@ -29,8 +29,7 @@ from hub.server.http.bounds.connections import CONNECTION, RefusalLog
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy.http_session import SessionPost
-from hub.server.http.legacy.requests import LegacyRequests
-from hub.server.http.legacy.sessions import LegacySessions, Sender
+from hub.server.http.legacy.sessions import LegacyRequests, LegacySessions, Sender
 from hub.server.http.modern import (
     MAX_UNDERWAY,
     ModernPost,

@@ -14,13 +14,13 @@ from msgspec import Struct, field
 
 from hub.logins.issuer_requests import OK, NoAnswerError, posted
 from hub.logins.login import RegisteredClient
-from hub.server.http.auth.admission import texts_in
-from hub.server.http.auth.claims import (
+from hub.server.http.auth.admission import (
     InvalidTokenError,
     check_is_bearer,
     check_subject,
     check_times,
     check_wanted,
+    texts_in,
 )
 from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,

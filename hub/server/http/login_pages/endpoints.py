@@ -13,8 +13,8 @@ from hub.jsonrpc.errors import GoneError
 from hub.server.http.access import LoginEndpoints, RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
-from hub.server.http.login_pages.known_people import IssuerLogin
 from hub.server.http.login_pages.steps import (
+    IssuerLogin,
     LoginSteps,
     RefusedStepError,
     ShownPerson,
@@ -31,8 +31,8 @@ from hub.server.http.oauth_proxy.browsers import (
     text_page,
 )
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, refusals_counted
+from hub.server.http.open_requests import framed
 from hub.server.http.responses import respond
-from hub.server.http.welcome_page import framed
 
 _PAGE: Final = "GET, POST"
 _LAST: Final = {**HEADERS, "referrer-policy": "no-referrer"}

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.protocol.host_names import is_loopback
+from hub.protocol.http_headers import is_loopback
 from hub.server.http.access import RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
@@ -26,8 +26,8 @@ from hub.server.http.oauth_proxy.browsers import (
 )
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, refusals_counted
 from hub.server.http.oauth_proxy.proxy import ConsentQuestion, GoTo, OAuthProxy
+from hub.server.http.open_requests import framed
 from hub.server.http.responses import respond
-from hub.server.http.welcome_page import framed
 
 _METADATA: Final = "/.well-known/oauth-authorization-server"
 _NO_STORE: Final = {"cache-control": "no-store"}

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from hub.logins.issuer_requests import OK, posted
 from hub.logins.login import RegisteredClient
-from hub.protocol.host_names import is_private
-from hub.server.http.auth.claims import InvalidTokenError
+from hub.protocol.http_headers import is_private
+from hub.server.http.auth.admission import InvalidTokenError
 from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,
     IssuerUnavailableError,

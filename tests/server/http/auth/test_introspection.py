@@ -12,8 +12,7 @@ import anyio
 import httpx2
 import pytest
 
-from hub.server.http.auth.admission import Admission, TokenRejection
-from hub.server.http.auth.claims import SKEW
+from hub.server.http.auth.admission import SKEW, Admission, ProtectedResource, TokenRejection
 from hub.server.http.auth.introspection import (
     AT_ONCE,
     COUNTS,
@@ -22,9 +21,7 @@ from hub.server.http.auth.introspection import (
     IntrospectionEndpoint,
     OpaqueTokens,
 )
-from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
-from hub.server.http.auth.key_set import KeySet
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError, KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, TokenVerifier
 from tests.kit.fakes import FakeClock
